@@ -229,7 +229,8 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 	char text[24];
 
 	arg_add(args, "uroced", NULL);
-	arg_add(args, "--no-telemetry", NULL);
+	if (o->no_telemetry)
+		arg_add(args, "--no-telemetry", NULL);
 	arg_add(args, "--file-prefix", o->file_prefix);
 	arg_add(args, "--lcores", lcores);
 	free(lcores);

@@ -20,7 +20,7 @@ static const char identifier[] = "SYSLOG_IDENTIFIER=uroced";
 static bool used;
 _Static_assert(OWN_FIELDS + LOG_FIELDS_MAX == OUTBOX_FIELDS, "an event fits a message");
 
-/* Does the journal read what is written to standard error? See sd_journal_stream_fd(3). */
+/* Does the journal read what is written to standard error? */
 static bool
 stderr_is_journal(void)
 {

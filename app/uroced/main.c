@@ -32,11 +32,13 @@
 #include "journal.h"
 #include "map/sigbus.h"
 #include "live.h"
+#include "metrics.h"
 #include "options.h"
 #include "outbox.h"
 #include "sched/slice.h"
 #include "service.h"
 #include "show.h"
+#include "telemetry.h"
 
 #define EXIT_USAGE 2
 #define MBUF_ROOM                                                                                  \
@@ -290,6 +292,12 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	rc = listen_start(d);
 	if (rc < 0)
 		goto out_devices;
+	if (o->metrics != NULL)
+		rc = metrics_start(d, o->metrics);
+	if (rc < 0)
+		goto out_listen;
+	if (!o->no_telemetry)
+		telemetry_start(d);
 	live_start(d);
 	say_ready(d);
 	if (d->shared_cores)
@@ -298,6 +306,9 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	loop_run(&d->loop);
 	service_stopping(d);
 	live_stop(d);
+	telemetry_stop(d);
+	metrics_stop(d);
+out_listen:
 	listen_stop(d);
 out_devices:
 	cms_close(d);
@@ -308,6 +319,12 @@ out_workers:
 out_tables:
 	tables_close(d);
 	return rc;
+}
+
+static void
+remove_runtime_dir(void)
+{
+	rmdir(rte_eal_get_runtime_dir());
 }
 
 static int
@@ -326,6 +343,8 @@ run(struct daemon *d, const struct options *o)
 		rc = sigbus_guard_install();
 	if (rc == 0)
 		rc = broker_open(d, request_found);
+	/* EAL leaves the directory, once its own exit handler has removed the telemetry socket. */
+	atexit(remove_runtime_dir);
 	if (rc == 0)
 		rc = eal_start(&plan, o);
 	if (rc == 0) {
@@ -334,7 +353,6 @@ run(struct daemon *d, const struct options *o)
 		 * No rte_eal_cleanup(): it takes away memory, the interrupt handles of a memif in
 		 * it, under EAL's interrupt thread, which nothing stops and which faults then.
 		 */
-		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves the empty directory */
 	}
 	broker_close(d);
 	close(d->signals.fd);

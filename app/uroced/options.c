@@ -8,6 +8,7 @@
 #include <uroce_abi/ctrl.h>
 #include "control/devspec.h"
 #include "control/idtab.h"
+#include "metrics.h"
 
 #define SECTION "uroced" /* of the configuration file */
 
@@ -153,6 +154,12 @@ static const struct cli_field table[] = {
 		"mappings of client memory and queues of a uid; 0: half of max-maps"),
 	{ROW("file-prefix", CLI_TEXT, file_prefix), .arg = "NAME", .def = "uroced",
 	 .help = "EAL's --file-prefix"},
+	{ROW("metrics", CLI_TEXT, metrics), .arg = "WHERE", .check = metrics_check,
+	 .help = "serve metrics for Prometheus: PORT on 127.0.0.1, IP:PORT, [IPV6]:PORT, or /PATH "
+		 "of a\n"
+		 "unix socket; default: nowhere"},
+	{ROW("no-telemetry", CLI_SWITCH, no_telemetry),
+	 .help = "do not open DPDK's telemetry socket, as EAL's --no-telemetry"},
 	{ROW("log-level", CLI_CHOICE, log_level), .arg = "LEVEL", .def = "notice",
 	 .names = log_names, .min = RTE_LOG_ERR, .help = "least severe messages to log"},
 	{NULL},

@@ -26,6 +26,8 @@ struct options {
 	struct control_config control;
 	struct cli_list vdev, allow, pair, dev;
 	bool no_huge;
+	bool no_telemetry;
+	const char *metrics; /* where; NULL: nowhere */
 	const char *file_prefix;
 	const char *lcores; /* CPU list of the workers; NULL: any CPU we may use */
 	uint32_t workers;

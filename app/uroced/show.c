@@ -356,6 +356,33 @@ topic_json(const struct session *asker, const struct uroce_show_req *req)
 	return all;
 }
 
+json_t *
+show_all(struct daemon *d, const char *what, int64_t arg)
+{
+	json_t *all = json_object(), *out = json_array();
+	struct session *s;
+	unsigned t = 0;
+
+	show_set(all, what, out);
+	while (t < NTOPICS && strcmp(topics[t].what, what) != 0)
+		t++;
+	if (t == NTOPICS)
+		return all;
+	for (uint32_t i = 0; topics[t].device != NULL && i < d->ndevs; i++)
+		topics[t].device(d->dev[i], out);
+	if (topics[t].device != NULL)
+		return all;
+	TAILQ_FOREACH (s, &d->sessions, link) {
+		if (s->state != IPC_STATE_CONTEXT)
+			continue;
+		if (topics[t].session != NULL)
+			topics[t].session(s, true, out);
+		else
+			show_qps(s, true, arg, out);
+	}
+	return all;
+}
+
 /* A sealed memfd that holds text, or -errno. */
 static int
 text_fd(const char *text, size_t len)

@@ -81,4 +81,11 @@ void show_cm(const struct session *to, json_t *out);
 void show_cm_ece(json_t *o, const struct session *s, uint32_t qpn);
 void show_cm_stats(const struct session *to, json_t *out);
 
+/*
+ * Control thread. Returns what urocectl show prints for root: an object whose member what is an
+ * array. what is device, port, stats, drops, client, cq, mr or qp; arg: the number of a queue pair,
+ * or -1 for all.
+ */
+json_t *show_all(struct daemon *d, const char *what, int64_t arg);
+
 #endif

@@ -216,6 +216,8 @@ class Daemon:
 
 
 def _rmdir_if_there(path):
+    for left in pathlib.Path(path).glob("dpdk_telemetry*"):  # of a killed daemon
+        left.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         os.rmdir(path)
 

@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -47,8 +48,9 @@ def link_two_workers(log):
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096" for i, end in enumerate("ab")]
     program = pathlib.Path(os.environ["UROCE_TSAN"]).resolve() / "app/uroced/uroced"
     before = ("env", *(f"{name}={value}" for name, value in tsan_options(log).items()))
-    daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--workers", "2", "--max-qps", "512"),
-                        program=program, before=before)
+    path = lib.tmpdir() / "uroced.sock"
+    daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--workers", "2", "--max-qps", "512", "--metrics",
+                                                f"{path}.metrics"), socket=path, program=program, before=before)
     return lib.Link("ring", lib.Side(daemon, "uroce0", "127.0.0.1"), lib.Side(daemon, "uroce1", "127.0.0.1"), 4096)
 
 
@@ -151,6 +153,24 @@ def changes(link):
     return call
 
 
+def telemetry(link):
+    """Metrics and DPDK's telemetry, whose callbacks run on threads of their own."""
+    argv = link.a.daemon.proc.argv
+    prefix = argv[argv.index("--file-prefix") + 1]
+    asked = "/uroce/stats,uroce0\n/uroce/port,uroce1\n/uroce/qps\n/uroce/worker,1\n/ethdev/stats,0\nquit\n"
+
+    def call(_):
+        done = subprocess.run(["dpdk-telemetry.py", "-f", prefix], input=asked, text=True, capture_output=True,
+                              timeout=120)
+        assert '"/uroce/qps"' in done.stdout, done.stdout + done.stderr
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(60)
+            sock.connect(str(link.a.daemon.socket) + ".metrics")
+            sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert sock.recv(100).startswith(b"HTTP/1.1 200")
+    return call
+
+
 def reports(log):
     """The sanitizer's reports, each process in a file of its own."""
     return [path.read_text(errors="replace") for path in log.parent.glob(f"{log.name}.*")]
@@ -165,9 +185,9 @@ def main():
     load = Load(link)
     with lib.case("programs, urocectl and changes in parallel"):
         load.run({"transfers": transfers(link, 1), "more transfers": transfers(link, 2), "kills": killed(link),
-                  "shows": shows(link), "changes": changes(link)})
+                  "shows": shows(link), "changes": changes(link), "telemetry": telemetry(link)})
         print(f"# {load.done}", file=sys.stderr)
-        assert len(load.done) == 5, f"something did not end once: {load.done}"
+        assert len(load.done) == 6, f"something did not end once: {load.done}"
     link.end()
     with lib.case("no race was reported"):
         found = reports(log)

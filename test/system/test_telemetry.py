@@ -1,0 +1,337 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""DPDK's telemetry socket, the exporter for Prometheus and the Grafana dashboard, against the daemon's counters."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import threading
+
+from prometheus_client.parser import text_string_to_metric_families
+
+import lib
+
+DASHBOARD = lib.HERE.parent.parent / "config/grafana/uroce.json"
+PROMTOOL = os.environ.get("UROCE_PROMTOOL") or shutil.which("promtool")  # of Debian's package prometheus
+# Labels and variables that Prometheus and Grafana add.
+ADDED = {"instance", "job"}
+
+
+def daemon_with(*extra, before=()):
+    devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096" for i, end in enumerate("ab")]
+    daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--workers", "2", *extra), before=before)
+    return lib.Link("ring", lib.Side(daemon, "uroce0", "127.0.0.1"), lib.Side(daemon, "uroce1", "127.0.0.1"), 4096)
+
+
+def traffic(link):
+    lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "4", "--ops", "100"],
+                   server_args=["-d", "{dev}"])
+
+
+# --- telemetry -----------------------------------------------------------------------------------
+
+def prefix_of(daemon):
+    argv = daemon.proc.argv
+    return argv[argv.index("--file-prefix") + 1]
+
+
+def ask(daemon, *commands, user=()):
+    """Debian's dpdk-telemetry.py; the replies by command, without the slash and parameters as given."""
+    done = subprocess.run([*user, "dpdk-telemetry.py", "-f", prefix_of(daemon)], input="\n".join(commands) + "\nquit\n",
+                          text=True, capture_output=True, timeout=30)
+    replies = {}
+    for text in re.findall(r"^(?:--> )*(\{.*\})$", done.stdout, re.M):
+        replies.update(json.loads(text))
+    assert replies, done.stdout + done.stderr
+    return replies
+
+
+def telemetry(link):
+    daemon = link.a.daemon
+    with lib.case("dpdk-telemetry.py finds the commands"):
+        commands = ask(daemon, "/")["/"]
+        wanted = {"/uroce/" + name for name in ("list", "device", "port", "stats", "drops", "qps", "qp", "workers", "worker")}
+        assert wanted <= set(commands), wanted - set(commands)
+        assert "/ethdev/stats" in commands
+    with lib.case("lists: devices and workers"):
+        assert ask(daemon, "/uroce/list")["/uroce/list"] == ["uroce0", "uroce1"]
+        assert ask(daemon, "/uroce/workers")["/uroce/workers"] == [0, 1]
+        assert ask(daemon, "/uroce/qps")["/uroce/qps"] in ([], None, {})
+    with lib.case("a port has its names, GIDs and P_Keys"):
+        port = ask(daemon, "/uroce/port,uroce1")["/uroce/port"]
+        assert port["port"] == "net_ring_pairb" and port["link"] == "up" and port["pkeys_0_pkey"] == "0xffff", port
+        assert ask(daemon, "/uroce/device,uroce0")["/uroce/device"]["clients"] == 0
+    with lib.case("counters are those of urocectl, in total and by worker"):
+        total = daemon.show("stats")["stats"][0]
+        assert ask(daemon, "/uroce/stats,uroce0")["/uroce/stats"] == total["total"]
+        assert ask(daemon, "/uroce/stats,uroce0,1")["/uroce/stats"] == total["workers"][1]
+        assert total["total"]["rx_roce"] > 100, total
+        drops = daemon.show("drops")["drops"][1]["total"]
+        assert ask(daemon, "/uroce/drops,uroce1")["/uroce/drops"] == drops
+        worker = ask(daemon, "/uroce/worker,0")["/uroce/worker"]
+        assert worker["rx_frames"] == sum(d["workers"][0]["rx_frames"] for d in daemon.show("stats")["stats"])
+    with lib.case("a queue pair, in detail"):
+        port = lib.tcp_port()
+        server = link.a.spawn([lib.RCDATA, "-d", "uroce0", "-p", str(port)])
+        lib.until("the server listens", lambda: server.listens(port))
+        client = link.b.spawn([lib.RCDATA, "-d", "uroce1", "-p", str(port), "--qps", "2", "--ops", "100000000", "127.0.0.1"])
+        lib.until("four queue pairs", lambda: len(daemon.show("qp")["qp"]) == 4)
+        numbers = ask(daemon, "/uroce/qps")["/uroce/qps"]
+        assert sorted(numbers) == sorted(qp["qpn"] for qp in daemon.show("qp")["qp"]), numbers
+        one = ask(daemon, f"/uroce/qp,{numbers[0]}")["/uroce/qp"]
+        assert one["qpn"] == numbers[0] and one["state"], one
+        for proc in (client, server):
+            proc.kill()
+        lib.until("no queue pair", lambda: not daemon.show("qp")["qp"])
+    with lib.case("what does not exist gets no data"):
+        for wrong in ("/uroce/port,uroce9", "/uroce/port", "/uroce/stats,uroce0,7", "/uroce/qp,1", "/uroce/qp", "/uroce/worker,2"):
+            reply = ask(daemon, wrong)
+            assert not any(reply.values()), (wrong, reply)
+
+
+def telemetry_end(daemon):
+    with lib.case("the daemon's end leaves no telemetry socket behind"):
+        folder = pathlib.Path("/var/run/dpdk") / prefix_of(daemon)
+        assert list(folder.glob("dpdk_telemetry.v2*")), "no socket while it runs"
+        daemon.stop()
+        assert not folder.exists(), list(folder.iterdir())
+
+
+def unprivileged():
+    with lib.case("an ordinary user's daemon has telemetry and metrics, too"):
+        home = lib.tmpdir()
+        os.chown(home, 65534, 65534)
+        pathlib.Path(home.parent).chmod(0o1777)
+        program = lib.tmpdir()
+        program.chmod(0o755)
+        shutil.copy(lib.UROCED, program)
+        user = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", f"XDG_RUNTIME_DIR={home}")
+        daemon = lib.Daemon([], ["name=uroce_lo,port=udp,addr=127.0.0.1"], lib.netns(), ("--metrics", "9464"),
+                            socket=home / "uroced.sock", program=program / "uroced", before=user)
+        assert ask(daemon, "/uroce/list", user=user)["/uroce/list"] == ["uroce_lo"]
+        assert "uroce_port_up" in http(daemon, "127.0.0.1", 9464)[1]
+        daemon.stop()
+
+
+def silent():
+    with lib.case("no-telemetry opens no socket"):
+        link = daemon_with("--no-telemetry")
+        assert not list((pathlib.Path("/var/run/dpdk") / prefix_of(link.a.daemon)).glob("dpdk_telemetry*"))
+        link.stop()
+
+
+# --- metrics -------------------------------------------------------------------------------------
+
+def curl(daemon, *argv):
+    """Status and body, asked by curl in the daemon's namespace."""
+    code = "import http.client,socket,sys;c=http.client.HTTPConnection(sys.argv[1],int(sys.argv[2]),timeout=10);" \
+           "c.request(sys.argv[3],sys.argv[4]);r=c.getresponse();print(r.status);print(r.read().decode(),end='')"
+    status, body = lib.sh("/usr/bin/python3", "-c", code, *argv, ns=daemon.ns).split("\n", 1)
+    return int(status), body
+
+
+def http(daemon, host, port, method="GET", path="/metrics"):
+    return curl(daemon, host, str(port), method, path)
+
+
+def over_unix(path, request=b"GET /metrics HTTP/1.0\r\n\r\n"):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(10)
+        sock.connect(str(path))
+        sock.sendall(request)
+        parts = []
+        while part := sock.recv(65536):
+            parts.append(part)
+    head, _, body = b"".join(parts).partition(b"\r\n\r\n")
+    return head.decode(), body.decode()
+
+
+def families(text):
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def sum_of(text, name, **labels):
+    return sum(sample.value for family in text_string_to_metric_families(text) for sample in family.samples
+               if sample.name == name and all(sample.labels.get(k) == v for k, v in labels.items()))
+
+
+def exporter(link, path):
+    daemon = link.a.daemon
+    head, text = over_unix(path)
+    with lib.case("the exporter's reply is HTTP and Prometheus' text format"):
+        assert head.startswith("HTTP/1.1 200 OK") and "text/plain; version=0.0.4" in head, head
+        assert int(re.search(r"Content-Length: (\d+)", head)[1]) == len(text)
+        found = families(text)
+        for name, family in found.items():
+            assert name.startswith("uroce_") and family.documentation and family.type in ("counter", "gauge"), name
+            for sample in family.samples:
+                assert sample.name.endswith("_total") == (family.type == "counter"), sample
+    with lib.case("promtool finds nothing wrong"):
+        if PROMTOOL:
+            done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, text=True, capture_output=True, timeout=30)
+            assert done.returncode == 0 and not done.stderr.strip(), done.stderr
+        else:
+            print("# promtool is not installed: only the parser of python3-prometheus-client has judged")
+    with lib.case("every counter and drop reason is exported, with the values of urocectl"):
+        stats = {d["device"]: d for d in daemon.show("stats")["stats"]}
+        named = {"rx_frames": "port_rcv_packets", "rx_bytes": "port_rcv_bytes", "tx_frames": "port_xmit_packets",
+                 "tx_bytes": "port_xmit_bytes"}
+        for counter in stats["uroce0"]["total"]:
+            name = f"uroce_{named.get(counter, counter)}_total"
+            assert name[:-6] in families(text), name
+            for device, row in stats.items():
+                assert sum_of(text, name, device=device, port="1") == row["total"][counter], (name, device)
+                assert sum_of(text, name, device=device, worker="1") == row["workers"][1][counter], (name, device)
+        assert stats["uroce0"]["total"]["tx_bytes"] > 10000
+        reasons = {s.labels["reason"] for s in families(text)["uroce_port_drops"].samples}
+        assert reasons == set(daemon.show("drops")["drops"][0]["total"]), reasons
+    with lib.case("ports, clients and objects"):
+        assert sum_of(text, "uroce_port_up", device="uroce1") == 1 and sum_of(text, "uroce_workers") == 2
+        assert sum_of(text, "uroce_clients") == 0 and sum_of(text, "uroce_objects", kind="qps") == 0
+        assert sum_of(text, "uroce_objects_limit", kind="qps") == 4096
+    with lib.case("wrong requests get an error"):
+        assert "404" in over_unix(path, b"GET / HTTP/1.1\r\n\r\n")[0]
+        assert "405" in over_unix(path, b"POST /metrics HTTP/1.1\r\n\r\n")[0]
+        with contextlib.suppress(ConnectionResetError):
+            assert over_unix(path, b"x" * 5000) == ("", ""), "too long a request is answered"
+    with lib.case("a textfile for node_exporter, as doc/telemetry.md writes it"):
+        textfile(path)
+
+
+def textfile(path):
+    command = re.search(r"^\t?(curl .*--unix-socket.*)$", (lib.HERE.parent.parent / "doc/telemetry.md").read_text(), re.M)
+    if not shutil.which("curl"):
+        print("# curl is not installed")
+        return
+    folder = lib.tmpdir()
+    line = command[1].replace("/run/uroce/metrics.sock", str(path)).replace("/var/lib/prometheus/node-exporter", str(folder))
+    subprocess.run(["sh", "-ec", line], check=True, timeout=20)
+    assert [p.name for p in folder.iterdir()] == ["uroce.prom"] and families((folder / "uroce.prom").read_text())
+
+
+def slow(link, path):
+    """Scrapers that read nothing, and many: requests of others and of clients go on."""
+    with lib.case("slow scrapers and silent connections delay nobody"):
+        idle = []
+        for i in range(30):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            sock.connect(str(path))
+            if i % 2:
+                sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            idle.append(sock)
+        assert "200" in over_unix(path)[0]
+        traffic(link)
+        assert "200" in over_unix(path)[0]
+        for sock in idle:
+            sock.close()
+    with lib.case("scrapes in parallel with traffic"):
+        errors = []
+
+        def scrape():
+            for _ in range(50):
+                try:
+                    assert sum_of(over_unix(path)[1], "uroce_workers") == 2
+                except Exception as error:  # shown below
+                    errors.append(error)
+        threads = [threading.Thread(target=scrape) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        traffic(link)
+        for thread in threads:
+            thread.join()
+        assert not errors, errors
+
+
+def places():
+    with lib.case("a port number means loopback only; the socket's file goes with the daemon"):
+        link = daemon_with("--metrics", "9464")
+        daemon = link.a.daemon
+        assert http(daemon, "127.0.0.1", 9464)[0] == 200
+        listening = lib.sh("ss", "-Hltn", ns=daemon.ns)
+        assert "127.0.0.1:9464" in listening and "0.0.0.0:9464" not in listening, listening
+        link.stop()
+    with lib.case("IPv6, and a socket that a killed daemon has left"):
+        link = daemon_with("--metrics", "0.0.0.0:9465")
+        assert "0.0.0.0:9465" in lib.sh("ss", "-Hltn", ns=link.a.daemon.ns)
+        link.stop()
+        path = lib.tmpdir() / "metrics.sock"
+        link = daemon_with("--metrics", path)
+        link.a.daemon.proc.kill()
+        assert path.exists()
+        link = daemon_with("--metrics", path)
+        assert "200" in over_unix(path)[0]
+        link.stop()
+        assert not path.exists()
+    with lib.case("wrong values of the option are refused with the legal ones"):
+        for wrong in ("0", "65536", "1.2.3:9", "localhost:9464", "[::1:9464", "x", "", "/" + "p" * 200):
+            done = subprocess.run([lib.UROCED, "--metrics", wrong], text=True, capture_output=True, timeout=20)
+            assert done.returncode == 2 and "PORT (1 to 65535" in done.stderr, (wrong, done.stderr)
+
+
+# --- dashboard -----------------------------------------------------------------------------------
+
+def dashboard(path):
+    board = json.loads(DASHBOARD.read_text())
+    text = over_unix(path)[1]
+    labels = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    variables = {v["name"] for v in board["templating"]["list"]}
+    queries = [(panel["title"], target) for panel in board["panels"] for target in panel["targets"]]
+    texts = [(title, target["expr"], target["legendFormat"]) for title, target in queries]
+    texts += [(v["name"], v["query"], "") for v in board["templating"]["list"] if v["type"] == "query"]
+    with lib.case("each query of the dashboard names metrics and labels of the exporter"):
+        assert len(queries) >= 20
+        for title, expr, legend in texts:
+            metrics = re.findall(r"\buroce_\w+", expr)
+            assert metrics, (title, expr)
+            for metric in metrics:
+                assert metric in labels, f"{title}: no metric {metric}"
+            for metric, inside in re.findall(r"(uroce_\w+)\{([^}]*)\}", expr):
+                used = set(re.findall(r"(\w+)\s*(?:=~|!=|=|!~)", inside))
+                assert used <= labels[metric] | ADDED, (title, metric, used)
+            wanted = {w for by in re.findall(r"by \(([^)]*)\)", expr) for w in re.findall(r"\w+", by)}
+            wanted |= set(re.findall(r"\{\{(\w+)\}\}", legend))
+            if match := re.search(r"label_values\((\w+), (\w+)\)", expr):
+                wanted.add(match[2])
+            for metric in metrics:
+                assert wanted <= labels[metric] | ADDED, (title, metric, wanted - labels[metric])
+            used = set(re.findall(r"\$(\w+)", expr)) - {"__rate_interval"}
+            assert used <= variables, (title, used - variables)
+            assert ("rate(" in expr) == any(m.endswith("_total") for m in metrics), (title, expr)
+    with lib.case("the dashboard's panels do not overlap and have different numbers"):
+        assert len({p["id"] for p in board["panels"]}) == len(board["panels"])
+        assert len({(p["gridPos"]["x"], p["gridPos"]["y"]) for p in board["panels"]}) == len(board["panels"])
+        if PROMTOOL:
+            rules = "groups:\n- name: g\n  rules:\n" + "".join(
+                f"  - record: r:{i}\n    expr: '{expr.replace('$__rate_interval', '1m')}'\n"
+                for i, (_, expr, _) in enumerate(texts) if not expr.startswith("label_values"))
+            file = lib.tmpdir() / "rules.yml"
+            file.write_text(rules)
+            done = subprocess.run([PROMTOOL, "check", "rules", file], text=True, capture_output=True, timeout=30)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+def main():
+    lib.need_root()
+    path = lib.tmpdir() / "metrics.sock"
+    link = daemon_with("--metrics", path)
+    traffic(link)
+    telemetry(link)
+    exporter(link, path)
+    dashboard(path)
+    slow(link, path)
+    telemetry_end(link.a.daemon)
+    unprivileged()
+    silent()
+    places()
+    lib.finish()
+
+
+main()
