@@ -2,12 +2,30 @@
 /* capture: the frames of a device, as a file. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "table.h"
 #include "urocectl.h"
 
-#define LEGAL "start FILE, show, stop"
+#define LEGAL    "start FILE [qpn=N], show, stop"
+#define QPN_MOST 0xffffff
+
+/* "qpn=N". */
+static void
+take_qpn(struct request *rq, const char *word)
+{
+	unsigned long n;
+	char *end = NULL;
+
+	if (strncmp(word, "qpn=", 4) != 0)
+		usage_error("capture %s start: '%s' is no filter; legal: qpn=N", rq->what, word);
+	n = word[4] >= '0' && word[4] <= '9' ? strtoul(word + 4, &end, 0) : 0;
+	if (end == NULL || *end != '\0' || n == 0 || n > QPN_MOST)
+		usage_error("capture %s start: '%s': N is 1 to %u, see show qp", rq->what, word,
+			    QPN_MOST);
+	rq->capture.qpn = (uint32_t)n;
+}
 
 static void
 take_word(struct request *rq, unsigned nth, const char *word)
@@ -24,6 +42,8 @@ take_word(struct request *rq, unsigned nth, const char *word)
 		req->flags = take_verb(rq, word, verbs, LEGAL);
 	else if (nth == 2 && req->flags == UROCE_CAPTURE_START)
 		rq->value = word;
+	else if (nth == 3 && rq->value != NULL)
+		take_qpn(rq, word);
 	else
 		usage_error("capture %s %s: surplus argument '%s'", rq->what, rq->verb, word);
 }
@@ -32,7 +52,8 @@ static void
 check(const struct request *rq)
 {
 	if (rq->what == NULL)
-		usage_error("capture: no device; legal: capture DEVICE start FILE | show | stop");
+		usage_error("capture: no device; legal: capture DEVICE start FILE [qpn=N] | show | "
+			    "stop");
 	if (rq->verb == NULL)
 		usage_error("capture %s: nothing to do; legal: " LEGAL, rq->what);
 	if (rq->capture.flags == UROCE_CAPTURE_START && rq->value == NULL)

@@ -70,7 +70,7 @@ static struct cli_program program = {
 		 "       urocectl [options] pkey set KEY dev DEVICE index N\n"
 		 "       urocectl [options] pkey del dev DEVICE index N\n"
 		 "       urocectl [options] impair DEVICE set SPEC | show | clear\n"
-		 "       urocectl [options] capture DEVICE start FILE | show | stop\n"
+		 "       urocectl [options] capture DEVICE start FILE [qpn=N] | show | stop\n"
 		 "       urocectl [options] rdma dev|link|res [show ..]\n"
 		 "       urocectl [--socket PATH] cdi [--output FILE]\n"
 		 "       urocectl [--socket PATH] install | uninstall\n",

@@ -13,20 +13,23 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <rte_common.h>
 #include <rte_lcore.h>
 #include "control/log_event.h"
 #include "show.h"
+#include "wire/parse.h"
 #include "worker/capture.h"
 
 #define RING_BYTES   (64u << 20) /* for each worker */
-#define FILE_BYTES   (1u << 20)  /* buffer of the file */
-#define NAP_NS       500000      /* pause of the writer when the rings are empty */
+#define COMMENT_MAX  128
+#define FILE_BYTES   (1u << 20) /* buffer of the file */
+#define NAP_NS       500000     /* pause of the writer when the rings are empty */
 #define NS_PER_S_U64 1000000000ull
 
 /*
  * pcapng (draft-ietf-opsawg-pcapng): one section with one interface, whose times are in
- * nanoseconds, then a packet block for each frame with its direction, then the number of lost
- * frames.
+ * nanoseconds, then a packet block for each frame with its direction and a comment, then the number
+ * of lost frames. rte_pcapng of DPDK 22.11 writes no comments.
  */
 #define NG_SECTION     0x0a0d0d0au
 #define NG_INTERFACE   1u
@@ -34,6 +37,7 @@
 #define NG_PACKET      6u
 #define NG_BYTE_ORDER  0x1a2b3c4du
 #define NG_ETHERNET    1
+#define NG_OPT_COMMENT 1
 #define NG_OPT_FLAGS   2
 #define NG_OPT_DROPS   5
 #define NG_OPT_TSRESOL 9
@@ -54,7 +58,10 @@ struct ng_interface {
 	uint32_t tsresol;
 	uint32_t opt_end, len_again;
 };
-struct ng_packet { /* followed by the frame, padded to 4, and struct ng_packet_end */
+struct ng_option { /* followed by its value, padded to 4 */
+	uint16_t opt, opt_len;
+};
+struct ng_packet { /* followed by the frame, padded to 4, a comment, and struct ng_packet_end */
 	uint32_t type, len, interface;
 	uint32_t time_high, time_low;
 	uint32_t kept, frame_len;
@@ -80,6 +87,7 @@ struct device_capture {
 	pthread_t writer;
 	FILE *file;
 	unsigned nrings;
+	uint32_t qpn;           /* frames of this QP only; 0: all */
 	uint32_t stop;          /* workers have stopped: write what is left and end */
 	uint64_t frames, bytes; /* written */
 	uint32_t error;         /* errno of the first failed write; nothing is written after it */
@@ -92,13 +100,74 @@ put(struct device_capture *dc, const void *bytes, uint32_t len)
 	return len == 0 || fwrite(bytes, len, 1, dc->file) == 1;
 }
 
+/* Words of the flags of a frame (worker/capture.h). */
+static const struct {
+	uint16_t flag;
+	const char *text;
+} flag_text[] = {
+	{CAPTURE_AGAIN, "sent again"},
+	{CAPTURE_DUPLICATE, "duplicate request"},
+	{CAPTURE_OUT_OF_SEQ, "out of sequence"},
+	{CAPTURE_STALE, "stale response"},
+	{CAPTURE_RNR, "receiver not ready"},
+	{CAPTURE_SLOW_PATH, "to the control thread or the kernel"},
+};
+
+/* Returns the local QP of a frame: that of its BTH, if it was received. 0: none. */
+static uint32_t
+local_qpn(const struct capture_frame *f)
+{
+	struct wire_pkt pkt;
+	enum wire_verdict v;
+
+	if (f->sent)
+		return f->note.qpn;
+	v = wire_parse(f->data, f->len, &pkt);
+	return v == WIRE_OK || wire_bad_form(v) ? pkt.qpn : 0;
+}
+
+/* Adds to the comment, after a separator if it is not empty. */
+static void
+say(char comment[COMMENT_MAX], const char *a, const char *b)
+{
+	size_t len = strlen(comment);
+
+	snprintf(comment + len, COMMENT_MAX - len, "%s%s%s", len != 0 ? "; " : "", a, b);
+}
+
+static void
+make_comment(const struct capture_frame *f, uint32_t qpn, char comment[COMMENT_MAX])
+{
+	comment[0] = '\0';
+	if (qpn != 0)
+		snprintf(comment, COMMENT_MAX, "QP %u", qpn);
+	for (unsigned i = 0; i < RTE_DIM(flag_text); i++) {
+		if (f->note.flags & flag_text[i].flag)
+			say(comment, flag_text[i].text, "");
+	}
+	if (f->note.drop < DROP_NUM)
+		say(comment, "dropped: ", drop_reason_name[f->note.drop]);
+}
+
 static bool
-put_frame(struct device_capture *dc, const struct capture_frame *f)
+put_comment(struct device_capture *dc, const char *text, uint32_t len)
+{
+	static const char zero[4];
+	struct ng_option o = {.opt = NG_OPT_COMMENT, .opt_len = (uint16_t)len};
+
+	return len == 0 ||
+	       (put(dc, &o, sizeof(o)) && put(dc, text, len) && put(dc, zero, -len & 3));
+}
+
+static bool
+put_frame(struct device_capture *dc, const struct capture_frame *f, const char *comment)
 {
 	static const uint8_t zero[4];
-	uint32_t pad = -f->len & 3;
+	uint32_t pad = -f->len & 3, clen = (uint32_t)strlen(comment);
+	uint32_t option = clen != 0 ? (uint32_t)sizeof(struct ng_option) + clen + (-clen & 3) : 0;
 	struct ng_packet p = {.type = NG_PACKET,
-			      .len = sizeof(p) + f->len + pad + sizeof(struct ng_packet_end),
+			      .len = sizeof(p) + f->len + pad + option +
+				     sizeof(struct ng_packet_end),
 			      .time_high = (uint32_t)(f->epoch_ns >> 32),
 			      .time_low = (uint32_t)f->epoch_ns,
 			      .kept = f->len,
@@ -109,15 +178,19 @@ put_frame(struct device_capture *dc, const struct capture_frame *f)
 				    .len_again = p.len};
 
 	return put(dc, &p, sizeof(p)) && put(dc, f->data, f->len) && put(dc, zero, pad) &&
-	       put(dc, &end, sizeof(end));
+	       put_comment(dc, comment, clen) && put(dc, &end, sizeof(end));
 }
 
 static void
 write_frame(struct device_capture *dc, const struct capture_frame *f)
 {
-	if (dc->error != 0)
+	uint32_t qpn = local_qpn(f);
+	char comment[COMMENT_MAX];
+
+	if (dc->error != 0 || (dc->qpn != 0 && qpn != dc->qpn))
 		return;
-	if (!put_frame(dc, f)) {
+	make_comment(f, qpn, comment);
+	if (!put_frame(dc, f, comment)) {
 		__atomic_store_n(&dc->error, (uint32_t)errno, __ATOMIC_RELAXED);
 		return;
 	}
@@ -240,7 +313,7 @@ file_open(struct device_capture *dc, int fd)
 }
 
 static int
-capture_open(struct device *dev, int fd)
+capture_open(struct device *dev, int fd, uint32_t qpn)
 {
 	struct device_capture *dc = calloc(1, sizeof(*dc));
 	char name[RTE_MAX_THREAD_NAME_LEN];
@@ -253,6 +326,8 @@ capture_open(struct device *dev, int fd)
 		else
 			dc->nrings++;
 	}
+	if (dc != NULL)
+		dc->qpn = qpn;
 	snprintf(name, sizeof(name), "capture-%.7s", dev->name);
 	if (rc == 0)
 		rc = -rte_ctrl_thread_create(&dc->writer, name, NULL, writer_main, dc);
@@ -316,6 +391,7 @@ fill(const struct device *dev, struct uroce_capture_rep *rep)
 static int
 start(struct session *s, struct device *dev, const struct ctrl_req *req)
 {
+	uint32_t qpn = ((const struct uroce_capture_req *)req->body)->qpn;
 	struct log_fields f = {0};
 	int rc;
 
@@ -323,7 +399,7 @@ start(struct session *s, struct device *dev, const struct ctrl_req *req)
 		return EINVAL;
 	if (dev->capture != NULL)
 		return EBUSY;
-	rc = capture_open(dev, req->fds[0]);
+	rc = capture_open(dev, req->fds[0], qpn);
 	if (rc != 0)
 		return rc;
 	log_field(&f, "UROCE_DEVICE", "%s", dev->name);
@@ -340,7 +416,8 @@ capture_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *
 	struct device *dev;
 	int rc = 0;
 
-	if (memchr(q->device, '\0', sizeof(q->device)) == NULL || q->flags > UROCE_CAPTURE_STOP)
+	if (memchr(q->device, '\0', sizeof(q->device)) == NULL || q->flags > UROCE_CAPTURE_STOP ||
+	    q->qpn > 0xffffff || (q->qpn != 0 && q->flags != UROCE_CAPTURE_START))
 		return EINVAL;
 	dev = daemon_device_named(s->d, q->device);
 	if (dev == NULL)

@@ -489,7 +489,7 @@ enum uroce_capture_flags {
 struct uroce_capture_req {
 	char device[UROCE_DEV_NAME_MAX];
 	uint32_t flags; /* enum uroce_capture_flags */
-	uint8_t spare[4];
+	uint32_t qpn;   /* START: only frames from and to this QP of the device; 0: all */
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_capture_req) == 40, "capture_req size");
 struct uroce_capture_rep {

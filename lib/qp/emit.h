@@ -19,6 +19,7 @@ qp_push(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t ki
 {
 	m->port = qp->bind.port;
 	m->hash.usr = kind;
+	m->hash.fdir.hi = qp->conn.qpn;
 	env->tx[env->tx_n++] = m;
 	env->tx_bytes += m->pkt_len;
 }

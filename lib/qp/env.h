@@ -175,6 +175,13 @@ qp_turn_over(const struct qp_env *env, struct qp_turn turn)
 #define QP_TX_WIRE     0u
 #define QP_TX_LOOPBACK 1u
 
+/*
+ * For captures: m->hash.fdir.hi of a frame in env->tx is the number of its QP, with QP_TX_AGAIN if
+ * it holds a request that was sent before.
+ */
+#define QP_TX_QPN_MASK 0xffffffu
+#define QP_TX_AGAIN    0x80000000u
+
 /* Record that cq was posted to, so that its arm is checked once per burst rather than per CQE. */
 void qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited);
 

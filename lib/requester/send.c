@@ -30,6 +30,14 @@ req_opcode(const struct qp_sq_entry *e, uint32_t k)
 	return data_opcode(e, k == 0, k + 1 == e->npkts);
 }
 
+/* The last frame in env->tx is a retransmission. */
+static __rte_noinline void
+send_again(struct qp_env *env)
+{
+	env->counters->ctr[COUNTER_REQ_RETRANS]++;
+	env->tx[env->tx_n - 1]->hash.fdir.hi |= QP_TX_AGAIN;
+}
+
 /* Advances cursor, high-water mark and timer after sending npsns PSNs. */
 static inline void
 send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
@@ -41,7 +49,7 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 	if (likely(snd->next_psn == snd->high_psn))
 		snd->high_psn = next;
 	else
-		env->counters->ctr[COUNTER_REQ_RETRANS]++;
+		send_again(env);
 	snd->next_psn = next;
 	snd->cur_pkt += npsns;
 	if (snd->probe_ns == 0 && snd->wait_ns != 0)

@@ -19,7 +19,7 @@ struct record {
 	uint32_t len;
 	uint32_t frame_len;
 	uint32_t kind;
-	uint64_t pad;
+	struct capture_note note;
 };
 _Static_assert(sizeof(struct record) == 32, "records are aligned to their size");
 enum { RECORD_SKIP, RECORD_RECEIVED, RECORD_SENT };
@@ -32,6 +32,7 @@ struct capture {
 	uint64_t prod __rte_cache_aligned; /* free running, bytes */
 	uint64_t cons_seen;
 	uint64_t lost;
+	uint64_t next; /* position of the frame that capture_commit passes on */
 	/* owned by the reader */
 	uint64_t cons __rte_cache_aligned;
 };
@@ -91,8 +92,8 @@ copy_frame(uint8_t *to, const struct rte_mbuf *m, uint32_t len)
 	}
 }
 
-static void
-put_one(struct capture *c, uint64_t now_ns, const struct rte_mbuf *m, bool sent)
+bool
+capture_put(struct capture *c, uint64_t now_ns, const struct rte_mbuf *m, bool sent)
 {
 	uint32_t len = RTE_MIN(m->pkt_len, (uint32_t)CAPTURE_MAX_FRAME);
 	uint32_t room = RTE_ALIGN_CEIL(sizeof(struct record) + len, sizeof(struct record));
@@ -104,7 +105,7 @@ put_one(struct capture *c, uint64_t now_ns, const struct rte_mbuf *m, bool sent)
 		pos += to_end;
 	if (!has_room(c, pos, room)) {
 		__atomic_store_n(&c->lost, c->lost + 1, __ATOMIC_RELAXED);
-		return;
+		return false;
 	}
 	if (pos != c->prod)
 		*record_at(c, c->prod) = (struct record){.room = to_end, .kind = RECORD_SKIP};
@@ -115,15 +116,18 @@ put_one(struct capture *c, uint64_t now_ns, const struct rte_mbuf *m, bool sent)
 			     .frame_len = m->pkt_len,
 			     .kind = sent ? RECORD_SENT : RECORD_RECEIVED};
 	copy_frame((uint8_t *)(r + 1), m, len);
-	/* Partner: capture_peek's acquire. */
-	__atomic_store_n(&c->prod, pos + room, __ATOMIC_RELEASE);
+	c->next = pos;
+	return true;
 }
 
 void
-capture_put(struct capture *c, uint64_t now_ns, struct rte_mbuf *const *m, uint32_t n, bool sent)
+capture_commit(struct capture *c, struct capture_note note)
 {
-	for (uint32_t i = 0; i < n; i++)
-		put_one(c, now_ns, m[i], sent);
+	struct record *r = record_at(c, c->next);
+
+	r->note = note;
+	/* Partner: capture_peek's acquire. */
+	__atomic_store_n(&c->prod, c->next + r->room, __ATOMIC_RELEASE);
 }
 
 bool
@@ -143,6 +147,7 @@ capture_peek(struct capture *c, struct capture_frame *f)
 				    .data = (const uint8_t *)(r + 1),
 				    .len = r->len,
 				    .frame_len = r->frame_len,
+				    .note = r->note,
 				    .sent = r->kind == RECORD_SENT};
 	return true;
 }
@@ -159,18 +164,66 @@ capture_lost(const struct capture *c)
 	return __atomic_load_n(&c->lost, __ATOMIC_RELAXED);
 }
 
-void
-captured_burst(struct worker *w, uint16_t dev, struct rte_mbuf *const *m, uint32_t n)
+/* Counters that tell what became of a received frame. */
+static const struct {
+	enum counter counter;
+	uint16_t flag;
+} rx_flags[] = {
+	{COUNTER_RSP_DUP, CAPTURE_DUPLICATE}, {COUNTER_RSP_OUT_OF_SEQ, CAPTURE_OUT_OF_SEQ},
+	{COUNTER_REQ_DUP_ACK, CAPTURE_STALE}, {COUNTER_SLOW_PATH, CAPTURE_SLOW_PATH},
+	{COUNTER_RSP_RNR_NAK, CAPTURE_RNR},
+};
+
+/* What the counters say of the frame received since they were as in before. */
+static struct capture_note
+note_of(const struct counter_block *before, const struct counter_block *now)
 {
-	if (w->cap[dev] != NULL)
-		capture_put(w->cap[dev], w->now_ns, m, n, false);
+	struct capture_note note = {.drop = 0};
+
+	while (note.drop < DROP_NUM && before->drop[note.drop] == now->drop[note.drop])
+		note.drop++;
+	for (unsigned i = 0; i < RTE_DIM(rx_flags); i++) {
+		if (before->ctr[rx_flags[i].counter] != now->ctr[rx_flags[i].counter])
+			note.flags |= rx_flags[i].flag;
+	}
+	return note;
+}
+
+void
+captured_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	struct worker *w = container_of(e, struct worker, engine);
+	const struct counter_block *counters = &w->counters[dev];
+	struct capture *c = w->cap[dev];
+	struct counter_block before;
+
+	if (c == NULL) {
+		engine_rx(e, now_ns, dev, m, n);
+		return;
+	}
+	/* One frame at a time, so that the counters tell what became of it. */
+	for (uint32_t i = 0; i < n; i++) {
+		bool kept = capture_put(c, now_ns, m[i], false);
+		struct capture_note note;
+
+		before = *counters;
+		engine_rx(e, now_ns, dev, &m[i], 1);
+		note = note_of(&before, counters);
+		/* A frame that another worker has got is captured there. */
+		if (kept && (note.drop != DROP_NUM ||
+			     before.ctr[COUNTER_RX_HANDOFF] == counters->ctr[COUNTER_RX_HANDOFF]))
+			capture_commit(c, note);
+	}
 }
 
 void
 captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		if (w->cap[m[i]->port] == NULL)
+		struct capture *c = w->cap[m[i]->port];
+		struct capture_note note = {.drop = DROP_NUM};
+
+		if (c == NULL)
 			continue;
 		/* Frames that loop back have no ICRC (qp/env.h); readers of captures expect one. */
 		if (m[i]->hash.usr == QP_TX_LOOPBACK) {
@@ -178,7 +231,12 @@ captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 				continue;
 			wire_frame_seal_own(rte_pktmbuf_mtod(m[i], uint8_t *), m[i]->data_len);
 		}
-		capture_put(w->cap[m[i]->port], w->now_ns, &m[i], 1, true);
+		if (m[i]->hash.usr != TX_CONTROL) {
+			note.qpn = m[i]->hash.fdir.hi & QP_TX_QPN_MASK;
+			note.flags = m[i]->hash.fdir.hi & QP_TX_AGAIN ? CAPTURE_AGAIN : 0;
+		}
+		if (capture_put(c, w->now_ns, m[i], true))
+			capture_commit(c, note);
 	}
 }
 

@@ -33,8 +33,22 @@ void capture_free(struct capture *c);
  */
 void worker_capture(struct worker_set *ws, uint16_t dev, struct capture *const *cap);
 
+/* What the worker knows of a frame besides its bytes. */
+struct capture_note {
+	uint32_t qpn;   /* local QP that made a sent frame; 0: none */
+	uint16_t drop;  /* enum drop_reason of a received frame; DROP_NUM: not dropped */
+	uint16_t flags; /* CAPTURE_* */
+};
+#define CAPTURE_AGAIN      1u  /* sent: a retransmission */
+#define CAPTURE_DUPLICATE  2u  /* received: a request that was received before */
+#define CAPTURE_OUT_OF_SEQ 4u  /* received: a request that came too early */
+#define CAPTURE_STALE      8u  /* received: a response that nothing waits for */
+#define CAPTURE_SLOW_PATH  16u /* received: for the control thread or the kernel */
+#define CAPTURE_RNR        32u /* received: answered with receiver not ready */
+
 struct capture_frame {
 	uint64_t epoch_ns; /* since 1970 */
+	struct capture_note note;
 	const uint8_t *data;
 	uint32_t len; /* bytes kept */
 	uint32_t frame_len;
@@ -47,8 +61,13 @@ void capture_done(struct capture *c);
 /* Any thread. Returns the number of frames lost because the ring was full. */
 uint64_t capture_lost(const struct capture *c);
 
-/* Worker. Copies n frames that were received, or will be sent, at now_ns. Exposed for tests. */
-void capture_put(struct capture *c, uint64_t now_ns, struct rte_mbuf *const *m, uint32_t n,
-		 bool sent);
+/*
+ * Worker. Copies a frame that was received, or will be sent, at now_ns. The reader sees it after
+ * capture_commit, before which the next frame replaces it. Returns false if the ring is full: the
+ * frame is lost. Exposed for tests.
+ */
+bool capture_put(struct capture *c, uint64_t now_ns, const struct rte_mbuf *m, bool sent);
+/* Worker. Passes the frame of the last capture_put, which was true, to the reader. */
+void capture_commit(struct capture *c, struct capture_note note);
 
 #endif

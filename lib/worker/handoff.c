@@ -71,7 +71,7 @@ handoff_rx(struct worker *w)
 
 		while (i < n && m[i]->hash.usr != ENGINE_RX_EXTRA)
 			i++;
-		rx_by_device(w, m + first, i - first, engine_rx);
+		rx_by_device(w, m + first, i - first, w->ncaps != 0 ? captured_rx : engine_rx);
 		if (i < n)
 			rx_extra(w, m[i++]);
 	}

@@ -233,6 +233,7 @@ send_from_control(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m, uint3
 
 	m->port = dev;
 	m->hash.usr = kind;
+	m->hash.fdir.hi = 0; /* of no QP */
 	if (rte_ring_enqueue(w->out, m) != 0) {
 		ws->control_counters[dev].ctr[COUNTER_TX_CONTROL_LOST]++;
 		rte_pktmbuf_free(m);

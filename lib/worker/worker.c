@@ -55,8 +55,9 @@ ports_rx(struct worker *w)
 			continue;
 		worker_count_rx(&w->counters[dev], m, n);
 		if (unlikely(w->ncaps != 0))
-			captured_burst(w, dev, m, n);
-		engine_rx(&w->engine, w->now_ns, dev, m, n);
+			captured_rx(&w->engine, w->now_ns, dev, m, n);
+		else
+			engine_rx(&w->engine, w->now_ns, dev, m, n);
 		total += n;
 		w->rx_full |= n == most;
 	}

@@ -275,8 +275,9 @@ void tx_forget_dev(struct worker *w, uint16_t dev);
 bool stall_held_up(void *ctx, const struct qp *qp, uint64_t since_ns);
 void stall_over(struct worker *w, uint64_t gap_ns);
 
-/* capture.c, called if ncaps is not 0: received frames of one device; frames to send */
-void captured_burst(struct worker *w, uint16_t dev, struct rte_mbuf *const *m, uint32_t n);
+/* capture.c, called if ncaps is not 0: captures frames to send */
+/* As engine_rx, and captures the frames with what became of each. e is a worker's. */
+void captured_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n);
 void captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n);
 
 /* worker.c: counts received frames of one device, from a port or looped back */

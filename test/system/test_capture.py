@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """tshark, scapy's ICRC and our own wire-check judge our frames."""
+import collections
 import json
 import pathlib
 import re
@@ -106,7 +107,7 @@ def inside():
     assert "not a regular file" in ctl(daemon, dev, "start", "/dev/null", rc=1)
     assert "Not a directory" in ctl(daemon, dev, "start", path / "x", rc=1)
     assert "needs FILE" in ctl(daemon, dev, "start", rc=2)
-    assert "legal: start FILE, show, stop" in ctl(daemon, dev, "break", rc=2)
+    assert "legal: start FILE [qpn=N], show, stop" in ctl(daemon, dev, "break", rc=2)
     daemon.socket.parent.chmod(0o755)
     daemon.socket.chmod(0o666)
     nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
@@ -117,6 +118,71 @@ def inside():
             pathlib.Path(made).unlink(missing_ok=True)
     ctl(daemon, dev, "start", path)
     link.stop()  # with a capture running
+
+
+def comments(path, display_filter="frame"):
+    """(direction, destination QP, opcode, comment) of each frame, by tshark."""
+    done = subprocess.run(["tshark", "-r", path, "-Y", display_filter, "-T", "fields", "-E", "separator=/t", "-e",
+                           "frame.packet_flags_direction", "-e", "infiniband.bth.destqp", "-e", "infiniband.bth.opcode",
+                           "-e", "frame.comment"], text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def explained():
+    """Comments say the QP, retransmissions, and why frames were dropped; a filter takes one QP's frames."""
+    link = lib.link_ring()
+    daemon, dev = link.a.daemon, link.a.dev
+    path = lib.tmpdir() / "why.pcapng"
+    subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "impair", "uroce0", "set", "corrupt=2%,drop=2%,dup=2%"],
+                   check=True, capture_output=True, timeout=20)
+    before, drops = daemon.show("stats")["stats"][0]["total"], daemon.show("drops")["drops"][0]["total"]
+    ctl(daemon, dev, "start", path)
+    lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "300", "--max-len", "9000"],
+                   server_args=["-d", "{dev}"])
+    ctl(daemon, dev, "stop")
+    after, dropped = daemon.show("stats")["stats"][0]["total"], daemon.show("drops")["drops"][0]["total"]
+    rows = comments(path)  # all: a flipped bit may hide from tshark that a frame is RoCE
+    said = collections.Counter(part for row in rows for part in row[3].split("; "))
+    for reason, n in dropped.items():
+        assert said[f"dropped: {reason}"] == n - drops[reason], (reason, n, drops[reason], said)
+    assert said["dropped: bad_icrc"] > 5, said
+    again = after["retransmitted_packets"] - before["retransmitted_packets"]
+    assert said["sent again"] == again > 5, (again, said)
+    assert said["duplicate request"] == after["duplicate_requests"] - before["duplicate_requests"] > 0, said
+    for direction, qpn, _, text in comments(path, "infiniband"):
+        if "dropped" in text:
+            continue  # its QPN may be what has been spoilt
+        assert re.match(r"QP \d+", text), text
+        if direction == "1":
+            assert text.split(";")[0] == f"QP {int(qpn, 16)}", (qpn, text)
+    subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "impair", "uroce0", "clear"], check=True,
+                   capture_output=True, timeout=20)
+    one_qp(link)
+    link.stop()
+
+
+def one_qp(link):
+    daemon, dev = link.a.daemon, link.a.dev
+    path = lib.tmpdir() / "one.pcapng"
+    port = lib.tcp_port()
+    server = link.a.spawn([lib.RCDATA, "-d", dev, "-p", str(port)])
+    lib.until("the server listens", lambda: server.listens(port))
+    client = link.b.spawn([lib.RCDATA, "-d", link.b.dev, "-p", str(port), "--qps", "3", "--ops", "100000000", "127.0.0.1"])
+    lib.until("six queue pairs", lambda: len(daemon.show("qp")["qp"]) == 6)
+    qp = next(qp for qp in daemon.show("qp")["qp"] if qp["device"] == dev)
+    assert ctl(daemon, dev, "start", path, f"qpn={qp['qpn']}")["running"]
+    lib.until("frames", lambda: ctl(daemon, dev, "show")["frames"] > 200)
+    ctl(daemon, dev, "stop")
+    for proc in (client, server):
+        proc.kill()
+    rows = comments(path)
+    assert {row[0] for row in rows} == {"1", "2"} and {row[3].split(";")[0] for row in rows} == {f"QP {qp['qpn']}"}
+    assert {row[1] for row in rows if row[0] == "1"} == {f"0x{qp['qpn']:06x}"}, rows[:5]
+    assert len({row[1] for row in rows if row[0] == "2"}) == 1, "all to one peer"
+    for wrong in ("qpn=0", "qpn=x", "qpn=16777216", "gid=1"):
+        assert "qpn=N" in ctl(daemon, dev, "start", path, wrong, rc=2) or "N is 1 to" in ctl(
+            daemon, dev, "start", path, wrong, rc=2)
 
 
 def looped_back():
@@ -159,6 +225,8 @@ def main():
         judge(capture("0"), "IPv6", 1000)
     with lib.case("urocectl capture"):
         inside()
+    with lib.case("comments explain frames; qpn=N takes one QP's"):
+        explained()
     with lib.case("capture of loopback"):
         judge(looped_back(), "loopback", 500)
     lib.finish()
