@@ -41,6 +41,13 @@ queue_depth(const struct qp_ring *ring, uint32_t tail)
 	return n <= (int64_t)ring->mask + 1 ? n : -1;
 }
 
+/* By enum qp_sr_state. */
+static const char *const sr_state[] = {
+	[QP_SR_OFF] = "off",
+	[QP_SR_CAN] = "not agreed",
+	[QP_SR_ON] = "on",
+};
+
 static void
 put_requester(json_t *o, const struct qp *qp)
 {
@@ -63,6 +70,11 @@ put_requester(json_t *o, const struct qp *qp)
 	show_set_int(o, "round_trip_us", (int64_t)qp->conn.loss.srtt_ns / 1000);
 	show_set_int(o, "probe_after_us", (int64_t)(snd->wait_ns / 1000));
 	show_set_int(o, "window", snd->cc.window_pkts);
+	show_set(o, "sr", json_string(sr_state[qp->conn.sr.state]));
+	show_set_int(o, "sr_resent", qp->conn.sr.resent);
+	show_set_int(o, "sr_spurious", qp->conn.sr.spurious);
+	show_set_int(o, "sr_threshold",
+		     qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD);
 }
 
 static void
@@ -75,6 +87,7 @@ put_responder(json_t *o, const struct qp *qp)
 	show_set_int(o, "rq_taken", rcv->head);
 	show_set_int(o, "expected_psn", rcv->epsn);
 	show_set_int(o, "msn", rcv->msn);
+	show_set_int(o, "sr_held", qp->bind.hold != NULL ? qp->bind.hold->n : 0);
 	show_set_int(o, "reads_in", rcv->rdq_n);
 	show_set_int(o, "wrong_keys", qp->conn.wrong_keys.total);
 }

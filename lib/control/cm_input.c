@@ -57,6 +57,8 @@ on_datagram(void *ctx, const struct slow_datagram *g)
 		.src_qpn = g->remote_qpn,
 	};
 
+	if (sr_peer_rx(g))
+		return;
 	memcpy(info.addr.local, g->local, 16);
 	memcpy(info.addr.remote, g->remote, 16);
 	rcm_rx(svc->rcm, &info, g->payload, g->len, daemon_now_ns());

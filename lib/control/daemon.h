@@ -18,6 +18,7 @@
  *   obj_*.c          handlers, one file per object kind
  *   session_end.c    a client's objects end, step by step
  *   object.c         create and destroy objects          device_*.c       attributes and addresses
+ *   sr_peer.c        which peers have agreed to selective repeat
  *   slow_path.c      datagrams for QP1, in and out
  *   fault_log.c      why QPs failed, as log lines     fault_text.c  their words
  *   log_event.c      log lines with fields

@@ -62,6 +62,7 @@ on_tick(struct watch *w, uint32_t events)
 		if (port_wants_restart(&dev->port))
 			seek_peer(dev);
 		guess_look(dev);
+		sr_peer_tick(dev);
 	}
 	neigh_tick(dev);
 }
@@ -168,6 +169,7 @@ device_start(struct device *dev, const struct devspec *spec, bool inward)
 	if (rc < 0)
 		return rc;
 	net_start(dev);
+	dev->sr.on = spec->sr;
 	memcpy(dev->pkey, spec->pkey, sizeof(dev->pkey));
 	if (spec->npkeys == 0)
 		dev->pkey[0] = WIRE_PKEY_DEFAULT;

@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 #include "control/daemon.h"
 #include "control/devspec.h"
+#include "control/sr_peer.h"
 #include "hostif/hostif.h"
 #include "net/net.h"
 #include "port/port.h"
@@ -35,6 +36,7 @@ struct device {
 	uint64_t next_ask_ns; /* next check for users that wait for a neighbour */
 	uint64_t next_link_ns;  /* next link check */
 	uint64_t next_guess_ns; /* next check of wrong_keys */
+	struct sr_peers sr;     /* who has agreed to selective repeat */
 	uint64_t wrong_keys;    /* wrong keys tried by peers, at the last check (guess.c) */
 };
 

@@ -135,6 +135,7 @@ static const char legal_addr[] =
 	"an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62";
 static const char *const loopback_names[] = {"inside", "wire", NULL};
 static const char *const no_or_yes[] = {"no", "yes", NULL};
+static const char *const off_or_on[] = {"off", "on", NULL};
 
 /* A key whose parser gets the whole struct. */
 #define WHOLE(key, taker, text)  .name = key, .type = CLI_OTHER, .take = taker, .legal = text
@@ -156,6 +157,7 @@ static const struct cli_field keys[] = {
 	{MEMBER("strict", strict, CLI_CHOICE), .names = no_or_yes},
 	{WHOLE("iface", take_iface, "the name of an interface of the kernel")},
 	{MEMBER("share", share, CLI_CHOICE), .names = no_or_yes},
+	{MEMBER("sr", sr, CLI_CHOICE), .names = off_or_on},
 	{WHOLE("hostif", take_hostif,
 	       "a name for a new interface of the kernel, at most 15 letters, digits and _-.")},
 	{NULL},

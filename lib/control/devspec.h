@@ -34,6 +34,7 @@ struct devspec {
 	bool share;  /* port=packet or net_af_xdp: with the interface's MAC and addresses */
 	char iface[16];
 	bool strict;     /* port=udp: take only packets whose ICRC is exact */
+	bool sr;         /* selective repeat with peers that agree */
 	char hostif[16]; /* the kernel's interface beside the device (lib/hostif), or "" */
 };
 

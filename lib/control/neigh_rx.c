@@ -12,6 +12,7 @@ hop_resolved(struct device *dev, const struct net_neigh *n)
 	qp_hop_resolved(dev, n->ip, n->mac);
 	ah_hop_resolved(dev, n->ip, n->mac);
 	cms_hop_resolved(dev, n->ip);
+	sr_peer_tick(dev);
 }
 
 void

@@ -25,6 +25,8 @@ struct modify_call {
 	struct qp_path *alt;  /* NULL without an alternate path */
 	uint32_t dest_qpn;    /* peer of both paths */
 	struct triples now;   /* triples of the QP afterwards */
+	bool rtr;             /* the QP goes to RTR .. */
+	enum qp_sr_state sr;  /* .. and begins with this */
 	int rc;
 };
 
@@ -95,6 +97,8 @@ modify_on_worker(struct worker *w, void *arg)
 	if (c->rc == 0) {
 		qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
 		qp_env_flush(env);
+		if (c->rtr)
+			qp_sr_set(env->sr, qp, c->sr);
 		note_paths(c->q);
 	}
 	note_triples(&c->now, c->q);
@@ -226,8 +230,15 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		triple_release(claim[1]);
 		return rc;
 	}
+	if (c.path != NULL && (m->attr_mask & QP_STATE) && m->attr.qp_state == QP_RTR &&
+	    q->qp->conn.type == QP_TYPE_RC && !path.loopback) {
+		c.rtr = true;
+		c.sr = sr_peer_state(s->dev, path.wire.sgid, path.wire.dgid);
+	}
 	worker_call(obj_qp_worker(q), modify_on_worker, &c);
 	settle_triples(q, &c.now, claim);
+	if (c.rc == 0 && c.rtr && c.sr == QP_SR_CAN)
+		sr_peer_ask(s->dev, path.wire.sgid, path.wire.dgid, s->peer.uid);
 	/* The QP continues at once; its first packets wait for the neighbour's MAC. */
 	if (c.rc == 0 && c.path != NULL && !path.path_ok)
 		neigh_ask(s, path.hop);

@@ -176,6 +176,7 @@ worker_free(struct worker *w)
 	free(w->wakes);
 	qp_segs_free(w->segs);
 	qp_sqe_pool_free(w->sqes);
+	qp_sr_pool_free(w->sr);
 	rte_free(w);
 }
 
@@ -221,8 +222,9 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->out = frame_ring("out", i, socket);
 	w->segs = view_segs(i, socket);
 	w->sqes = qp_sqe_pool_create((p->qps->mask + p->nworkers) / p->nworkers, QP_WQE_CHUNKS);
+	w->sr = qp_sr_pool_create();
 	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
-	    w->out == NULL || w->segs == NULL || w->sqes == NULL) {
+	    w->out == NULL || w->segs == NULL || w->sqes == NULL || w->sr == NULL) {
 		errno = w->own_fd < 0 || w->client_fd < 0 ? errno : ENOMEM;
 		worker_free(w);
 		return NULL;
@@ -230,6 +232,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, &worker_engine_ops, w);
 	engine_set_lcore(&w->engine, w->lcore);
 	engine_set_segs(&w->engine, w->segs);
+	engine_set_sr(&w->engine, w->sr);
 	engine_set_loop_zero_copy(&w->engine, WORKER_VIEW_BYTES);
 	w->engine.env.counters = &w->counters_none;
 	return w;

@@ -122,6 +122,7 @@ struct worker {
 
 	struct qp_segs *segs;
 	struct qp_sqe_pool *sqes;
+	struct qp_sr_pool *sr;
 	struct rte_mbuf *lo[WORKER_LO_FRAMES]; /* looped back, received in the next iteration */
 	uint32_t lo_n;
 	struct rte_mbuf *fwd[ENGINE_TX_CAP]; /* frames of others that the port refused */

@@ -41,6 +41,12 @@ read(int fd, void *buf, size_t n)
 }
 
 void
+engine_set_sr(struct engine *e, struct qp_sr_pool *sr)
+{
+	e->env.sr = sr;
+}
+
+void
 engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
 	    const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
 	    const struct engine_ops *ops, void *ops_ctx)

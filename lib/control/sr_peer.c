@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/sr_peer.h"
+
+#include <errno.h>
+#include <string.h>
+#include "control/device.h"
+#include "control/obj.h"
+#include "control/slow_path.h"
+#include "wire/mad.h"
+
+#define AGAIN_NS 100000000ull /* between two questions */
+
+/* Place and values of the fields of a MAD (doc/selective-repeat.md). */
+enum {
+	MAD_BASE_VERSION = 0,
+	MAD_CLASS = 1,
+	MAD_CLASS_VERSION = 2,
+	MAD_METHOD = 3,
+	MAD_TID = 8,        /* 8 bytes */
+	MAD_ATTRIBUTE = 16, /* 2 bytes */
+	MAD_OUI = 37,       /* 3 bytes */
+	MAD_VERSION = 40,   /* of what follows */
+	MAD_FLAGS = 41,
+};
+#define CLASS_UROCE    0x3eu /* of the vendors' classes with an OUI */
+#define METHOD_ASK     0x01u /* Get */
+#define METHOD_ANSWER  0x81u /* GetResp */
+#define ATTRIBUTE      0x5352u
+#define FLAG_SELECTIVE 1u
+static const uint8_t oui[3] = {0x02, 'u', 'r'}; /* locally administered */
+
+static struct sr_peer *
+find(const struct device *dev, const uint8_t local[16], const uint8_t remote[16])
+{
+	for (uint32_t i = 0; i < SR_PEERS; i++) {
+		const struct sr_peer *p = &dev->sr.peer[i];
+
+		if (p->tid != 0 && memcmp(p->remote, remote, 16) == 0 &&
+		    memcmp(p->local, local, 16) == 0)
+			return (struct sr_peer *)p;
+	}
+	return NULL;
+}
+
+enum qp_sr_state
+sr_peer_state(const struct device *dev, const uint8_t local[16], const uint8_t remote[16])
+{
+	const struct sr_peer *p;
+
+	if (!dev->sr.on)
+		return QP_SR_OFF;
+	p = find(dev, local, remote);
+	return p != NULL && p->agreed && daemon_now_ns() - p->told_ns < SR_PEER_FRESH_NS
+		       ? QP_SR_ON
+		       : QP_SR_CAN;
+}
+
+static int
+send_mad(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uint16_t pkey,
+	 uint8_t method, uint64_t tid, uid_t uid)
+{
+	uint8_t mad[WIRE_MAD_LEN] = {[MAD_BASE_VERSION] = 1,
+				     [MAD_CLASS] = CLASS_UROCE,
+				     [MAD_CLASS_VERSION] = 1,
+				     [MAD_METHOD] = method,
+				     [MAD_ATTRIBUTE] = ATTRIBUTE >> 8,
+				     [MAD_ATTRIBUTE + 1] = ATTRIBUTE & 0xff,
+				     [MAD_VERSION] = 1,
+				     [MAD_FLAGS] = dev->sr.on ? FLAG_SELECTIVE : 0};
+	struct slow_datagram g = {
+		.dev = dev,
+		.local_qpn = WIRE_GSI_QPN,
+		.remote_qpn = WIRE_GSI_QPN,
+		.qkey = WIRE_GSI_QKEY,
+		.pkey = pkey,
+		.payload = mad,
+		.len = sizeof(mad),
+	};
+
+	memcpy(mad + MAD_TID, &tid, sizeof(tid));
+	memcpy(mad + MAD_OUI, oui, sizeof(oui));
+	memcpy(g.local, local, 16);
+	memcpy(g.remote, remote, 16);
+	return slow_path_send(&g, uid);
+}
+
+static void
+ask(struct device *dev, struct sr_peer *p)
+{
+	int rc = send_mad(dev, p->local, p->remote, dev->pkey[0], METHOD_ASK, p->tid, p->uid);
+
+	p->asked_ns = daemon_now_ns();
+	/* While the next hop's MAC is unknown no question was sent. */
+	if (rc != -EAGAIN && p->tries != 0)
+		p->tries--;
+}
+
+void
+sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid)
+{
+	struct sr_peer *p = find(dev, local, remote);
+
+	if (p != NULL && p->tries != 0 && daemon_now_ns() - p->asked_ns < AGAIN_NS)
+		return;
+	if (p == NULL) {
+		p = &dev->sr.peer[dev->sr.next++ % SR_PEERS];
+		memset(p, 0, sizeof(*p));
+		memcpy(p->local, local, 16);
+		memcpy(p->remote, remote, 16);
+	}
+	p->uid = uid;
+	p->tries = SR_PEER_TRIES;
+	p->tid = (uint64_t)random_u32() << 32 | random_u32() | 1;
+	ask(dev, p);
+}
+
+void
+sr_peer_tick(struct device *dev)
+{
+	uint64_t now_ns = daemon_now_ns();
+
+	if (!dev->sr.on)
+		return;
+	for (uint32_t i = 0; i < SR_PEERS; i++) {
+		struct sr_peer *p = &dev->sr.peer[i];
+
+		if (p->tid != 0 && p->tries != 0 && now_ns - p->asked_ns >= AGAIN_NS)
+			ask(dev, p);
+	}
+}
+
+struct agree_call {
+	struct device *dev;
+	const struct sr_peer *peer;
+};
+
+/* Worker. All of its QPs with this pair that can use it use it from now on. */
+static void
+agree_on_worker(struct worker *w, void *arg)
+{
+	const struct agree_call *c = arg;
+	struct obj_qp *q;
+
+	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
+		struct qp *qp = q->qp;
+
+		if (qp->bind.worker == worker_index(w) && qp->conn.sr.state == QP_SR_CAN &&
+		    memcmp(qp->conn.sgid, c->peer->local, 16) == 0 &&
+		    memcmp(qp->conn.dgid, c->peer->remote, 16) == 0)
+			qp_sr_set(worker_engine(w)->env.sr, qp, QP_SR_ON);
+	}
+}
+
+static void
+on_answer(const struct slow_datagram *g, uint64_t tid)
+{
+	struct sr_peer *p = find(g->dev, g->local, g->remote);
+	struct agree_call c = {g->dev, p};
+
+	if (p == NULL || p->tries == SR_PEER_TRIES || p->tid != tid ||
+	    (p->told_ns != 0 && p->told_ns >= p->asked_ns))
+		return;
+	p->told_ns = daemon_now_ns();
+	p->tries = 0;
+	p->agreed = (g->payload[MAD_FLAGS] & FLAG_SELECTIVE) != 0;
+	if (p->agreed)
+		worker_call_all(g->dev->d->workers, agree_on_worker, &c);
+}
+
+/* The peer has restarted, or its QP begins later than ours: QPs of ours may wait for an answer. */
+static void
+on_question(const struct slow_datagram *g, uint64_t tid)
+{
+	struct sr_peer *p = find(g->dev, g->local, g->remote);
+
+	(void)send_mad(g->dev, g->local, g->remote, g->pkey, METHOD_ANSWER, tid,
+		       p != NULL ? p->uid : (uid_t)-1);
+	if (p != NULL && (!p->agreed || daemon_now_ns() - p->told_ns >= SR_PEER_FRESH_NS) &&
+	    daemon_now_ns() - p->asked_ns >= AGAIN_NS)
+		sr_peer_ask(g->dev, p->local, p->remote, p->uid);
+}
+
+bool
+sr_peer_rx(const struct slow_datagram *g)
+{
+	const uint8_t *mad = g->payload;
+	uint64_t tid;
+
+	if (g->len != WIRE_MAD_LEN || mad[MAD_CLASS] != CLASS_UROCE)
+		return false;
+	if (mad[MAD_BASE_VERSION] != 1 || mad[MAD_CLASS_VERSION] != 1 || g->qkey != WIRE_GSI_QKEY ||
+	    g->remote_qpn != WIRE_GSI_QPN ||
+	    (mad[MAD_ATTRIBUTE] << 8 | mad[MAD_ATTRIBUTE + 1]) != ATTRIBUTE ||
+	    memcmp(mad + MAD_OUI, oui, sizeof(oui)) != 0 || mad[MAD_VERSION] != 1)
+		return false;
+	memcpy(&tid, mad + MAD_TID, sizeof(tid));
+	if (mad[MAD_METHOD] == METHOD_ANSWER)
+		on_answer(g, tid);
+	else if (mad[MAD_METHOD] == METHOD_ASK)
+		on_question(g, tid);
+	else
+		return false;
+	return true;
+}

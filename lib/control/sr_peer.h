@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which peers have agreed to selective repeat (doc/selective-repeat.md). A peer is a pair of GIDs,
+ * ours and its. When an RC QP that uses a pair goes to RTR, the daemon asks the peer's QP1 by a
+ * datagram of a vendor's management class, which others ignore. QPs begin with go-back-N and switch
+ * when the answer comes. Only an answer to such a question counts, because anyone can send a
+ * question. An answer is valid for new QPs for SR_PEER_FRESH_NS.
+ *
+ * Control thread only.
+ */
+#ifndef CONTROL_SR_PEER_H
+#define CONTROL_SR_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "qp/selective.h"
+
+#define SR_PEERS         256u /* of a device; the oldest is forgotten */
+#define SR_PEER_FRESH_NS 2000000000ull
+#define SR_PEER_TRIES    5u /* questions, one every 100 ms or more */
+
+struct device;
+struct slow_datagram;
+
+struct sr_peer {
+	uint8_t local[16], remote[16];
+	uint64_t tid;      /* of the question; 0: unused entry */
+	uint64_t asked_ns; /* last question; 0: none could be sent yet */
+	uint64_t told_ns;  /* the answer; 0: none yet */
+	uid_t uid;         /* whose QP made us ask */
+	uint8_t tries;     /* questions left */
+	bool agreed;       /* the last answer */
+};
+
+struct sr_peers {
+	bool on; /* the device uses selective repeat */
+	uint32_t next;
+	struct sr_peer peer[SR_PEERS];
+};
+
+/* The state with which a QP of the device with this pair begins. */
+enum qp_sr_state sr_peer_state(const struct device *dev, const uint8_t local[16],
+			       const uint8_t remote[16]);
+/* A QP of uid with this pair has begun with QP_SR_CAN: asks the peer, unless it was just asked. */
+void sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid);
+/* Repeats questions that are due. */
+void sr_peer_tick(struct device *dev);
+/* Handles a datagram for QP1. Returns false if it is not a question or an answer of this kind. */
+bool sr_peer_rx(const struct slow_datagram *g);
+
+#endif
