@@ -44,36 +44,6 @@ static const uint8_t svc_of_type[] = {
 	[QP_TYPE_UD] = WIRE_SVC_UD,
 };
 
-/* Returns true if a QP in this state accepts requests, or responses. */
-static inline bool
-state_takes(enum qp_state state, uint32_t op_flags)
-{
-	return likely(state == QP_RTS) || (state >= QP_RTR && state != QP_ERR &&
-					   (state >= QP_RTS || !(op_flags & WIRE_F_RESP)));
-}
-
-/*
- * Returns why a packet whose opcode does not match the QP's type is dropped. DROP_CNP: a CNP for
- * the congestion policy of qp, a connected QP. DROP_SACK: a selective acknowledgement for qp, an RC
- * QP.
- */
-static enum drop_reason
-refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pkt)
-{
-	bool sack = (pkt->op->flags & WIRE_F_SACK) != 0;
-
-	if (sack ? qp->conn.type != QP_TYPE_RC
-		 : !(pkt->op->flags & WIRE_F_CNP) || qp->conn.type == QP_TYPE_UD)
-		return DROP_BAD_SERVICE;
-	if (!state_takes(qp->conn.state, pkt->op->flags))
-		return DROP_QP_STATE;
-	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
-		return DROP_BAD_PKEY;
-	if (!qp_gids_match(qp, pkt))
-		return DROP_BAD_GID;
-	return sack ? DROP_SACK : DROP_CNP;
-}
-
 /* Returns why the QP does not get this packet, or DROP_NUM. */
 static __rte_always_inline enum drop_reason
 qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
@@ -81,8 +51,8 @@ qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t
 	if (qp->bind.port != dev)
 		return DROP_BAD_QPN;
 	if (unlikely((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->conn.type]))
-		return refuses_service(e, qp, pkt);
-	if (!state_takes(qp->conn.state, pkt->op->flags))
+		return rx_refuses_service(qp, pkt);
+	if (!rx_state_takes(qp->conn.state, pkt->op->flags))
 		return DROP_QP_STATE;
 	if (unlikely(qp->conn.mig != QP_MIG_MIGRATED))
 		return qp_mig_rx(&e->env, qp, pkt);
@@ -165,18 +135,6 @@ static enum drop_reason
 why_not_gid(const struct wire_pkt *pkt)
 {
 	return wire_dst_is_group(pkt) ? DROP_BAD_MULTICAST : DROP_BAD_GID;
-}
-
-/* Handles a packet that is no request or response of qp's service. True: qp has taken it. */
-static __rte_noinline bool
-rx_aside(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, enum drop_reason why)
-{
-	if (why == DROP_CNP)
-		return req_rx_cnp(&e->env, qp);
-	if (why != DROP_SACK || !req_rx_sack(&e->env, qp, pkt))
-		return false;
-	turn_check_timer(e, qp);
-	return true;
 }
 
 /* Handles an intact packet for a QPN of this worker. */

@@ -4,6 +4,7 @@
 #define ENGINE_RX_H
 
 #include <string.h>
+#include <rte_branch_prediction.h>
 #include "engine/engine.h"
 
 /* Queues a received frame for freeing. Those of a burst are freed together. */
@@ -40,6 +41,23 @@ rx_gid_in(const struct engine_addrs *a, const uint8_t gid[16])
 	}
 	return false;
 }
+
+/* Returns true if a QP in this state accepts requests, or responses. */
+static inline bool
+rx_state_takes(enum qp_state state, uint32_t op_flags)
+{
+	return likely(state == QP_RTS) || (state >= QP_RTR && state != QP_ERR &&
+					   (state >= QP_RTS || !(op_flags & WIRE_F_RESP)));
+}
+
+/*
+ * rx_aside.c: returns why a packet whose opcode does not match the QP's type is dropped. DROP_CNP:
+ * a CNP for the congestion policy of qp, a connected QP. DROP_SACK: a selective acknowledgement for
+ * qp, an RC QP.
+ */
+enum drop_reason rx_refuses_service(const struct qp *qp, const struct wire_pkt *pkt);
+/* Handles such a packet; why: the result. Returns true if qp has taken it. */
+bool rx_aside(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, enum drop_reason why);
 
 /* Returns why qp does not get pkt, which came on dev, or DROP_NUM. */
 enum drop_reason rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt,

@@ -34,6 +34,7 @@ COLD = {
     'lib/mem/mr_table.c': ('heap', 'the key table, made when a device starts and freed when it ends'),
     'lib/qp/qp.c': ('heap', 'makes and frees QPs, which is all that it does'),
     'lib/qp/segs.c': ('heap', 'makes and frees segments of frames, with the worker'),
+    'lib/qp/selective.c': ('heap', 'makes and frees pools of held requests, with the worker'),
     'lib/qp/sqe.c': ('heap', 'makes and frees pools of WQE copies, with the worker or the QP'),
     'lib/qp/table.c': ('heap', 'the table that finds QPs, made at start'),
 }

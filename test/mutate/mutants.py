@@ -66,7 +66,7 @@ MUTANTS = [Mutant(*row) for row in (
     ('REQ-04', GO_BACK_N, '	qp_loss_back_off(qp);\n', '', 'probes_back_off_and_use_no_retry'),
     ('REQ-04', GO_BACK_N, 'env->now_ns >= end_ns', 'false',
      'probes_do_not_move_the_timeout'),
-    ('REQ-04', GO_BACK_N, '	rewind_cursor(env, qp);\n	qp_loss_back_off(qp);', '	req_rewind(env, qp);\n	qp_loss_back_off(qp);',
+    ('REQ-04', GO_BACK_N, '		rewind_cursor(env, qp);\n	}\n	qp_loss_back_off(qp);', '		req_rewind(env, qp);\n	}\n	qp_loss_back_off(qp);',
      'probes_do_not_move_the_timeout'),
     ('REQ-04', GO_BACK_N, '	else if (!qp->conn.path_ok)\n', '	else if (false)\n', 'unresolved_path_uses_no_retry'),
     ('REQ-04', GO_BACK_N, 'l->excused == QP_TIMEOUTS_MOST - 1 ||', 'l->excused == QP_TIMEOUTS_MOST ||',

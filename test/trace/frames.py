@@ -13,7 +13,7 @@ ROLES = {0: "SEND_FIRST", 1: "SEND_MIDDLE", 2: "SEND_LAST", 3: "SEND_LAST_IMM", 
          13: "RESP_FIRST", 14: "RESP_MIDDLE", 15: "RESP_LAST", 16: "RESP_ONLY", 17: "ACK",
          18: "ATOMIC_ACK", 19: "CMP_SWAP", 20: "FETCH_ADD", 22: "SEND_LAST_INV",
          23: "SEND_ONLY_INV"}
-KNOWN = {*ROLES, *range(0x20, 0x2C), 0x64, 0x65, 0x81}  # RC, UC, UD, CNP
+KNOWN = {*ROLES, *range(0x20, 0x2C), 0x64, 0x65, 0x81, 0xD1}  # RC, UC, UD, CNP, SACK
 RETH = {6, 10, 11, 12}
 AETH = {13, 15, 16, 17, 18}
 ATOMIC = {19, 20}
@@ -252,7 +252,7 @@ def any_header_len(opcode):
     base = opcode & 31
     if opcode in range(0x20, 0x2C):
         return header_len(base)
-    return {0x64: 8, 0x65: 12}.get(opcode, 0)
+    return {0x64: 8, 0x65: 12, 0xD1: 4}.get(opcode, 0)
 
 
 def decode(number, time, data):

@@ -126,7 +126,8 @@ emit_capture(const char *path)
 		return -1;
 	}
 	for (opcode = 0; opcode < 256; opcode++)
-		if (wire_op_table[opcode].flags & WIRE_F_VALID)
+		/* No other program knows a selective acknowledgement. */
+		if ((wire_op_table[opcode].flags & WIRE_F_VALID) && opcode != WIRE_OPCODE_SACK)
 			n = emit_opcode(dump, (uint8_t)opcode, n);
 	rc = pcap_dump_flush(dump);
 	if (rc != 0)

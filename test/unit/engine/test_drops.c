@@ -193,7 +193,8 @@ frames_of_another_service_type_are_dropped(void **state)
 		struct wire_fields f = {.opcode = (uint8_t)op, .psn = RQ};
 		uint32_t n = wire_op_table[op].flags & WIRE_F_PAYLOAD ? 8 : 0;
 
-		if (!(wire_op_table[op].flags & WIRE_F_VALID) || op == WIRE_OPCODE_CNP)
+		if (!(wire_op_table[op].flags & WIRE_F_VALID) || op == WIRE_OPCODE_CNP ||
+		    op == WIRE_OPCODE_SACK)
 			continue;
 		frame_rx(v.c->b, frame, peer_frame(v.c, f, 0, n, frame));
 		expect_dropped(&v, DROP_BAD_SERVICE);

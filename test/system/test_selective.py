@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Selective repeat between daemons: agreed by a question to QP1, every byte intact under loss, and retransmitted
+packets close to those lost; none of it where one side does not use it."""
+import json
+import subprocess
+
+import lib
+import perftool
+
+
+def link(a="on", b="on"):
+    """Two daemons joined by memif, with sr= of each."""
+    sides = []
+    ns, path = lib.netns(), lib.tmpdir() / "memif.sock"
+    for i, (role, sr) in enumerate((("server", a), ("client", b))):
+        vdev = f"net_memif0,role={role},socket={path},socket-abstract=no,bsize=4608"
+        dev = f"name=uroce0,port=net_memif0,addr=10.9.0.{101 + i}/24,mtu=4096,sr={sr}"
+        sides.append(lib.Side(lib.Daemon([vdev], [dev], ns, lib.ONE_WORKER), "uroce0", "127.0.0.1"))
+    return lib.Link("memif", *sides, 4096)
+
+
+def impair(side, *words):
+    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair", side.dev, *words],
+                          text=True, capture_output=True, timeout=20)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)["impair"][0]
+
+
+def totals(lnk):
+    stats = [side.daemon.counters() for side in (lnk.a, lnk.b)]
+    return {name: sum(s[name] for s in stats) for name in stats[0]}
+
+
+def rcdata(lnk, *plan):
+    pair = lib.verbs_pair(lnk.b, lnk.a, lib.RCDATA, ["-d", "{dev}", "--json", *plan],
+                          server_args=["-d", "{dev}", "--json"], timeout=120)
+    for proc in (pair.server, pair.client):
+        assert json.loads(proc.output().splitlines()[-1])["ok"] is True, proc.output()
+
+
+def lossy(lnk, ops="1500", only=()):
+    """Runs rcdata with 1% loss each way; returns the totals and the number of frames lost."""
+    rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons know each other
+    for seed, side in enumerate((lnk.a, lnk.b), 1):
+        impair(side, "set", f"drop=1%,seed={seed}")
+    rcdata(lnk, "--qps", "2", "--ops", ops, "--seed", "21", *only)
+    lost = sum(impair(side, "show")["drop"] for side in (lnk.a, lnk.b))
+    return totals(lnk), lost
+
+
+def writes():
+    """WRITEs alone: about as many packets are sent again as were lost."""
+    lnk = link()
+    perftool.run(lnk, "ib_write_bw", "-m", "4096", "-n", "50", "-s", "65536", sizes=[65536])
+    before = totals(lnk)
+    for seed, side in enumerate((lnk.a, lnk.b), 1):
+        impair(side, "set", f"drop=1%,seed={seed}")
+    perftool.run(lnk, "ib_write_bw", "-m", "4096", "-n", "1000", "-s", "65536", sizes=[65536])
+    lost = sum(impair(side, "show")["drop"] for side in (lnk.a, lnk.b))
+    after = totals(lnk)
+    again, probes = (after[name] - before[name] for name in ("retransmitted_packets", "sent_probes"))
+    print(f"  lost {lost}, sent again {again}, probes {probes}, spurious {after['spurious_retransmissions']}")
+    assert lost > 50 and again <= 1.1 * lost + probes + 20, (lost, again, probes)
+    lnk.stop()
+
+
+def agreed():
+    lnk = link()
+    stats, lost = lossy(lnk)
+    assert lost > 20, lost
+    assert stats["sent_sacks"] > 0 and stats["rcvd_sacks"] > 0, stats
+    assert stats["selective_retransmissions"] > 0 and stats["held_requests"] > 0, stats
+    print(f"  lost {lost}, sent again {stats['retransmitted_packets']}, alone "
+          f"{stats['selective_retransmissions']}, spurious {stats['spurious_retransmissions']}, "
+          f"NAKs {stats['sent_seq_naks']}")
+    lnk.stop()
+
+
+def one_sided(a, b):
+    lnk = link(a, b)
+    stats, lost = lossy(lnk, "500")
+    assert lost > 5, lost
+    assert stats["sent_sacks"] == stats["held_requests"] == stats["selective_retransmissions"] == 0, stats
+    assert stats["sent_seq_naks"] > 0, stats
+    drops = [side.daemon.counters("drops")["sack"] for side in (lnk.a, lnk.b)]
+    assert drops == [0, 0], drops
+    lnk.stop()
+
+
+def main():
+    lib.need_root()
+    with lib.case("1% loss, both sides agree: data intact, sent again alone"):
+        agreed()
+    with lib.case("1% loss of WRITEs: what was lost is sent again"):
+        writes()
+    for a, b in (("on", "off"), ("off", "on")):
+        with lib.case(f"sr={a} and sr={b}: go-back-N"):
+            one_sided(a, b)
+    lib.finish()
+
+
+main()
