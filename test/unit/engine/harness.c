@@ -161,6 +161,7 @@ bench_setup(void **state)
 	assert_non_null(b->sqes);
 	engine_init(&b->engine, pool, b->sqes, &b->mrs, &b->qps, 0, &bench_ops, b);
 	engine_set_segs(&b->engine, segs);
+	engine_set_sr(&b->engine, qp_sr_pool_create());
 	/* test_probe.c covers packets that are sent before the ACK timeout. */
 	b->engine.env.plain = QP_PLAIN_REQUESTER;
 	engine_add_dev(&b->engine, BENCH_DEV, our_mac, &b->counters);
@@ -214,6 +215,8 @@ bench_teardown(void **state)
 	qp_table_free(&b->qps);
 	assert_true(qp_sqe_pool_whole(b->sqes));
 	qp_sqe_pool_free(b->sqes);
+	assert_true(qp_sr_pool_whole(b->engine.env.sr));
+	qp_sr_pool_free(b->engine.env.sr);
 	assert_true(qp_segs_whole(segs));
 	mr_table_free(&b->mrs);
 	free(b);

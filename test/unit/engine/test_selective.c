@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Selective repeat: what is held, told, sent again, and refused (doc/selective-repeat.md). */
+#include "harness.h"
+#include "probe.h"
+#include "wire/sack.h"
+
+#define SQ  0x001000u
+#define RQ  0x555000u
+#define MTU 1024u
+
+static struct conn *
+conn_sr(void **state, enum qp_sr_state sr)
+{
+	struct conn *c = conn_with(state, 14, 7);
+
+	qp_sr_set(c->b->engine.env.sr, c->qp, sr);
+	return c;
+}
+
+/* A SACK from the peer: bit i of held is PSN psn + i. */
+static void
+peer_sack(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s)
+{
+	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK, .psn = psn, .syndrome = ACK_SYN};
+	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s)];
+	uint32_t len = peer_frame(c, f, 0, sizeof(s), frame);
+
+	s.held[0] = rte_cpu_to_le_64(held);
+	memcpy(frame + len - WIRE_ICRC_LEN - sizeof(s), &s, sizeof(s));
+	frame_seal(c, frame, len);
+	frame_rx(c->b, frame, len);
+	bench_run(c->b);
+}
+
+static const struct wire_sack good = {.version = WIRE_SACK_VERSION};
+
+static void
+sack_expect(struct conn *c, uint32_t psn, uint64_t held)
+{
+	struct wire_pkt p = pkt_expect(c, WIRE_OPCODE_SACK, psn);
+	struct wire_sack s;
+
+	assert_true(wire_sack_get(&p, &s));
+	assert_int_equal(rte_le_to_cpu_64(s.held[0]), held);
+	assert_int_equal(s.held[1], 0);
+	pkt_none(c);
+}
+
+static void
+early_requests_are_held_and_executed_in_order(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t i;
+
+	for (i = 0; i < 3; i++)
+		recv_post(c, 10 + i, i * 64, 64);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	sack_expect(c, RQ, 2);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 8, 8);
+	sack_expect(c, RQ, 6);
+	cqe_none(c);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 16, 8);
+	sack_expect(c, RQ + 3, 0);
+	for (i = 0; i < 3; i++)
+		recv_cqe(c, 10 + i, QP_WC_SUCCESS);
+	assert_int_equal(OBS(c, RSP_HELD), 2);
+	assert_int_equal(OBS(c, RSP_SEQ_NAK), 0);
+	/* A duplicate of a request that was held. */
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	sack_expect(c, RQ + 3, 0);
+	cqe_none(c);
+}
+
+/* No agreement: the peer gets what the specification says, and nothing else. */
+static void
+no_sack_without_agreement(void **state)
+{
+	enum qp_sr_state sr;
+
+	for (sr = QP_SR_OFF; sr <= QP_SR_CAN; sr++) {
+		struct conn *c = conn_sr(state, sr);
+
+		recv_post(c, 1, 0, 64);
+		peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+		answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
+		assert_int_equal(OBS(c, RSP_HELD), 0);
+	}
+}
+
+/* Too far ahead: dropped with a NAK, and with it what is held, because all is sent again. */
+static void
+request_beyond_the_window_ends_in_go_back_n(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 127, 0, 8);
+	pkt_expect(c, WIRE_OPCODE_SACK, RQ);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 128, 0, 8);
+	answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
+	assert_int_equal(OBS(c, RSP_HELD_LOST), 1);
+	assert_true(qp_sr_pool_whole(c->b->engine.env.sr));
+	/* Silent until the ePSN arrives (NAK-04). */
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
+	pkt_none(c);
+}
+
+/* A held request fails as it would have in order, and what is behind it is given up. */
+static void
+held_request_that_fails_is_nakked_at_its_turn(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+
+	recv_post(c, 1, 0, 64);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, 1, 8, 0, 8); /* no such address */
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
+	pkt_count(c);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	answer_expect(c, RQ + 1, NAK_SYN(REM_ACCESS));
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	state_expect(c, QP_ERR);
+	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
+	assert_true(qp_sr_pool_whole(c->b->engine.env.sr));
+}
+
+static void
+only_the_hole_is_sent_again(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t i;
+
+	for (i = 0; i < 8; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 8);
+	/* Two behind the hole may be reordering. */
+	peer_sack(c, SQ + 1, 6, good);
+	send_cqe(c, 0, QP_WC_SUCCESS);
+	pkt_none(c);
+	peer_sack(c, SQ + 1, 14, good);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_none(c);
+	peer_sack(c, SQ + 1, 30, good); /* it is on its way */
+	pkt_none(c);
+	peer_ack(c, SQ + 7);
+	for (i = 1; i < 8; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	assert_int_equal(OBS(c, REQ_SELECTIVE), 1);
+	assert_int_equal(OBS(c, REQ_SPURIOUS), 0);
+}
+
+/* The peer had it twice: it was late, so more packets may overtake others from now on. */
+static void
+duplicate_raises_the_threshold(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	struct wire_sack told = {.version = WIRE_SACK_VERSION,
+				 .flags = WIRE_SACK_DUPLICATE,
+				 .dups = rte_cpu_to_be_16(1),
+				 .dup_psn = rte_cpu_to_be_32(SQ)};
+	uint32_t i;
+
+	for (i = 0; i < 8; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 8);
+	peer_sack(c, SQ, 14, good);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_sack(c, SQ + 8, 0, told);
+	for (i = 0; i < 8; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	assert_int_equal(OBS(c, REQ_SPURIOUS), 1);
+	assert_true(c->qp->conn.sr.threshold > QP_SR_THRESHOLD);
+}
+
+static void
+wrong_sacks_are_dropped(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_CAN);
+	struct wire_sack version = good, flags = good;
+	struct qp_conn was;
+
+	version.version = 2;
+	flags.flags = 0x80;
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	was = c->qp->conn;
+	peer_sack(c, SQ, 4, good);     /* PSN SQ + 2 was not sent */
+	peer_sack(c, SQ + 3, 0, good); /* nor was what it acknowledges */
+	peer_sack(c, SQ, 1, good);     /* the ePSN is not held */
+	peer_sack(c, SQ + 1, 0, version);
+	peer_sack(c, SQ + 1, 0, flags);
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_OFF);
+	peer_sack(c, SQ + 1, 0, good);
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_CAN);
+	assert_int_equal(DROPS(c, SACK), 6);
+	conn_equal(&c->qp->conn, &was);
+	pkt_none(c);
+	cqe_none(c);
+	peer_sack(c, SQ + 2, 0, good);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+/* A peer that sends again what it was told is held, four times in a row, gets NAKs. */
+static void
+peer_that_ignores_sacks_gets_naks(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t pass, i, psn = RQ;
+
+	for (pass = 0; pass < 4; pass++, psn += 5) {
+		for (i = 0; i < 5; i++)
+			recv_post(c, i, 0, 64);
+		for (i = 1; i < 5; i++)
+			peer_send(c, WIRE_OP_SEND_ONLY, psn + i, 0, 8);
+		for (i = 0; i < 5; i++)
+			peer_send(c, WIRE_OP_SEND_ONLY, psn + i, 0, 8);
+		pkt_count(c);
+		for (i = 0; i < 5; i++)
+			recv_cqe(c, i, QP_WC_SUCCESS);
+	}
+	assert_int_equal(OBS(c, RSP_SR_FALLBACK), 1);
+	assert_int_equal(c->qp->conn.sr.state, QP_SR_CAN);
+	peer_send(c, WIRE_OP_SEND_ONLY, psn + 1, 0, 8);
+	answer_expect(c, psn, NAK_SYN(PSN_SEQ));
+}
+
+/* The probe is one packet; what was sent behind it is not sent again. */
+static void
+probe_sends_the_oldest_packet_alone(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+
+	c->b->engine.env.plain = 0;
+	round_trip(c, SQ, 10000);
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	bench_pass(c->b, QP_PROBE_MIN_NS);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_none(c);
+	peer_nak(c, SQ + 1, NAK_SYN(PSN_SEQ)); /* a NAK still leads to go-back-N */
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+	pkt_none(c);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		bench_test(early_requests_are_held_and_executed_in_order),
+		bench_test(no_sack_without_agreement),
+		bench_test(request_beyond_the_window_ends_in_go_back_n),
+		bench_test(held_request_that_fails_is_nakked_at_its_turn),
+		bench_test(only_the_hole_is_sent_again),
+		bench_test(duplicate_raises_the_threshold),
+		bench_test(wrong_sacks_are_dropped),
+		bench_test(peer_that_ignores_sacks_gets_naks),
+		bench_test(probe_sends_the_oldest_packet_alone),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}
