@@ -58,6 +58,12 @@ UNDETERMINED = {
     "stale_responses": "depends on when an answer was handled, not on when it came",
     "path_migrations": "one of the two sides says so with MigReq, the other follows in silence",
     "failed_path_migrations": "nothing is sent",
+    "sent_sacks": "selective repeat is off unless both daemons have sr=on",
+    "rcvd_sacks": "selective repeat is off unless both daemons have sr=on",
+    "held_requests": "selective repeat is off unless both daemons have sr=on",
+    "discarded_held_requests": "selective repeat is off unless both daemons have sr=on",
+    "spurious_retransmissions": "selective repeat is off unless both daemons have sr=on",
+    "selective_repeat_fallbacks": "selective repeat is off unless both daemons have sr=on",
     "out_of_sequence_requests": "depends on which frame the responder waited for when it came",
 }
 
