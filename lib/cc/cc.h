@@ -152,6 +152,7 @@ struct cc_view {
 /* Functions of a policy. All but init may be NULL: the policy ignores the event. */
 struct cc_ops {
 	const char *name;
+	bool ect; /* it wants marks: data packets have ECT */
 	/*
 	 * Called when a connection begins, takes another path, or changes its policy. Sets all of
 	 * *cc except policy. *flow is zero except una_psn, param, and limits, which is set.

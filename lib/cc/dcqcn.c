@@ -182,6 +182,7 @@ dcqcn_view(const struct cc *cc, const struct cc_flow *flow, struct cc_view *view
 
 const struct cc_ops cc_dcqcn = {
 	.name = "dcqcn",
+	.ect = true,
 	.init = dcqcn_init,
 	.on_sent = dcqcn_on_sent,
 	.on_ack = dcqcn_on_ack,

@@ -45,7 +45,10 @@
 	X(REQ_FATAL_NAK, "rcvd_fatal_naks")                                                        \
 	X(REQ_RETRY_EXC, "retry_exceeded")                                                         \
 	X(REQ_READ_GAP, "read_response_gaps")                                                      \
-	X(REQ_CNP, "handled_cnps") /* congestion notifications that a policy took */               \
+	X(RP_CNP_HANDLED, "rp_cnp_handled") /* congestion notifications that a policy took */      \
+	X(RP_CNP_IGNORED, "rp_cnp_ignored") /* dropped as `cnp`: the policy takes none */          \
+	X(NP_CNP_SENT, "np_cnp_sent")                                                              \
+	X(NP_MARKED, "np_ecn_marked_roce_packets") /* accepted packets with CE */                  \
 	X(REQ_DUP_ACK, "stale_responses")                                                          \
 	X(RSP_DUP, "duplicate_requests")                                                           \
 	X(RSP_OUT_OF_SEQ, "out_of_sequence_requests")                                              \

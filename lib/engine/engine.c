@@ -107,6 +107,7 @@ engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct coun
 	e->dev[dev].vid = 0;
 	e->dev[dev].unknown_id = false;
 	e->dev[dev].strict = false;
+	engine_set_cnp(e, dev, ENGINE_CNP_NS, ENGINE_CNP_DSCP);
 }
 
 void
@@ -245,6 +246,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 	for (uint32_t i = 0; i < e->env.tx_n; i++)
 		e->env.tx_bytes += e->env.tx[i]->pkt_len;
 	e->env.work = ENGINE_WORK;
+	if (unlikely(e->marked_n != 0))
+		notify_run(e);
 	turn_answers(e);
 	while (e->env.tx_n < e->env.tx_cap && e->env.tx_bytes < ENGINE_TX_BYTES &&
 	       e->env.work != 0 && (qp = TAILQ_FIRST(&e->run.ready)) != NULL) {

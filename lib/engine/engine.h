@@ -28,8 +28,11 @@
 #define ENGINE_TX_BYTES QP_BURST_BYTES /* bytes of one engine_run */
 #define ENGINE_DONE_CAP 32             /* received frames that are processed and freed together */
 #define ENGINE_ASKED    128            /* QPs that send ACKs ahead of turns (turn.h) */
-#define ENGINE_QUANTUM  64             /* packets a QP may send before the next QP's turn */
-#define ENGINE_WORK     256u           /* steps without a packet, of all QPs, per engine_run */
+#define ENGINE_MARKED   64             /* QPs that send a CNP in one run */
+#define ENGINE_CNP_NS   50000u         /* between two CNPs of a QP */
+#define ENGINE_CNP_DSCP 48u
+#define ENGINE_QUANTUM  64   /* packets a QP may send before the next QP's turn */
+#define ENGINE_WORK     256u /* steps without a packet, of all QPs, per engine_run */
 
 /*
  * Addresses of a device for its workers: an immutable list that the control thread replaces as a
@@ -47,8 +50,10 @@ struct engine_addrs {
 
 struct engine_dev { /* the engine's state of a device (an ethdev port) */
 	bool present;
-	bool unknown_id, strict;        /* engine_set_unknown_id */
-	bool hostif;                    /* engine_set_hostif */
+	bool unknown_id, strict; /* engine_set_unknown_id */
+	bool hostif;             /* engine_set_hostif */
+	uint8_t cnp_dscp;        /* engine_set_cnp */
+	uint64_t cnp_ns;
 	uint16_t vid;                   /* VLAN ID; 0: frames without a tag, or with VID 0 */
 	uint64_t mac;                   /* as the first 6 bytes of a frame read, zero-extended */
 	struct counter_block *counters; /* this worker's block for the device */
@@ -124,9 +129,12 @@ struct engine {
 	uint16_t rx_dev;
 	uint32_t asked_n;
 	struct qp *asked[ENGINE_ASKED]; /* QPs with a pending ACK, each once or more */
-	bool rx_loopback;               /* within engine_rx_loopback */
-	bool rx_extra;                  /* within engine_rx_extra */
-	uint32_t loop_zero_copy_bytes;  /* as zero_copy_bytes, for frames that loop back */
+	uint32_t marked_n;
+	struct qp *marked[ENGINE_MARKED]; /* QPs to send a CNP, each once or more (notify.c) */
+	bool rx_marked;                   /* a packet of the current burst may have CE */
+	bool rx_loopback;                 /* within engine_rx_loopback */
+	bool rx_extra;                    /* within engine_rx_extra */
+	uint32_t loop_zero_copy_bytes;    /* as zero_copy_bytes, for frames that loop back */
 	struct run_list run;
 	struct wire_memo memo; /* cache of received headers */
 	struct engine_dev dev[ENGINE_MAX_DEVS];
@@ -171,6 +179,13 @@ void engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid);
  * are then dropped with a reason of their own, DROP_INEXACT_ICRC. Default: both false.
  */
 void engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id, bool strict);
+
+/*
+ * The worker's own thread, or a worker_call. Lets QPs of dev send a CNP for packets with CE, at
+ * most one per QP in interval_ns, with this DSCP (0 .. 63). interval_ns 0: never. Default:
+ * ENGINE_CNP_NS, ENGINE_CNP_DSCP.
+ */
+void engine_set_cnp(struct engine *e, uint16_t dev, uint64_t interval_ns, uint8_t dscp);
 
 /*
  * The worker's own thread, or a worker_call. Passes frames that are neither RoCE nor for the slow

@@ -214,23 +214,6 @@ bad_group(const struct rx_frame *f)
 	return (f->v == WIRE_OK || wire_bad_form(f->v)) && !may_be_group(&f->pkt);
 }
 
-/* Passes m to the worker that owns its QP. Frames between workers have an ICRC. */
-static void
-rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
-{
-	if (e->rx_loopback) {
-		if (!engine_own(e, m)) {
-			rx_drop(e, e->dev[dev].counters, DROP_QP_STATE, m);
-			return;
-		}
-		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
-	}
-	e->dev[dev].counters->ctr[COUNTER_RX_HANDOFF]++;
-	m->port = dev;
-	m->hash.usr = ENGINE_RX_FRAME;
-	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), m);
-}
-
 /*
  * Parses a frame whose header differs from the previous frame's. Frames that loop back skip the
  * header cache, whose entries save a CRC that these frames lack.
@@ -238,9 +221,14 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 static __rte_noinline enum wire_verdict
 rx_parse_new(struct engine *e, const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
 {
+	enum wire_verdict v;
+
 	if (e->rx_loopback)
 		return wire_parse(frame, len, pkt);
-	return wire_parse_with(frame, len, &e->memo, pkt);
+	v = wire_parse_with(frame, len, &e->memo, pkt);
+	if (v == WIRE_OK && unlikely((pkt->tclass & WIRE_ECN_MASK) == WIRE_ECN_CE))
+		e->rx_marked = true;
+	return v;
 }
 
 /*
@@ -257,18 +245,6 @@ rx_parse(struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
 	    wire_parse_like(frame, len, &f[-1].pkt, &f->pkt))
 		return WIRE_OK;
 	return rx_parse_new(e, frame, len, &f->pkt);
-}
-
-/* Passes m to the slow path, if it has space. */
-static void
-rx_slow_path(struct engine *e, uint16_t dev, struct rte_mbuf *m)
-{
-	struct counter_block *counters = e->dev[dev].counters;
-
-	if (e->ops->slow_path(e->ops_ctx, dev, m))
-		counters->ctr[COUNTER_SLOW_PATH]++;
-	else
-		counters->drop[DROP_SLOW_PATH_FULL]++;
 }
 
 /*
@@ -305,7 +281,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		return false;
 	}
 	if (f->v == WIRE_NOT_ROCE) {
-		rx_slow_path(e, dev, m);
+		rx_pass_control(e, dev, m);
 		return false;
 	}
 	if (unlikely(group) && bad_group(f)) {
@@ -321,7 +297,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 	if (f->pkt.qpn != f[-1].pkt.qpn) {
 		if (f->pkt.qpn != WIRE_MULTICAST_QPN &&
 		    qp_table_owner(e->qps, f->pkt.qpn) != e->worker) {
-			rx_handoff(e, dev, m, f->pkt.qpn);
+			rx_pass_owner(e, dev, m, f->pkt.qpn);
 			return false;
 		}
 		qp_table_prefetch(e->qps, f->pkt.qpn);
@@ -392,6 +368,23 @@ rx_damage(const struct engine *e, uint16_t dev, const struct rx_frame *f)
 	return e->dev[dev].strict ? DROP_INEXACT_ICRC : DROP_NUM;
 }
 
+/*
+ * A frame of the burst has CE: counts such frames by QP, if the QP will accept them (CC-01). Frames
+ * without CE cost nothing here: a frame's header is compared with the one of the frame before, and
+ * only new headers are looked at.
+ */
+static __rte_noinline void
+rx_marks(struct engine *e, uint16_t dev, const struct rx_frame *f, const struct rx_frame *end)
+{
+	e->rx_marked = false;
+	for (; f < end; f++) {
+		if (f->v == WIRE_OK && (f->pkt.tclass & WIRE_ECN_MASK) == WIRE_ECN_CE &&
+		    f->qp != NULL && (rx_intact(e, f) || rx_damage(e, dev, f) == DROP_NUM) &&
+		    qp_refuses(e, f->qp, &f->pkt, dev) == DROP_NUM)
+			notify_mark(e, f->qp);
+	}
+}
+
 /* env->rx_next. pkt is in the burst that ends at e->rx_end. */
 static const struct wire_pkt *
 rx_next(struct qp_env *env, const struct wire_pkt *pkt)
@@ -436,6 +429,8 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	e->env.stored_qp = NULL;
 	e->rx_end = end;
 	e->rx_dev = dev;
+	if (unlikely(e->rx_marked))
+		rx_marks(e, dev, frame + 1, end);
 	for (f = frame + 1; f < end; f++) {
 		enum drop_reason why = likely(rx_intact(e, f)) ? DROP_NUM : rx_damage(e, dev, f);
 

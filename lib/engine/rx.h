@@ -59,6 +59,14 @@ enum drop_reason rx_refuses_service(const struct qp *qp, const struct wire_pkt *
 /* Handles such a packet; why: the result. Returns true if qp has taken it. */
 bool rx_aside(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, enum drop_reason why);
 
+/*
+ * rx_pass.c: passes m to the worker that owns its QP, qpn. Frames between workers have an ICRC.
+ * Consumes m.
+ */
+void rx_pass_owner(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn);
+/* rx_pass.c: passes m to the slow path, if that has space. Consumes m. */
+void rx_pass_control(struct engine *e, uint16_t dev, struct rte_mbuf *m);
+
 /* Returns why qp does not get pkt, which came on dev, or DROP_NUM. */
 enum drop_reason rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt,
 			    uint16_t dev);

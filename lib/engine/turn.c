@@ -82,6 +82,7 @@ engine_forget(struct engine *e, struct qp *qp)
 		if (e->asked[i] == qp)
 			e->asked[i--] = e->asked[--e->asked_n];
 	}
+	notify_forget(e, qp);
 	run_list_forget(&e->run, qp);
 	rx_late_forget(e, qp);
 	qp_sqes_drop(&qp->bind.sqes, e->env.sqes);

@@ -50,6 +50,14 @@ turn_check_timer(struct engine *e, struct qp *qp)
 		turn_set_timer(e, qp);
 }
 
+/* notify.c: qp got a packet with CE, which it accepts. Lets the next run send a CNP if one is due.
+ */
+void notify_mark(struct engine *e, struct qp *qp);
+/* Sends the CNPs that are due; those without space are not sent. */
+void notify_run(struct engine *e);
+/* Forgets qp. */
+void notify_forget(struct engine *e, const struct qp *qp);
+
 /* Sends the ACKs and NAKs of QPs that got requests since the last call. */
 void turn_answers(struct engine *e);
 

@@ -6,6 +6,16 @@
 #include "qp/env.h"
 #include "qp/qp.h"
 
+/* Worker. Set ECT in the QP's data packets if its policy wants marks (CC-01). */
+static inline void
+qp_cc_ect(struct qp *qp)
+{
+	uint32_t policy = qp->conn.snd.cc.policy;
+
+	policy = policy == CC_TEST ? policy : qp->bind.cc.policy;
+	wire_tmpl_set_ect(&qp->conn.tmpl, cc_policies[policy]->ect);
+}
+
 /*
  * Owner worker. The policy begins anew, as if nothing was known of the path: bind.cc, or CC_TEST if
  * a test program has set it. The
@@ -23,6 +33,7 @@ qp_cc_begin(const struct qp_env *env, struct qp *qp)
 	qp->conn.cc_flow.param.mtu = qp->conn.mtu;
 	snd->cc_told = snd->cc.policy != CC_FIXED && qp->conn.type != QP_TYPE_UD;
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
+	qp_cc_ect(qp);
 	cc_init(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 }
 

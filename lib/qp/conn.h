@@ -206,7 +206,16 @@ struct qp_path {
 	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
 };
 
-#define QP_CONN_VERSION 4u
+/* Marks, congestion notifications and retransmissions of a connection, since RESET. */
+struct qp_ecn {
+	uint64_t marks; /* accepted packets with CE */
+	uint64_t cnps_sent;
+	uint64_t cnps_got;    /* for this QP, whether its policy takes them or not */
+	uint64_t again_bytes; /* of retransmitted frames */
+	uint64_t cnp_next_ns; /* earliest next CNP */
+};
+
+#define QP_CONN_VERSION 5u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.
@@ -225,7 +234,8 @@ struct qp_conn {
 	uint64_t deadline_ns[QP_DEADLINE_PROBE]; /* by enum qp_deadline; 0 = not set */
 	struct cc_flow cc_flow;                  /* state of the congestion policy snd.cc.policy */
 	struct qp_sr sr;
-	uint8_t spare[24];
+	struct qp_ecn ecn;
+	uint8_t spare[48];
 
 	/* packets are matched against these: one cache line */
 	uint32_t qpn;

@@ -158,6 +158,7 @@ qp_path_use(struct qp *qp, const struct qp_path *path)
 	memcpy(qp->conn.dgid, path->wire.dgid, 16);
 	wire_tmpl_init(&qp->conn.tmpl, &path->wire, qp->conn.attr.dest_qp_num, qp->conn.pkey);
 	wire_tmpl_set_migreq(&qp->conn.tmpl, qp->conn.mig == QP_MIG_MIGRATED);
+	qp_cc_ect(qp);
 }
 
 /* Derives the fast path's fields from the attributes after any change. */
@@ -196,6 +197,7 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	memset(&qp->conn.loss, 0, sizeof(qp->conn.loss));
 	memset(qp->conn.deadline_ns, 0, sizeof(qp->conn.deadline_ns));
 	memset(&qp->conn.cc_flow, 0, sizeof(qp->conn.cc_flow));
+	memset(&qp->conn.ecn, 0, sizeof(qp->conn.ecn));
 	memset(&qp->conn.attr, 0, sizeof(qp->conn.attr));
 	sq->prod = rq->prod = 0;
 	qp->bind.armed = qp->bind.polled = false;

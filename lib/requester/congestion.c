@@ -7,9 +7,6 @@
 #include "requester/requester_parts.h"
 #include "wire/psn.h"
 
-#define ECN_MASK 3u
-#define ECN_CE   3u /* of the traffic class: a switch marked the packet */
-
 void
 req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
@@ -27,7 +24,7 @@ req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn)
 void
 req_cc_response(struct qp *qp, const struct wire_pkt *pkt)
 {
-	if (pkt->becn || (pkt->tclass & ECN_MASK) == ECN_CE)
+	if (pkt->becn || (pkt->tclass & WIRE_ECN_MASK) == WIRE_ECN_CE)
 		qp->conn.cc_flow.ce = true;
 }
 
@@ -65,8 +62,10 @@ req_cc_progress(struct qp_env *env, struct qp *qp, uint32_t retired)
 bool
 req_rx_cnp(struct qp_env *env, struct qp *qp)
 {
-	if (!cc_on_cnp(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns))
-		return false;
-	env->counters->ctr[COUNTER_REQ_CNP]++;
-	return true;
+	bool taken =
+		qp->conn.snd.cc_told && cc_on_cnp(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns);
+
+	qp->conn.ecn.cnps_got++;
+	env->counters->ctr[taken ? COUNTER_RP_CNP_HANDLED : COUNTER_RP_CNP_IGNORED]++;
+	return taken;
 }

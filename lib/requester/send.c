@@ -30,11 +30,12 @@ req_opcode(const struct qp_sq_entry *e, uint32_t k)
 	return data_opcode(e, k == 0, k + 1 == e->npkts);
 }
 
-/* The last frame in env->tx is a retransmission. */
+/* Counts the last frame of env->tx, a retransmission. */
 static __rte_noinline void
-send_again(struct qp_env *env)
+send_again(struct qp_env *env, struct qp *qp)
 {
 	env->counters->ctr[COUNTER_REQ_RETRANS]++;
+	qp->conn.ecn.again_bytes += env->tx[env->tx_n - 1]->pkt_len;
 	env->tx[env->tx_n - 1]->hash.fdir.hi |= QP_TX_AGAIN;
 }
 
@@ -49,7 +50,7 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 	if (likely(snd->next_psn == snd->high_psn))
 		snd->high_psn = next;
 	else
-		send_again(env);
+		send_again(env, qp);
 	snd->next_psn = next;
 	snd->cur_pkt += npsns;
 	if (snd->probe_ns == 0 && snd->wait_ns != 0)

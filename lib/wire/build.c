@@ -77,6 +77,7 @@ wire_tmpl_init(struct wire_tmpl *t, const struct wire_path *path, uint32_t qpn, 
 	udp->dport = rte_cpu_to_be_16(WIRE_UDP_PORT);
 	off += WIRE_UDP_LEN;
 
+	t->tclass = path->tclass;
 	t->bth_off = (uint8_t)off;
 	bth = (struct wire_bth *)(t->bytes + off);
 	bth->se_m_pad_ver = WIRE_BTH_MIGREQ;
@@ -110,6 +111,53 @@ wire_tmpl_set_ip_id(struct wire_tmpl *t, uint16_t id)
 {
 	t->ip_id = id;
 	t->shape = 0;
+}
+
+/* Sets the TOS or traffic class in bytes. */
+static void
+tmpl_set_tclass(struct wire_tmpl *t, uint8_t tclass)
+{
+	uint8_t *ip = t->bytes + t->ip_off;
+	uint16_t was, is;
+
+	if (t->is_v6) {
+		ip[0] = (uint8_t)(0x60 | tclass >> 4);
+		ip[1] = (uint8_t)(tclass << 4 | (ip[1] & 0xf));
+		return;
+	}
+	memcpy(&was, ip, sizeof(was));
+	ip[1] = tclass;
+	memcpy(&is, ip, sizeof(is));
+	t->ip_sum = wire_sum_add(t->ip_sum, (uint16_t)~was, is);
+}
+
+void
+wire_tmpl_set_ect(struct wire_tmpl *t, bool ect)
+{
+	if (t->len == 0 || t->ect == ect)
+		return;
+	t->ect = ect;
+	t->shape = 0;
+	tmpl_set_tclass(t, t->tclass);
+}
+
+void
+wire_tmpl_cnp(struct wire_tmpl *cnp, const struct wire_tmpl *t, uint8_t dscp)
+{
+	*cnp = *t;
+	cnp->ect = false;
+	tmpl_set_tclass(cnp, (uint8_t)(dscp << 2));
+	wire_tmpl_set_migreq(cnp, false);
+}
+
+/* ECN bits of a packet of this opcode, if t->ect (CC-01). */
+static uint8_t
+ect_tclass(const struct wire_tmpl *t, const struct wire_op_info *op)
+{
+	bool data = (op->flags & WIRE_F_REQ) ||
+		    (op->flags & (WIRE_F_RESP | WIRE_F_PAYLOAD)) == (WIRE_F_RESP | WIRE_F_PAYLOAD);
+
+	return (uint8_t)((t->tclass & ~WIRE_ECN_MASK) | (data ? WIRE_ECN_ECT0 : 0));
 }
 
 /* Sets the IP and UDP lengths and the IPv4 checksum. ip_len: IP header and all that follows it. */
@@ -147,6 +195,8 @@ wire_tmpl_reshape(struct wire_tmpl *t, uint64_t shape)
 	bth->fb_qpn &= rte_cpu_to_be_32(~WIRE_BTH_BECN);
 	if (shape & WIRE_SHAPE_BECN)
 		bth->fb_qpn |= rte_cpu_to_be_32(WIRE_BTH_BECN);
+	if (t->ect)
+		tmpl_set_tclass(t, ect_tclass(t, op));
 	tmpl_set_length(t,
 			t->bth_off - t->ip_off + op->hdr_len + payload_len + pad + WIRE_ICRC_LEN);
 	t->extended = op->flags & WIRE_F_EXTENDED;

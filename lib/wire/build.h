@@ -39,6 +39,8 @@ struct wire_tmpl {
 	uint8_t ip_off; /* offset of the IP header */
 	uint8_t bth_off;
 	bool is_v6;
+	bool ect;       /* data packets have ECT(0), others no ECN bits (wire_tmpl_set_ect) */
+	uint8_t tclass; /* of the path */
 	/*
 	 * IPv4 identification, host order. It is the same for all packets: with DF set it carries
 	 * no information (RFC 6864, 4.1), and frames of one length then have equal headers up to
@@ -63,6 +65,18 @@ void wire_tmpl_set_pkey(struct wire_tmpl *t, uint16_t pkey);
 
 /* Set MigReq to 1 (as wire_tmpl_init does) or 0 in all packets from now on. */
 void wire_tmpl_set_migreq(struct wire_tmpl *t, bool migreq);
+
+/*
+ * From now on set ECT(0) in packets with data or a request, and no ECN bits in acknowledgements and
+ * CNPs (CC-01); or, if !ect, use the path's ECN bits in all packets, as wire_tmpl_init does.
+ */
+void wire_tmpl_set_ect(struct wire_tmpl *t, bool ect);
+
+/*
+ * Make *cnp the template of CNPs to the QP that t's packets go to, with this DSCP (0 .. 63). A CNP
+ * has BECN, PSN 0, and no MigReq.
+ */
+void wire_tmpl_cnp(struct wire_tmpl *cnp, const struct wire_tmpl *t, uint8_t dscp);
 
 /* Use this IPv4 identification in all packets from now on. For IPv4 templates only. */
 void wire_tmpl_set_ip_id(struct wire_tmpl *t, uint16_t id);

@@ -13,6 +13,11 @@
 #include <stdint.h>
 #include <rte_byteorder.h>
 
+/* ECN field of the TOS or traffic class (RFC 3168) */
+#define WIRE_ECN_MASK         3u
+#define WIRE_ECN_ECT0         2u
+#define WIRE_ECN_CE           3u
+
 #define WIRE_UDP_PORT         4791 /* UDP destination port of RoCEv2 (WIRE-02) */
 #define WIRE_ICRC_LEN         4
 #define WIRE_ETH_LEN          14

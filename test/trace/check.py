@@ -51,7 +51,7 @@ UNDETERMINED = {
     "ack_timeouts": "a rewind does not say its cause when a NAK crossed it",
     "excused_timeouts": "whether a worker ran is not on the wire",
     "sent_probes": "as ack_timeouts",
-    "handled_cnps": "no policy takes congestion notifications yet",
+    "rp_cnp_handled": "the policy fixed takes no congestion notifications",
     "spurious_probes": "whether the second answer is to a probe depends on when it was handled",
     "retry_exceeded": "a requester gives up in silence",
     "read_response_gaps": "a response lost before the capture looks like one never sent",

@@ -110,8 +110,8 @@ check_frame(struct conn *c, const struct rte_mbuf *m, const struct wire_pkt *pkt
 	assert_int_equal(m->hash.usr, c->qp->conn.loopback ? QP_TX_LOOPBACK : QP_TX_WIRE);
 	assert_int_equal(pkt->qpn, PEER_QPN);
 	assert_int_equal(pkt->pkey, c->pkey);
-	assert_int_equal(pkt->migreq, c->migreq);
-	if (pkt->opcode != WIRE_OPCODE_SACK)
+	assert_int_equal(pkt->migreq, c->migreq && pkt->opcode != WIRE_OPCODE_CNP);
+	if (pkt->opcode != WIRE_OPCODE_CNP && pkt->opcode != WIRE_OPCODE_SACK)
 		assert_int_equal(pkt->opcode & WIRE_SVC_MASK,
 				 c->qp->conn.type == QP_TYPE_RC   ? WIRE_SVC_RC
 				 : c->qp->conn.type == QP_TYPE_UC ? WIRE_SVC_UC

@@ -351,7 +351,7 @@ cc_policy_is_told_of_cnps(void **state)
 	pkt_expect(c, WIRE_OP_SEND_FIRST, SQ);
 	peer_put(c, CNP_ALL_ZERO, 0, 0);
 	assert_int_equal(told.cnp, 1);
-	assert_int_equal(OBS(c, REQ_CNP), 1);
+	assert_int_equal(OBS(c, RP_CNP_HANDLED), 1);
 	assert_int_equal(OBS(c, RX_ROCE), 1);
 	assert_int_equal(DROPS(c, CNP), 0);
 	/* It slows what follows, not the packet that has its time already. */

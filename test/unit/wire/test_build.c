@@ -122,6 +122,79 @@ ipv4_checksum_equals_a_known_value(void **state)
 	assert_int_equal(be16(hdr + 14 + 10), 0xb860);
 }
 
+/* A frame from a capture, whose ICRC is right. */
+REQUIREMENT("CC-02")
+static void
+cnp_equals_a_known_frame(void **state)
+{
+	static const uint8_t known[] = {0x45, 0x89, 0x00, 0x3c, 0x98, 0xc6, 0x40, 0x00, 0x20, 0x11,
+					0x69, 0x27, 0x16, 0x16, 0x16, 0x08, 0x16, 0x16, 0x16, 0x07,
+					0xdb, 0xae, 0x12, 0xb7, 0x00, 0x28, 0x00, 0x00, 0x81, 0x00,
+					0xff, 0xff, 0x40, 0x00, 0x00, 0xd2, 0x00, 0x00, 0x00, 0x00,
+					0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+					0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xda, 0xfc, 0x1b, 0xef};
+	struct wire_path path = frame_path(FRAME_V4);
+	struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
+	uint8_t frame[128];
+	struct wire_tmpl t, cnp;
+
+	path.tclass = 0x89; /* DSCP 34, ECT(1) */
+	path.hop_limit = 0x20;
+	path.udp_sport = 0xdbae;
+	memcpy(path.sgid + 12, known + 12, 4);
+	memcpy(path.dgid + 12, known + 16, 4);
+	wire_tmpl_init(&t, &path, 0xd2, 0xffff);
+	wire_tmpl_set_ip_id(&t, 0x98c6);
+	cnp = t;
+	wire_tmpl_set_migreq(&cnp, false);
+	assert_int_equal(wire_frame_finish(&cnp, frame, wire_hdr_put(&cnp, &f, 0, frame), 0),
+			 14 + sizeof(known));
+	assert_memory_equal(frame + 14, known, sizeof(known));
+	/* As a QP makes it: without ECN bits, whatever its other packets have. */
+	wire_tmpl_set_ect(&t, true);
+	f.opcode = 0x04;
+	wire_hdr_put(&t, &f, 8, frame);
+	f.opcode = WIRE_OPCODE_CNP;
+	wire_tmpl_cnp(&cnp, &t, 34);
+	wire_frame_finish(&cnp, frame, wire_hdr_put(&cnp, &f, 0, frame), 0);
+	assert_int_equal(frame[14 + 1], 0x88);
+	assert_int_equal(be16(frame + 14 + 10), 0x6928);
+	assert_memory_equal(frame + 14 + 12, known + 12, sizeof(known) - 12);
+}
+
+REQUIREMENT("CC-01")
+static void
+ect_is_set_on_data_only(void **state)
+{
+	static const struct {
+		uint8_t opcode, ecn;
+	} row[] = {{0x04, 2}, {0x0a, 2}, {0x11, 0}, {0x0c, 2}, {0x10, 2}, {0x12, 0}, {0x14, 2}};
+
+	for (uint32_t v6 = 0; v6 <= 1; v6++) {
+		struct wire_path path = frame_path(v6 ? FRAME_V6 : FRAME_V4);
+		struct wire_fields f = {0};
+		uint8_t frame[256];
+		struct wire_pkt pkt;
+		struct wire_tmpl t;
+
+		path.tclass = 0xb9; /* ECT(1) by its user */
+		wire_tmpl_init(&t, &path, 5, 0xffff);
+		for (uint32_t i = 0; i < 3 * sizeof(row) / sizeof(row[0]); i++) {
+			uint32_t k = i % (sizeof(row) / sizeof(row[0])), len, pay;
+			bool on = i / (sizeof(row) / sizeof(row[0])) == 1;
+
+			wire_tmpl_set_ect(&t, on);
+			f.opcode = row[k].opcode;
+			pay = wire_op_table[f.opcode].flags & WIRE_F_PAYLOAD ? 8 : 0;
+			memset(frame, 0, sizeof(frame));
+			len = wire_frame_finish(&t, frame, wire_hdr_put(&t, &f, pay, frame), pay);
+			assert_int_equal(wire_parse(frame, len, &pkt), WIRE_OK);
+			assert_true(wire_icrc_check(&pkt));
+			assert_int_equal(pkt.tclass, on ? 0xb8 | row[k].ecn : 0xb9);
+		}
+	}
+}
+
 REQUIREMENT("WIRE-04")
 static void
 bth_bits_are_as_specified(void **state)
@@ -346,6 +419,8 @@ main(void)
 		cmocka_unit_test(vlan_tag_is_as_specified),
 		cmocka_unit_test(ipv4_checksum_is_correct),
 		cmocka_unit_test(ipv4_checksum_equals_a_known_value),
+		cmocka_unit_test(cnp_equals_a_known_frame),
+		cmocka_unit_test(ect_is_set_on_data_only),
 		cmocka_unit_test(bth_bits_are_as_specified),
 		cmocka_unit_test(pad_is_counted_and_zero),
 		cmocka_unit_test(extended_headers_are_as_specified),
