@@ -69,6 +69,7 @@ static struct cli_program program = {
 		 "       urocectl [options] addr add|del IP/LEN dev DEVICE\n"
 		 "       urocectl [options] pkey set KEY dev DEVICE index N\n"
 		 "       urocectl [options] pkey del dev DEVICE index N\n"
+		 "       urocectl [options] cc set POLICY dev DEVICE\n"
 		 "       urocectl [options] impair DEVICE set SPEC | show | clear\n"
 		 "       urocectl [options] capture DEVICE start FILE [qpn=N] | show | stop\n"
 		 "       urocectl [options] rdma dev|link|res [show ..]\n"
@@ -79,9 +80,9 @@ static struct cli_program program = {
 
 /* The commands in the order of --help; each has a file. */
 static const struct command *const commands[] = {
-	&show_command,    &watch_command, &top_command,  &trace_command,
-	&set_command,     &addr_command,  &pkey_command, &impair_command,
-	&capture_command, &rdma_command,  &cdi_command,
+	&show_command,   &watch_command,   &top_command,  &trace_command,
+	&set_command,    &addr_command,    &pkey_command, &cc_command,
+	&impair_command, &capture_command, &rdma_command, &cdi_command,
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -207,7 +208,7 @@ find_command(struct request *rq, int words, char **argv)
 static char *
 help_text(void)
 {
-	const char *const parts[] = {watch_help,  top_help,  other_help, set_help,
+	const char *const parts[] = {watch_help,  top_help,  other_help, set_help,   cc_help,
 				     impair_help, rdma_help, cdi_help,   status_help};
 	char *text = NULL;
 	size_t size;

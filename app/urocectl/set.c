@@ -117,8 +117,8 @@ check(const struct request *rq)
 		usage_error("P_Key '%s' is not " ONE_PKEY, rq->value);
 }
 
-static json_t *
-ask(struct ipc_client *c, const struct request *rq)
+json_t *
+set_ask(struct ipc_client *c, const struct request *rq, const char *key)
 {
 	struct uroce_set_rep rep;
 	struct ipc_call call = {
@@ -143,12 +143,19 @@ ask(struct ipc_client *c, const struct request *rq)
 	}
 	o = json_object();
 	json_object_set_new(o, "device", json_string(rq->what));
-	json_object_set_new(o, "index", json_integer(rep.index));
-	if (is_addr(rq))
-		json_object_set_new(o, "address", json_string(rq->value));
+	if (rq->set.what != UROCE_SET_CC)
+		json_object_set_new(o, "index", json_integer(rep.index));
+	if (rq->set.what != UROCE_SET_PKEY)
+		json_object_set_new(o, key, json_string(rq->value));
 	else
 		json_object_set_new(o, "pkey", json_sprintf("0x%04x", rq->set.pkey));
 	return json_pack("{s:[o]}", "set", o);
+}
+
+static json_t *
+ask(struct ipc_client *c, const struct request *rq)
+{
+	return set_ask(c, rq, "address");
 }
 
 static void

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* set: every change of a running daemon. Those of devices have commands, too: addr, pkey. */
+/* set: every change of a running daemon. Those of devices have commands, too: addr, pkey, cc. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,7 @@ const char set_help[] =
 	"use it\n"
 	"                                     at once (as pkey set; IBV_EVENT_PKEY_CHANGE)\n"
 	"  pkey none dev DEVICE index N       empty entry 1 to 15 (as pkey del)\n"
+	"  cc POLICY dev DEVICE               the congestion policy (as the command cc)\n"
 	"  log-level LEVEL                    " LEGAL_LEVELS "\n"
 	"  quota RESOURCE N                   what each uid but root may hold (show quota lists "
 	"the\n"
@@ -44,9 +45,10 @@ become(struct request *rq, const struct command *cmd)
 static void
 take_setting(struct request *rq, const char *word)
 {
-	static const char *const names[] = {"addr", "pkey", "log-level", "quota", "help", NULL};
+	static const char *const names[] = {"addr",  "pkey", "cc", "log-level",
+					    "quota", "help", NULL};
 
-	switch (take_verb(rq, word, names, "addr, pkey, log-level, quota, help")) {
+	switch (take_verb(rq, word, names, "addr, pkey, cc, log-level, quota, help")) {
 	case 0:
 		become(rq, &addr_command);
 		break;
@@ -54,9 +56,12 @@ take_setting(struct request *rq, const char *word)
 		become(rq, &pkey_command);
 		break;
 	case 2:
-		rq->set.what = UROCE_SET_LOG_LEVEL;
+		become(rq, &cc_command);
 		break;
 	case 3:
+		rq->set.what = UROCE_SET_LOG_LEVEL;
+		break;
+	case 4:
 		rq->set.what = UROCE_SET_QUOTA;
 		break;
 	default:
@@ -103,7 +108,7 @@ check(const struct request *rq)
 	unsigned i = 0;
 
 	if (rq->verb == NULL)
-		usage_error("set: nothing to set; legal: addr, pkey, log-level, quota, help");
+		usage_error("set: nothing to set; legal: addr, pkey, cc, log-level, quota, help");
 	if (rq->set.what == UROCE_SET_QUOTA && rq->value == NULL)
 		usage_error("set quota: needs RESOURCE N; urocectl show quota lists resources");
 	if (rq->set.what != UROCE_SET_LOG_LEVEL)

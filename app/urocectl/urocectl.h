@@ -64,7 +64,7 @@ struct command {
 
 extern const struct command show_command, impair_command, capture_command, addr_command,
 	pkey_command, trace_command, set_command, watch_command, top_command, rdma_command,
-	cdi_command;
+	cdi_command, cc_command;
 
 /* show.c, for watch: the first word; a word that is no filter (exits); the answer; its text. */
 void show_take_topic(struct request *rq, const char *word);
@@ -74,6 +74,12 @@ void show_print(const struct request *rq, json_t *rows);
 
 /* watch.c: "interval S" and "count N", of watch and top. Returns false if word is neither. */
 bool repeat_take(struct request *rq, const char *word);
+
+/*
+ * Sends rq->set. Returns the answer, with rq->value as key unless it sets a P_Key; NULL after an
+ * error, which is printed.
+ */
+json_t *set_ask(struct ipc_client *c, const struct request *rq, const char *key);
 
 /* Wrong use: prints why and exits with 2. */
 void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -87,6 +93,7 @@ uint32_t take_verb(struct request *rq, const char *word, const char *const *name
 void print_refusal(const struct request *rq, int rc);
 
 /* What --help prints of each command. */
-extern const char impair_help[], set_help[], watch_help[], top_help[], rdma_help[], cdi_help[];
+extern const char impair_help[], set_help[], cc_help[], watch_help[], top_help[], rdma_help[],
+	cdi_help[];
 
 #endif

@@ -77,6 +77,32 @@ put_requester(json_t *o, const struct qp *qp)
 		     qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD);
 }
 
+/* Congestion control: the policy, what it allows, marks and CNPs. */
+static void
+put_congestion(json_t *o, const struct qp *qp)
+{
+	const struct cc_ops *ops = cc_policies[qp->conn.snd.cc.policy];
+	const struct qp_ecn *ecn = &qp->conn.ecn;
+	struct cc_view v = {0};
+
+	if (ops->view != NULL)
+		ops->view(&qp->conn.snd.cc, &qp->conn.cc_flow, &v);
+	show_set(o, "policy", json_string(ops->name));
+	if (ops->view != NULL)
+		show_set_int(o, "rate_kbps",
+			     v.rate_kbps != 0 ? v.rate_kbps : qp->conn.cc_flow.param.max_kbps);
+	if (qp->conn.snd.cc.policy == CC_DCQCN)
+		show_set(o, "alpha", json_real(v.alpha_ppm / 1e6));
+	if (qp->conn.snd.cc.policy == CC_SWIFT)
+		show_set(o, "cwnd", json_real(v.cwnd_ppm / 1e6));
+	if (v.delay_ns != 0)
+		show_set_int(o, "delay_us", v.delay_ns / 1000);
+	show_set_int(o, "marked_packets", (int64_t)ecn->marks);
+	show_set_int(o, "cnps_sent", (int64_t)ecn->cnps_sent);
+	show_set_int(o, "cnps_received", (int64_t)ecn->cnps_got);
+	show_set_int(o, "retransmitted_bytes", (int64_t)ecn->again_bytes);
+}
+
 static void
 put_responder(json_t *o, const struct qp *qp)
 {
@@ -141,6 +167,7 @@ qp_json(const struct obj_qp *q, bool all)
 	show_set_int(o, "path_mtu", qp->conn.mtu);
 	show_cm_ece(o, q->o.s, qp->conn.qpn);
 	put_requester(o, qp);
+	put_congestion(o, qp);
 	put_responder(o, qp);
 	show_fault(o, q->qp->bind.recorder, qp->conn.why);
 	return o;

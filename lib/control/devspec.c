@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cc/param.h"
 #include "cli/cli.h"
+
+#define CNP_US   50
+#define CNP_DSCP 48
 
 /* Copies a name of letters, digits and _-.: if it fits room bytes. */
 static bool
@@ -131,6 +135,16 @@ take_hostif(void *spec, const char *value)
 	       strcmp(value, ".") != 0 && strcmp(value, "..") != 0;
 }
 
+/* A congestion policy with its parameters. Checks only. */
+static int
+check_cc(const char *value, char *err, size_t room)
+{
+	struct cc_param p;
+
+	return cc_param_parse(&p, value, err, room) && cc_param_fill(&p, 0, err, room) ? 0
+										       : -EINVAL;
+}
+
 static const char legal_addr[] =
 	"an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62";
 static const char *const loopback_names[] = {"inside", "wire", NULL};
@@ -158,6 +172,9 @@ static const struct cli_field keys[] = {
 	{WHOLE("iface", take_iface, "the name of an interface of the kernel")},
 	{MEMBER("share", share, CLI_CHOICE), .names = no_or_yes},
 	{MEMBER("sr", sr, CLI_CHOICE), .names = off_or_on},
+	{MEMBER("cc", cc_text, CLI_TEXT), .check = check_cc},
+	{MEMBER("cnp", cnp_us, CLI_NUMBER), .min = 0, .max = 1000000},
+	{MEMBER("cnp_dscp", cnp_dscp, CLI_NUMBER), .min = 0, .max = 63},
 	{WHOLE("hostif", take_hostif,
 	       "a name for a new interface of the kernel, at most 15 letters, digits and _-.")},
 	{NULL},
@@ -233,7 +250,14 @@ devspec_parse(struct devspec *spec, const char *text, char *err, size_t room)
 		snprintf(err, room, "out of memory");
 		return -EINVAL;
 	}
+	spec->cnp_us = CNP_US;
+	spec->cnp_dscp = CNP_DSCP;
 	rc = cli_pairs(keys, spec, copy, &seen, err, room);
+	if (rc == 0 && spec->cc_text != NULL) {
+		(void)cc_param_parse(&spec->cc, spec->cc_text, err, room);
+		(void)cc_param_fill(&spec->cc, 0, err, room);
+	}
+	spec->cc_text = NULL;
 	free(copy);
 	return rc == 0 ? check_whole(spec, text, err, room) : rc;
 }

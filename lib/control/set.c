@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "cc/param.h"
 #include "control/cm.h"
 #include "control/device.h"
 #include "control/events.h"
@@ -16,6 +17,7 @@
 #include "control/log_event.h"
 #include "control/neigh.h"
 #include "control/obj.h"
+#include "qp/congestion.h"
 
 /* Formats the reason and returns rc. */
 static int __attribute__((format(printf, 3, 4)))
@@ -160,9 +162,37 @@ pkey_set(struct device *dev, uint32_t index, uint32_t pkey, struct uroce_set_rep
 	return 0;
 }
 
+static void
+cc_on_worker(struct worker *w, void *arg)
+{
+	struct device *dev = arg;
+	struct obj_qp *q;
+
+	TAILQ_FOREACH (q, &dev->qps, dev_link) {
+		if (q->qp->bind.worker == worker_index(w))
+			qp_cc_change(&worker_engine(w)->env, q->qp, &dev->cc);
+	}
+}
+
+/* QPs in use change at once, with the WQEs that they have in flight. */
+static int
+cc_set(struct device *dev, const char *text, struct uroce_set_rep *rep)
+{
+	struct cc_param p;
+	char err[200];
+
+	if (!cc_param_parse(&p, text, err, sizeof(err)) || !cc_param_fill(&p, 0, err, sizeof(err)))
+		return refuse(rep, -EINVAL, "%s: %s", dev->name, err);
+	dev->cc = p;
+	worker_call_all(dev->d->workers, cc_on_worker, dev);
+	return 0;
+}
+
 static int
 change(struct device *dev, const struct uroce_set_req *q, struct uroce_set_rep *rep)
 {
+	if (q->what == UROCE_SET_CC)
+		return cc_set(dev, q->addr, rep);
 	if (dev->net.host && q->what != UROCE_SET_PKEY)
 		return refuse(rep, -EPERM,
 			      "%s: its addresses are those of %s: `ip addr` changes them, and the "
@@ -262,7 +292,9 @@ log_change(const struct session *s, const struct device *dev, const struct uroce
 	struct log_fields f = {0};
 	char text[96];
 
-	if (q->what == UROCE_SET_PKEY)
+	if (q->what == UROCE_SET_CC)
+		snprintf(text, sizeof(text), "congestion policy %s", q->addr);
+	else if (q->what == UROCE_SET_PKEY)
 		snprintf(text, sizeof(text), "P_Key entry %u: %#06x", index, q->pkey);
 	else
 		snprintf(text, sizeof(text), "GID %u: address %s %s", index, q->addr,
@@ -285,7 +317,7 @@ set_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return EINVAL;
 	if (q->what == UROCE_SET_LOG_LEVEL || q->what == UROCE_SET_QUOTA)
 		return change_daemon(s, q, rep);
-	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_PKEY)
+	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_CC)
 		return EINVAL;
 	dev = daemon_device_named(s->d, q->device);
 	if (dev == NULL)

@@ -76,6 +76,8 @@ struct port {
 	 * Non-blocking; 0: none.
 	 */
 	int neigh_fd;
+	uint64_t cnp_ns; /* set by its owner: see engine_set_cnp */
+	uint8_t cnp_dscp;
 	bool strict;                  /* PORT_UDP, set by its owner: see engine_set_unknown_id */
 	struct port_udp *udp;         /* of a PORT_UDP: a socket a queue */
 	struct port_packet *packet;   /* of a PORT_PACKET */

@@ -19,8 +19,9 @@ qp_cc_ect(struct qp *qp)
 /*
  * Owner worker. The policy begins anew, as if nothing was known of the path: bind.cc, or CC_TEST if
  * a test program has set it. The
- * policy may only be another one than before while no send WQE is taken from the SQ: with any other
- * than CC_FIXED each WQE is marked when it is taken (qp_sq_entry.fast).
+ * policy may only be another one than before while no send WQE is taken from the SQ (else use
+ * qp_cc_change): with any other than CC_FIXED each WQE is marked when it is taken
+ * (qp_sq_entry.fast).
  */
 static inline void
 qp_cc_begin(const struct qp_env *env, struct qp *qp)
@@ -36,5 +37,12 @@ qp_cc_begin(const struct qp_env *env, struct qp *qp)
 	qp_cc_ect(qp);
 	cc_init(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 }
+
+/*
+ * Owner worker. Make p (filled; cc/param.h) the policy of qp: now if it is connected, and of later
+ * connections. Send WQEs in flight continue; those taken from the SQ take the general path from now
+ * on. UD has no policy: nothing changes.
+ */
+void qp_cc_change(struct qp_env *env, struct qp *qp, const struct cc_param *p);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "../../kit/requirement.h"
 #include "harness.h"
+#include "qp/congestion.h"
 
 #define US 1000ull
 
@@ -195,6 +196,58 @@ data_has_ect_and_acks_have_not(void **state)
 	assert_int_equal(c->qp->conn.cc_flow.dcqcn.rate_kbps, 5000000);
 }
 
+/* A policy that changes while WQEs are in flight: they are paced, acknowledged, and go on. */
+REQUIREMENT("CC-04")
+static void
+a_policy_changes_with_wqes_in_flight(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	struct cc_param p = {.policy = CC_DCQCN,
+			     .rounds = 5,
+			     .link_kbps = 10000000,
+			     .max_kbps = 1000000, /* 1 Gb/s: a limit is always paced */
+			     .min_kbps = 10000,
+			     .window_ns = 200000,
+			     .alpha_ns = 1000,
+			     .decrease_ns = 4000,
+			     .increase_ns = 300000,
+			     .ai_kbps = 1000,
+			     .hai_kbps = 10000,
+			     .g_inv = 256};
+	static const struct cc_param fixed = {.policy = CC_FIXED};
+	uint32_t sq = conn_rc.sq_psn, i;
+
+	for (i = 0; i < 4; i++)
+		client_does(c, i, UROCE_WR_RDMA_WRITE, 1024);
+	for (i = 0; i < 4; i++)
+		pkt_expect(c, WIRE_OP_WRITE_ONLY, sq + i);
+	qp_cc_change(&c->b->engine.env, c->qp, &p);
+	assert_true(c->qp->conn.snd.cc_told);
+	peer_nak(c, sq + 1, NAK_SYN(PSN_SEQ)); /* fast-path WQEs go again, paced */
+	send_cqe(c, 0, QP_WC_SUCCESS);
+	bench_run(c->b);
+	for (i = 1; i < 4; i++) {
+		assert_int_equal(pkt_expect(c, WIRE_OP_WRITE_ONLY, sq + i).tclass & 3, 2);
+		if (i == 1)
+			pkt_none(c); /* about 9 us each */
+		bench_pass(c->b, 10 * US);
+	}
+	peer_ack(c, sq + 2);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	client_does(c, 4, UROCE_WR_RDMA_WRITE, 1024);
+	client_does(c, 5, UROCE_WR_RDMA_WRITE, 1024);
+	qp_cc_change(&c->b->engine.env, c->qp, &fixed); /* one is held back */
+	bench_run(c->b);
+	assert_int_equal(pkt_count(c), 2);
+	assert_false(c->qp->conn.snd.cc_told);
+	peer_ack(c, sq + 5);
+	for (i = 3; i < 6; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	client_does(c, 6, UROCE_WR_RDMA_WRITE, 8);
+	assert_int_equal(pkt_expect(c, WIRE_OP_WRITE_ONLY, sq + 6).tclass & 3, 0);
+}
+
 /* A QP whose policy is `fixed` counts it. */
 REQUIREMENT("CC-02")
 static void
@@ -219,6 +272,7 @@ main(void)
 		bench_test(every_mark_of_a_burst_counts),
 		bench_test(a_destroyed_qp_sends_no_cnp),
 		bench_test(data_has_ect_and_acks_have_not),
+		bench_test(a_policy_changes_with_wqes_in_flight),
 		bench_test(a_cnp_is_counted_as_ignored),
 	};
 

@@ -232,6 +232,11 @@ keys_that_do_not_suit_the_kind_of_port_are_refused(void **state)
 		{"port=udp,iface=eth0,share=yes", "share=yes is for"},
 		{"port=net_af_packet0,share=yes", NULL},
 		{"port=net_af_packet0,iface=eth0", "port=packet only"},
+		{"port=net_af_packet0,cc=swift:rate=25000:target=30,cnp=0,cnp_dscp=63", NULL},
+		{"port=net_af_packet0,cc=cubic", "legal: fixed, dcqcn, dcqcn-paper, swift"},
+		{"port=net_af_packet0,cc=swift:min=20000", "legal: min <= limit <= rate"},
+		{"port=net_af_packet0,cnp=1000001", "0 to 1000000"},
+		{"port=net_af_packet0,cnp_dscp=64", "0 to 63"},
 	};
 	char err[OPTIONS_ERR_MAX], text[256];
 	struct devspec s;

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cc: the congestion policy of a running device. */
+#include <string.h>
+#include "table.h"
+#include "urocectl.h"
+
+#define LEGAL "cc set POLICY[:NAME=VALUE].. dev DEVICE"
+
+const char cc_help[] =
+	"\ncc: the congestion policy of DEVICE's QPs, also those in use (doc/congestion.md).\n"
+	"  set POLICY  fixed, dcqcn, dcqcn-paper, swift or timely, with parameters like\n"
+	"              swift:rate=25000:target=30\n";
+
+static void
+take_word(struct request *rq, unsigned nth, const char *word)
+{
+	static const char *const verbs[] = {"set", NULL};
+
+	if (nth == (rq->of_set ? 1 : 0)) {
+		if (rq->of_set)
+			rq->verb = "set";
+		else
+			take_verb(rq, word, verbs, "set");
+		rq->set.what = UROCE_SET_CC;
+	} else if (rq->keyword != NULL) {
+		take_device(rq, rq->set.device, word);
+		rq->keyword = NULL;
+	} else if (strcmp(word, "dev") == 0) {
+		rq->keyword = word;
+	} else if (rq->value != NULL) {
+		usage_error("cc set: surplus argument '%s'; legal: %s", word, LEGAL);
+	} else if (strlen(word) >= sizeof(rq->set.addr)) {
+		usage_error("cc set: '%s' is longer than %zu characters", word,
+			    sizeof(rq->set.addr) - 1);
+	} else {
+		rq->value = strcpy(rq->set.addr, word);
+	}
+}
+
+static void
+check(const struct request *rq)
+{
+	if (rq->verb == NULL)
+		usage_error("cc: nothing to do; legal: %s", LEGAL);
+	if (rq->keyword != NULL || rq->what == NULL)
+		usage_error("cc set: no dev DEVICE; legal: %s", LEGAL);
+	if (rq->value == NULL)
+		usage_error("cc set: no policy; legal: %s", LEGAL);
+}
+
+static json_t *
+ask(struct ipc_client *c, const struct request *rq)
+{
+	return set_ask(c, rq, "cc");
+}
+
+static void
+print(const struct request *rq, json_t *rows)
+{
+	table_print_record(json_array_get(rows, 0));
+}
+
+const struct command cc_command = {"cc", "set", take_word, check, ask, print, NULL};

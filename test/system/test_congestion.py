@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Congestion control of running daemons: chosen in a device's specification and at run time, marks lead to CNPs that
+slow the sender, `urocectl show qp` tells, wrong values are named (CC-01 to CC-04)."""
+import json
+import subprocess
+
+import lib
+
+
+def urocectl(daemon, *words, rc=0):
+    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", *words], text=True, capture_output=True,
+                          timeout=20)
+    assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout) if rc == 0 else done.stderr
+
+
+def stats(side):
+    return next(d["total"] for d in side.daemon.show("stats")["stats"] if d["device"] == side.dev)
+
+
+def rcdata(link, ops=400):
+    pair = lib.verbs_pair(link.b, link.a, lib.RCDATA,
+                          ["-d", "{dev}", "--json", "--qps", "4", "--ops", str(ops), "--seed", "3"],
+                          server_args=["-d", "{dev}", "--json"], timeout=120)
+    for proc in (pair.server, pair.client):
+        assert json.loads(proc.output().splitlines()[-1])["ok"] is True, proc.output()
+
+
+def marks_lead_to_cnps(link):
+    urocectl(link.a.daemon, "cc", "set", "dcqcn:rate=10000:min=1000", "dev", link.a.dev)
+    urocectl(link.b.daemon, "impair", link.b.dev, "set", "ce=10%,seed=1")
+    before = stats(link.a), stats(link.b)
+    rcdata(link)
+    after = stats(link.a), stats(link.b)
+    a, b = ({k: now[k] - was[k] for k in now} for now, was in zip(after, before))
+    assert b["np_ecn_marked_roce_packets"] > 0, b
+    assert 0 < b["np_cnp_sent"] <= b["np_ecn_marked_roce_packets"], b
+    assert a["rp_cnp_handled"] > 0 and a["rp_cnp_ignored"] == 0, a
+    assert a["rp_cnp_handled"] <= b["np_cnp_sent"], (a, b)
+    # b's policy is fixed: it takes none, and got none because nothing marks what a receives.
+    assert b["rp_cnp_handled"] == 0 and a["np_cnp_sent"] == 0, (a, b)
+    urocectl(link.b.daemon, "impair", link.b.dev, "clear")
+
+
+def every_policy_carries_data(link):
+    for policy in ("dcqcn-paper", "swift", "timely", "dcqcn:limit=5000", "fixed"):
+        for side in (link.a, link.b):
+            urocectl(side.daemon, "cc", "set", policy, "dev", side.dev)
+        rcdata(link)
+
+
+def wrong_values_are_named(link):
+    for words, what in (
+            (("cubic", "dev", "uroce0"), "legal: fixed, dcqcn, dcqcn-paper, swift, timely"),
+            (("swift:g=3", "dev", "uroce0"), "policy swift has no parameter 'g'; legal: rate, limit"),
+            (("swift:target=0", "dev", "uroce0"), "target=1 .. 1000000 us")):
+        message = urocectl(link.a.daemon, "cc", "set", *words, rc=1)
+        assert what in message, message
+    for words in (("set", "swift"), ("set", "dev", "uroce0"), ("get",), ()):
+        assert "legal: " in urocectl(link.a.daemon, "cc", *words, rc=2)
+
+
+def main():
+    lib.need_root()
+    link = lib.link_memif()
+    with lib.case("marks lead to CNPs, which the sender obeys"):
+        marks_lead_to_cnps(link)
+    with lib.case("every policy carries data, changed at run time"):
+        every_policy_carries_data(link)
+    with lib.case("wrong values are named"):
+        wrong_values_are_named(link)
+    link.end()
+    lib.finish()
+
+
+main()
