@@ -166,8 +166,11 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	sr->state = QP_SR_CAN;
 	env->counters->ctr[COUNTER_RSP_SR_FALLBACK]++;
 	qp_record(env, qp, QP_RECORD_SR_OFF, 0, qp->conn.rcv.epsn, 0);
-	rsp_hold_discard(env, qp);
 	qp->conn.rcv.sack_due = false;
+	if (!qp->conn.rcv.holding)
+		return;
+	rsp_hold_discard(env, qp);
+	rsp_nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ); /* of the gap before what was held */
 }
 
 bool
