@@ -13,40 +13,20 @@
 #include "port/ids.h"
 #include "port/log.h"
 #include "port/mtu.h"
+#include "port/socket.h"
 #include "wire/hdr.h"
 
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23
 #endif
 
-/* Socket buffers to request: a window of 128 packets of 4 KiB, for a few QPs. */
-#define BUFFER_WANTED (8 * 1024 * 1024)
-#define BUFFER_ENOUGH (2 * 1024 * 1024)
-#define MTU_MIN       576
+#define MTU_MIN 576
 
 /* Sets an option. Returns false if the kernel refuses it. */
 static bool
 set(const struct port_packet *u, int level, int option, int value)
 {
-	return setsockopt(u->fd, level, option, &value, sizeof(value)) == 0;
-}
-
-/* Requests large buffers. With CAP_NET_ADMIN the system's limit does not apply. */
-static void
-set_buffers(const struct port_packet *u)
-{
-	int have = 0;
-	socklen_t len = sizeof(have);
-
-	if (!set(u, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_WANTED))
-		set(u, SOL_SOCKET, SO_RCVBUF, BUFFER_WANTED);
-	if (!set(u, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_WANTED))
-		set(u, SOL_SOCKET, SO_SNDBUF, BUFFER_WANTED);
-	if (getsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &have, &len) == 0 && have < BUFFER_ENOUGH)
-		PORT_LOG(NOTICE, u->name,
-			 "the socket holds only %d KiB of packets: "
-			 "`sysctl net.core.rmem_max=%d` gives it enough",
-			 have / 1024, BUFFER_WANTED / 2);
+	return port_socket_set(u->fd, level, option, value);
 }
 
 /*
@@ -110,7 +90,7 @@ open_socket(struct port_packet *u)
 	     !set(u, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)))
 		rc = -errno;
 	set(u, SOL_SOCKET, SO_RXQ_OVFL, 1);
-	set_buffers(u);
+	port_socket_buffers(u->fd, u->name, true);
 	u->tx.gso = true;
 	if (rc == 0)
 		rc = attach(u);

@@ -4,6 +4,7 @@
 #include <linux/if_packet.h>
 #include <string.h>
 #include "port/packet.h"
+#include "port/socket.h"
 
 #define BULK_MSGS 4 /* per recvmmsg while long super-frames come: more would leave the cache */
 
@@ -85,14 +86,8 @@ uint16_t
 port_packet_rx(struct port_packet *u, struct rte_mbuf **m, uint16_t n)
 {
 	struct packet_cutter *c = &u->rx.cutter;
-	uint32_t left;
 
 	if (c->ready_at == c->ready_n)
 		receive(u);
-	left = c->ready_n - c->ready_at;
-	if (left > n)
-		left = n;
-	memcpy(m, c->ready + c->ready_at, left * sizeof(*m));
-	c->ready_at += left;
-	return (uint16_t)left;
+	return port_ready_take(m, n, c->ready, &c->ready_at, c->ready_n);
 }

@@ -14,6 +14,7 @@
 #include "port/log.h"
 #include "port/mtu.h"
 #include "port/queue.h"
+#include "port/socket.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -25,15 +26,11 @@
 #define UDP_GRO 104
 #endif
 
-/* Socket buffers to request: a window of 128 packets of 4 KiB, for a few QPs. */
-#define BUFFER_WANTED (8 * 1024 * 1024)
-#define BUFFER_ENOUGH (2 * 1024 * 1024)
-
 /* Sets an option. Returns false if the kernel refuses it. */
 static bool
 set(const struct port_udp *u, int level, int option, int value)
 {
-	return setsockopt(u->fd, level, option, &value, sizeof(value)) == 0;
+	return port_socket_set(u->fd, level, option, value);
 }
 
 /* Finds the address or the interface. Returns 0 or -errno, logged. */
@@ -148,29 +145,6 @@ set_headers(const struct port_udp *u)
 	       (!u->any || set(u, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
 }
 
-/*
- * Requests large buffers. With CAP_NET_ADMIN the system's limit does not apply. first: the port's
- * first socket, whose size is told.
- */
-static void
-set_buffers(const struct port_udp *u, bool first)
-{
-	int have = 0;
-	socklen_t len = sizeof(have);
-
-	if (!set(u, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_WANTED))
-		set(u, SOL_SOCKET, SO_RCVBUF, BUFFER_WANTED);
-	if (!set(u, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_WANTED))
-		set(u, SOL_SOCKET, SO_SNDBUF, BUFFER_WANTED);
-	if (!first)
-		return;
-	if (getsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &have, &len) == 0 && have < BUFFER_ENOUGH)
-		PORT_LOG(NOTICE, u->name,
-			 "the socket's receive buffer holds %d KiB only, so packets may be lost: "
-			 "`sysctl net.core.rmem_max=%d` permits a larger one",
-			 have / 1024, BUFFER_WANTED / 2);
-}
-
 static void
 set_offloads(struct port_udp *u, bool first)
 {
@@ -232,7 +206,7 @@ open_socket(struct port *p, struct port_udp *u)
 		rc = -errno;
 	if (rc == 0) {
 		set_groups(u);
-		set_buffers(u, first);
+		port_socket_buffers(u->fd, u->name, first);
 		set_offloads(u, first);
 		rc = bind_queue(p, u);
 	}

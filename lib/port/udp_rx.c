@@ -11,6 +11,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 #include "port/log.h"
+#include "port/socket.h"
 #include "port/udp.h"
 #include "wire/hdr.h"
 
@@ -320,14 +321,8 @@ uint16_t
 port_udp_rx(struct port_udp *u, struct rte_mbuf **m, uint16_t n)
 {
 	struct udp_rx *rx = &u->rx;
-	uint32_t left;
 
 	if (rx->ready_at == rx->ready_n)
 		receive(u);
-	left = rx->ready_n - rx->ready_at;
-	if (left > n)
-		left = n;
-	memcpy(m, rx->ready + rx->ready_at, left * sizeof(*m));
-	rx->ready_at += left;
-	return (uint16_t)left;
+	return port_ready_take(m, n, rx->ready, &rx->ready_at, rx->ready_n);
 }

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the ports udp and packet do alike with their sockets. Private to lib/port. */
+#ifndef PORT_SOCKET_H
+#define PORT_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <rte_mbuf.h>
+
+/* Control thread. Sets an integer option of fd. Returns false if the kernel refuses it. */
+bool port_socket_set(int fd, int level, int option, int value);
+
+/*
+ * Control thread. Requests large buffers for fd. With CAP_NET_ADMIN the system's limit does not
+ * apply. tell: logs under the port's name if the receive buffer stays too small.
+ */
+void port_socket_buffers(int fd, const char *name, bool tell);
+
+/*
+ * Worker. Moves at most n of the received frames ready[*at .. end) to m and advances *at. Returns
+ * their number. The caller owns them from then on.
+ */
+static inline uint16_t
+port_ready_take(struct rte_mbuf **m, uint16_t n, struct rte_mbuf *const *ready, uint32_t *at,
+		uint32_t end)
+{
+	uint32_t left = end - *at;
+
+	if (left > n)
+		left = n;
+	memcpy(m, ready + *at, left * sizeof(*m));
+	*at += left;
+	return (uint16_t)left;
+}
+
+#endif
