@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TCP segments for the kernel that follow each other become one super-frame, as its own GRO makes
- * them. DPDK's GRO library is not used: it changes the order of frames, merges no IPv6, and does not check
- * the checksums that the kernel then takes for checked.
+ * them. DPDK's GRO library is not used: it changes the order of frames, merges no IPv6, and does
+ * not check the checksums that the kernel then takes for checked.
  */
 #include <string.h>
 #include <rte_byteorder.h>
