@@ -135,6 +135,8 @@ const struct cli_program bench_program = {
 		"  probe    how far the cores are from each other, how fast each is; nothing else\n"
 		"  versus   the same transfer by what a user would take instead; --help tells "
 		"more\n"
+		"  loss     goodput and latency while frames are lost, beside kernel TCP\n"
+		"  incast   many senders to one receiver behind a bottleneck\n"
 		"  report   every goal and what is reached of it; --help tells more\n",
 	.options = options,
 };

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "bench.h"
 
-static const char *const scripted[] = {"report", "versus"};
+static const char *const scripted[] = {"report", "versus", "loss", "incast"};
 
 static int
 is_scripted(const char *mode)

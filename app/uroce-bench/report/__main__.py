@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-bench's modes `versus` and `report`; uroce-bench starts this (app/uroce-bench/script.c)."""
+"""uroce-bench's modes `versus`, `loss`, `incast` and `report`; uroce-bench starts this (app/uroce-bench/script.c)."""
 import argparse
 import json
 import os
@@ -25,10 +25,12 @@ HEADLINE_ROOT = ("tcp-goodput",)
 
 def options(argv):
     mode = argv[0]
-    known = measure.VERSUS if mode == "versus" else tuple(measure.GROUPS)
+    known = {"versus": measure.VERSUS, "loss": measure.LOSS, "incast": ("incast",)}.get(mode, tuple(measure.GROUPS))
     parser = argparse.ArgumentParser(
         prog=f"uroce-bench {mode}", description={
             "versus": "The same transfer with uroce and with the usual alternatives.",
+            "loss": "Goodput and latency while frames are lost, also beside TCP of the kernel.",
+            "incast": "Many senders to one receiver behind a bottleneck.",
             "report": "Every goal with the measured figure, and the distance and share of the cores during "
                       "the measurement."}[mode])
     parser.add_argument("--quick", action="store_true", help="shorter and fewer runs; < 3 minutes")

@@ -78,7 +78,8 @@ UCX = "UCX over rc on uroce versus UCX over tcp"
 RXE = "versus rxe in the same guest, same veth"
 QPS = "1 to 4096 QPs"
 CONNECT = "rdma_cm within the host: one device, one client"
-LOSS = "one QP, WRITE 64 KiB, frames lost either way"
+LOSS = "one QP, frames lost either way"
+LOSS_NET = "daemon to daemon over memif, urocectl impair as the network"
 IDLE = "idle daemon with `adaptive`"
 
 KERNEL_PORTS = ("udp", "packet")  # ports that are sockets of the kernel
@@ -133,8 +134,14 @@ GOALS = (
     Goal("p99 of connect", CONNECT, "connect", "us", "<=", 1, 1000),
     Goal("with 10,000 live", CONNECT, "connect-live", "/s", ">=", 0.8, of="first thousand"),
     Goal("memory of an id", CONNECT, "connect-memory", "KiB", "<=", 1, 4),
-    Goal("1 % lost", LOSS, "loss", "Gb/s", ">=", 0.4, of="lossless"),
-    Goal("5 % lost", LOSS, "loss", "Gb/s", ">=", 0.1, of="lossless"),
+    *(Goal(f"{op} {size}, {percent:g} % lost", LOSS, "loss" if (op, size) == ("WRITE", "64 KiB") else "loss-ops",
+           "Gb/s", ">=", share, of="lossless")
+      for op in ("WRITE", "READ", "SEND") for size in ("64 KiB", "1 MiB")
+      for percent, share in ((0.1, 0.98), (1, 0.95), (5, 0.85))),
+    Goal("4 KiB WRITE, p99, 1 % lost", LOSS_NET, "loss-latency", "us", "<=", 5, of="lossless"),
+    Goal("1 MiB WRITE, 1 % lost, TCP cubic", LOSS_NET, "loss-tcp", "Gb/s", ">=", 2, of="TCP"),
+    Goal("1 MiB WRITE, 1 % lost, TCP bbr", LOSS_NET, "loss-tcp", "Gb/s", ">=", 2, of="TCP"),
+    Goal("8 QPs, 64 KiB WRITE, through 2 Gb/s", LOSS_NET, "incast", "Gb/s", ">=", 0.9, 2),
     Goal("processor time", IDLE, "idle", "% of a core", "<=", 1, 2),
     Goal("first message after idle", IDLE, "wake", "us", "<=", 1, 100),
 )

@@ -7,6 +7,7 @@ import itertools
 import statistics
 import time
 
+import congestion
 import goals
 import machine
 import rxe
@@ -220,18 +221,6 @@ def connect_memory(plan):
     return {"memory of an id": Sample(_cell(doc, "memory")["median"] / 2, note="daemon, connections without QPs")}
 
 
-def loss(plan):
-    """Goodput with a share of all frames lost, compared with alternate runs without loss."""
-    def one(percent):
-        doc = machine.run_bench("client", "--size", 65536, "--depth", 64, "--loss", percent,
-                                "--runs", 3 if plan.quick else 5)
-        return _runs(doc, lambda cell: Sample(
-            cell("goodput"), cell("lossless"), f"lossless {cell('lossless'):.3g} Gb/s; {cell('resent'):.0f} packets "
-            f"sent again, {cell('probes'):.0f} probes, {cell('timeouts'):.0f} ACK timeouts, "
-            f"{cell('exhausted'):.0f} QPs without retries left"))
-    return {"1 % lost": one(1), "5 % lost": one(5)}
-
-
 def idle(plan):
     doc = machine.run_bench("client", "--measure", "idle", "--idle", "adaptive", "--runs", 1, "--no-probe")
     bare = _cell(doc, "bare_sleeper")["median"]
@@ -281,12 +270,13 @@ GROUPS = {
     "connect": connect,
     "connect-live": connect_live,
     "connect-memory": connect_memory,
-    "loss": loss,
+    **congestion.GROUPS,
     "idle": idle,
     "wake": wake,
 }
-ONCE = ("rxe",)  # slow groups: measured once in a run, and last
+ONCE = ("rxe", *congestion.ONCE)  # slow groups: measured once in a run, and last
 NEEDS = {
+    **congestion.NEEDS,
     **{name: needs for kind in goals.KERNEL_PORTS for name, needs in (
         *((f"wire-{kind}{what}", ("ip",)) for what in ("4k", "1k", "1k1500", "64")),
         (f"client-{kind}", ("ip",)),
@@ -305,6 +295,7 @@ NEEDS = {
     "wire-xdp64": ("ip", "dpdk-testpmd"),
     "wire-xdp2k": ("ip", "dpdk-testpmd"),
 }
+LOSS = ("loss", "loss-ops", "loss-latency", "loss-tcp")
 QUICK_S = 150  # a quick run starts no group that would end later ..
 LAST_S = 175   # .. except those of ONCE
 FIRST_S = {"qps64": 15, "qps4k": 20}  # seconds that slow groups take the first time, beside rxe
