@@ -9,6 +9,7 @@
 
 #define POOL_MBUFS 32767
 #define SAMPLE_NS  1000
+#define CNP_DSCP   48
 
 enum fabric_event { EV_UP, EV_DOWN, EV_POLL, EV_PAUSE, EV_RESUME, EV_SAMPLE };
 
@@ -179,6 +180,7 @@ fabric_open(const struct fabric_params *p)
 	for (uint32_t i = 0; i < p->hosts; i++) {
 		f->up_at[i] = f->down_at[i] = UINT64_MAX;
 		host_open(&f->host[i], i, pool);
+		engine_set_cnp(&f->host[i].engine, 0, p->cnp_ns, CNP_DSCP);
 		f->host[i].up.bps = f->sw.port[i].out.bps = p->bps;
 		f->host[i].up.delay_ns = f->sw.port[i].out.delay_ns = p->delay_ns;
 	}

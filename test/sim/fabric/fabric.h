@@ -19,6 +19,7 @@ struct fabric_params {
 	uint32_t hosts;
 	uint64_t bps, delay_ns; /* of each line */
 	struct switch_params sw;
+	uint64_t cnp_ns;
 	struct cc_param policy; /* of all QPs; filled */
 	uint64_t seed;
 };

@@ -9,7 +9,6 @@
 
 #define TIMEOUT  14 /* 67 ms */
 #define RX_BURST 32
-#define ECT0     2 /* of the IP header's ECN field */
 
 static void
 die(const char *what)
@@ -114,9 +113,6 @@ raise_qp(struct host *h, uint32_t i, const struct host *peer, uint32_t peer_i,
 	struct qp *qp = h->rc.conn[i].qp;
 
 	qp->bind.cc = *policy;
-	/* Switches mark ECT only. `fixed` would not react. */
-	if (policy->policy != CC_FIXED)
-		path.wire.tclass = ECT0;
 	if (!rc_connect(&h->engine.env, qp, HOST_MTU, RC_QPN_BASE + peer_i, TIMEOUT, &path))
 		die("a QP cannot be connected");
 }

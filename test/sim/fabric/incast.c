@@ -46,7 +46,7 @@ count(const struct fabric *f, struct incast_result *r)
 	r->probes = fabric_counter(f, COUNTER_REQ_PROBE);
 	r->naks = fabric_counter(f, COUNTER_REQ_SEQ_NAK);
 	r->resent = fabric_counter(f, COUNTER_REQ_RETRANS);
-	r->cnps = fabric_counter(f, COUNTER_REQ_CNP);
+	r->cnps = fabric_counter(f, COUNTER_RP_CNP_HANDLED);
 	for (uint32_t i = 0; i < f->p.hosts; i++) {
 		r->marked += f->sw.port[i].marked;
 		r->dropped += f->sw.port[i].dropped;

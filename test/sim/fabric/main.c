@@ -11,7 +11,7 @@
 static struct fabric_options {
 	const char *policy;
 	bool share, pfc, goals;
-	uint32_t gbps, senders, ms, warm_ms;
+	uint32_t gbps, senders, ms, warm_ms, cnp_us;
 	uint64_t seed;
 	const char *csv;
 } opt;
@@ -32,6 +32,8 @@ static const struct cli_field options[] = {
 	 .help = "virtual time that is measured"},
 	{ROW("warm-ms", CLI_NUMBER, warm_ms), .arg = "MS", .max = 100, .def = "0",
 	 .help = "incast: virtual time before the measured time"},
+	{ROW("cnp-us", CLI_NUMBER, cnp_us), .arg = "US", .min = 1, .max = 1000, .def = "50",
+	 .help = "least time between two CNPs for one QP"},
 	{ROW("pfc", CLI_SWITCH, pfc), .help = "the switch sends pause frames"},
 	{ROW("seed", CLI_NUMBER, seed), .arg = "S", .def = "1", .help = "of all random numbers"},
 	{ROW("csv", CLI_TEXT, csv), .arg = "FILE",
@@ -117,6 +119,7 @@ main(int argc, char **argv)
 				  .senders = opt.senders,
 				  .ms = opt.ms,
 				  .warm_ms = opt.warm_ms,
+				  .cnp_us = opt.cnp_us,
 				  .pfc = opt.pfc,
 				  .seed = opt.seed};
 	fabric_open_eal();

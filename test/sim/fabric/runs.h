@@ -14,6 +14,7 @@ struct runs_options {
 	uint32_t senders; /* 1 .. 33 */
 	uint32_t ms;      /* measured time */
 	uint32_t warm_ms; /* time before that */
+	uint32_t cnp_us;  /* least time between two CNPs for one QP */
 	bool pfc;
 	uint64_t seed;
 };
