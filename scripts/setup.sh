@@ -6,7 +6,7 @@
 BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev librdmacm-dev libjansson-dev
 	libssl-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
 TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
-	iputils-ping procps python3-pyverbs libfabric-bin openmpi-bin libopenmpi-dev valgrind
+	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional
 	iptables python3-jsonschema"
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.

@@ -17,7 +17,8 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 GBPS = 25
 MS = 20
-POLICIES = {"fixed": "fixed", "dcqcn": "dcqcn", "swift": "swift:window=20:target=20", "timely": "timely:window=20"}
+POLICIES = {"fixed": "fixed", "dcqcn": "dcqcn-paper:window=20:increase=100", "swift": "swift:window=20:target=20",
+            "timely": "timely:window=20:add=80"}
 TEXT, FIRST, SECOND = "#808080", "#3b8ed0", "#e0812f"
 
 
