@@ -228,7 +228,7 @@ ask(make_fn *make, const char *params)
 	return reply;
 }
 
-/* Adds value to a dictionary, members of members as NAME_MEMBER: DPDK allows no deep nesting. */
+/* Adds value to a dictionary, joining the names of nested members: DPDK allows no deep nesting. */
 static void
 put_dict(struct rte_tel_data *to, const char *name, const json_t *value)
 {

@@ -490,8 +490,9 @@ struct uroce_capture_req {
 	char device[UROCE_DEV_NAME_MAX];
 	uint32_t flags; /* enum uroce_capture_flags */
 	uint32_t qpn;   /* START: only frames from and to this QP of the device; 0: all */
+	uint8_t spare[8];
 };
-UROCE_ABI_ASSERT(sizeof(struct uroce_capture_req) == 40, "capture_req size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_capture_req) == 48, "capture_req size");
 struct uroce_capture_rep {
 	uint64_t frames; /* written */
 	uint64_t bytes;  /* of frames, written */

@@ -50,7 +50,7 @@ SPARE(show_req, AT(show_req, spare));
 SPARE(show_rep, AT(show_rep, spare));
 SPARE(impair_req, AT(impair_req, spare));
 SPARE(impair_rep, AT(impair_rep, spare));
-SPARE(capture_req, {0, 0, NULL});
+SPARE(capture_req, AT(capture_req, spare));
 SPARE(capture_rep, AT(capture_rep, spare));
 SPARE(export_rep, AT(export_rep, spare));
 SPARE(import_req, AT(import_req, spare));

@@ -25,7 +25,7 @@ SECTION = re.compile(r"([\w/-]+\.md),\s+'([^']+)'")
 OUTSIDE = re.compile(r'\b(wire-facts|[Ss]eed 0\d\d|issue \d+)\b|/work/\w+|\bshared/\w+')
 
 # Build outputs, files of other projects, and placeholders such as NAME.sh.
-FOREIGN = re.compile(r'build[\w-]*/|rte_|rdma/|infiniband/|linux/|sys/|include/uapi/|tests/run_tests\.py|'
+FOREIGN = re.compile(r'dpdk-telemetry\.py|build[\w-]*/|rte_|rdma/|infiniband/|linux/|sys/|include/uapi/|tests/run_tests\.py|'
                      r'(.*/)?[A-Z]+\.[chps]')
 # Words with an underscore in C comments. A word followed by * is a pattern.
 IDENTIFIER = re.compile(r'(?<![\w/.#-])([A-Za-z]\w*_\w+)(?![\w*])')
