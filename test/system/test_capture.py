@@ -126,7 +126,8 @@ def comments(path, display_filter="frame"):
                            "frame.packet_flags_direction", "-e", "infiniband.bth.destqp", "-e", "infiniband.bth.opcode",
                            "-e", "frame.comment"], text=True, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    return [line.split("\t") for line in done.stdout.splitlines()]
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return [[str(int(direction, 0)), *rest] for direction, *rest in rows]
 
 
 def explained():
@@ -177,7 +178,7 @@ def one_qp(link):
     for proc in (client, server):
         proc.kill()
     rows = comments(path)
-    assert {row[0] for row in rows} == {"1", "2"} and {row[3].split(";")[0] for row in rows} == {f"QP {qp['qpn']}"}
+    assert {row[0] for row in rows} == {"1", "2"} and {row[3].split(";")[0] for row in rows} == {f"QP {qp['qpn']}"}, (qp["qpn"], collections.Counter(row[3] for row in rows))
     assert {row[1] for row in rows if row[0] == "1"} == {f"0x{qp['qpn']:06x}"}, rows[:5]
     assert len({row[1] for row in rows if row[0] == "2"}) == 1, "all to one peer"
     for wrong in ("qpn=0", "qpn=x", "qpn=16777216", "gid=1"):
