@@ -165,6 +165,8 @@ show_port(const struct device *dev, json_t *out)
 	show_set_int(o, "rx_queues", p->nrxq);
 	show_set_int(o, "tx_queues", p->ntxq);
 	show_set(o, "rx_wake", json_string(rx_wake(p)));
+	if (p->caps.known)
+		show_set(o, "capabilities", show_caps(&p->caps));
 	if (port_udp_stats(p, &udp))
 		show_set(o, "udp", socket_stats(&udp));
 	if (packet != NULL)

@@ -55,6 +55,8 @@ void show_fault(json_t *o, const struct qp_recorder *r, uint32_t why);
  * its number, only its owner and last fault if qpn is -1.
  */
 void show_traces(const struct session *asker, int64_t qpn, json_t *out);
+/* show_caps.c: an object with what the device of a port can do. */
+json_t *show_caps(const struct port_caps *caps);
 void show_cqs(const struct session *s, bool all, json_t *out);
 void show_mrs(const struct session *s, bool all, json_t *out);
 

@@ -367,6 +367,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 		p->own_pool = NULL;
 		return rc;
 	}
+	port_caps_ask(&p->caps, p->id, &info);
 	keep_tags(p);
 	p->rx_fd = port_find_rx_fd(p);
 	if (p->shared)

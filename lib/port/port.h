@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <rte_mempool.h>
+#include "port/caps.h"
 
 enum port_kind {
 	PORT_ETHDEV = 0,
@@ -78,6 +79,7 @@ struct port {
 	int neigh_fd;
 	uint64_t cnp_ns; /* set by its owner: see engine_set_cnp */
 	uint8_t cnp_dscp;
+	struct port_caps caps;
 	bool strict;                  /* PORT_UDP, set by its owner: see engine_set_unknown_id */
 	struct port_udp *udp;         /* of a PORT_UDP: a socket a queue */
 	struct port_packet *packet;   /* of a PORT_PACKET */

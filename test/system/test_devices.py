@@ -59,6 +59,16 @@ def check_own_mac():
     daemon.stop()
 
 
+def check_capabilities(link):
+    """`show port` has what the driver said at the start."""
+    for side in (link.a, link.b):
+        for port in side.daemon.show("port")["port"]:
+            can = port["capabilities"]
+            assert "MULTI_SEGS" in can["tx_offloads"] or link.kind != "memif", port
+            assert can["flow_rule"] == "no" and can["rss"] == can["rss_used"] == [], port
+            assert can["max_rx_queues"] >= port["rx_queues"], port
+
+
 def check_rx_wake(link, want):
     for side in (link.a, link.b):
         shown = {p["device"]: p["rx_wake"] for p in side.daemon.show("port")["port"]}
@@ -104,7 +114,13 @@ def main():
         for make in (lib.link_loop, lib.link_memif):
             link = make()
             check_rx_wake(link, "timer")
+            check_capabilities(link)
             link.stop()
+    with lib.case("capabilities of a port that has RSS and flow rules"):
+        daemon = lib.Daemon(["net_tap0,iface=roce0"], ["name=uroce0,port=net_tap0"], lib.netns())
+        can = daemon.show("port")["port"][0]["capabilities"]
+        assert {"ipv4-udp", "ipv6-udp"} < set(can["rss"]) and can["flow_rule"] == "yes", can
+        daemon.stop()
     for mtu in (1024, 4096):
         with lib.case(f"af_packet on a veth, MTU {mtu}"):
             link = lib.link_veth(mtu)

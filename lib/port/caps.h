@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the device of a port can do, whether uroce uses it or not: asked once, when the port starts.
+ * doc/hardware.md says which of it is used.
+ */
+#ifndef PORT_CAPS_H
+#define PORT_CAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rte_eth_dev_info;
+
+struct port_caps {
+	bool known;           /* false for ports that are sockets of the kernel: the rest is zero */
+	uint64_t rx_offloads; /* RTE_ETH_RX_OFFLOAD_.. */
+	uint64_t tx_offloads; /* RTE_ETH_TX_OFFLOAD_.. */
+	uint64_t rss;         /* RTE_ETH_RSS_..: what it can hash to spread over queues */
+	uint64_t rss_used;    /* those that it was told to hash; 0: it does not spread */
+	uint32_t reta_size;   /* entries of the table behind the hash */
+	uint16_t max_rxq, max_txq;
+	uint32_t max_mtu; /* bytes; 0: the driver does not say */
+	/*
+	 * Would the driver take a rule that sends UDP port 4791 to queue 0? 0; -ENOSYS if it has no
+	 * rules; another -errno with its reason in flow_why.
+	 */
+	int flow_rule;
+	char flow_why[64];
+};
+
+/*
+ * Fills caps from info, which the driver gave for the ethdev port_id. The device is configured;
+ * the rule is only asked for, not made. Control thread.
+ */
+void port_caps_ask(struct port_caps *caps, uint16_t port_id, const struct rte_eth_dev_info *info);
+
+#endif
