@@ -4,7 +4,6 @@
 are empty folders."""
 import os
 import resource
-import textwrap
 
 import lib
 
@@ -29,16 +28,9 @@ trap 'command kill $(jobs -p)' EXIT
 
 
 def commands():
-    """The first indented block under the heading."""
+    """The block under the heading."""
     text = DOC.read_text().split("## With podman and two mounts\n", 1)[1]
-    lines = text.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("    "))
-    block = []
-    for line in lines[first:]:
-        if line and not line.startswith("    "):
-            break
-        block.append(line)
-    return textwrap.dedent("\n".join(block))
+    return text.split("```sh\n", 1)[1].split("```\n", 1)[0]
 
 
 def limit(which):
