@@ -15,8 +15,10 @@ if "UROCE_BENCH_SOURCE" in os.environ:  # where it is installed, the kit is besi
 import machine  # noqa: E402
 import measure  # noqa: E402
 import page  # noqa: E402
+import pictures  # noqa: E402
 import processes  # noqa: E402
 import progress  # noqa: E402
+import sweeps  # noqa: E402
 
 # Groups that take a few seconds; those that need root are skipped for other users.
 HEADLINE = ("engine64", "engine1m", "client-latency", "tcp-goodput")
@@ -40,7 +42,15 @@ def options(argv):
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the page")
     parser.add_argument("-q", "--quiet", action="store_true",
                         help="do not tell the progress, which is printed on terminals only")
+    if mode == "report":
+        parser.add_argument("--html", metavar="FILE", help="also a page with pictures; measures by size, loss and QPs")
+        parser.add_argument("--picture", metavar="FILE", help="with --html: also the picture of bandwidth, as SVG")
+        parser.add_argument("--from", dest="recorded", metavar="FILE", help="with --html: the JSON of an earlier run; "
+                            "measure nothing")
+    parser.set_defaults(html=None, picture=None, recorded=None)
     given = parser.parse_args(argv[1:])
+    if not given.html and (given.picture or given.recorded):
+        parser.error("--picture and --from: only with --html")
     if given.repeats is not None and not 1 <= given.repeats <= 64:
         parser.error(f"--repeats {given.repeats}: must be 1 .. 64")
     given.groups = known
@@ -55,8 +65,38 @@ def options(argv):
     return given
 
 
+def write_page(given, data):
+    """The page, and the picture if it is wanted."""
+    with open(given.html, "w", encoding="utf-8") as out:
+        out.write("\n".join(pictures.document(data)) + "\n")
+    if given.picture:
+        _, _, _, x_label, y_label, log_y = pictures.PICTURES[0]
+        with open(given.picture, "w", encoding="utf-8") as out:
+            out.write(pictures.standalone(pictures.draw(data["sweeps"]["bandwidth"], x_label, y_label, log_y)))
+
+
+def from_record(given):
+    """The page of an earlier run. Returns the exit status."""
+    try:
+        with open(given.recorded, encoding="utf-8") as record:
+            data = json.load(record)
+        write_page(given, data)
+    except (OSError, ValueError, KeyError) as why:
+        print(f"uroce-bench: --from {given.recorded}: {type(why).__name__} {why}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def main(argv):
     given = options(argv)
+    if given.html:
+        try:
+            import matplotlib  # pylint: disable=import-outside-toplevel,unused-import
+        except ImportError:
+            print("uroce-bench: --html needs matplotlib (package python3-matplotlib)", file=sys.stderr)
+            return 1
+    if given.recorded:
+        return from_record(given)
     repeats = given.repeats or (1 if given.headline else 3 if given.quick else 5)
     plan = measure.Plan(given.quick, repeats, progress=progress.Progress(given.quiet))
     processes.start()
@@ -69,8 +109,12 @@ def main(argv):
     head.update(load=[load, machine.load()], seconds=time.monotonic() - start,
                 fastest_loop_ns=prober.fastest_ns if prober.fastest_ns < float("inf") else None)
     rows = [row for _, row in pairs]
+    data = {"mode": argv[0], **head, "rows": rows}
+    if given.html:
+        data["sweeps"] = sweeps.measure(given.quick)
+        write_page(given, data)
     if given.json:
-        json.dump({"mode": argv[0], **head, "rows": rows}, sys.stdout, indent=1)
+        json.dump(data, sys.stdout, indent=1)
         print()
     else:
         print("\n".join(page.lines(pairs, head)))
