@@ -27,7 +27,7 @@ def record():
 
 
 def report(*argv):
-    return subprocess.run([BENCH, "report", *argv], text=True, capture_output=True, check=False, timeout=100,
+    return subprocess.run([BENCH, "report", *argv], text=True, capture_output=True, check=False, timeout=280,
                           env={**os.environ, "PATH": "/usr/bin:" + os.environ["PATH"]})
 
 
@@ -81,6 +81,14 @@ def main():
         assert done.returncode == 2 and "only with --html" in done.stderr, done
         done = report("--from", "/nowhere", "--html", page)
         assert done.returncode == 1 and "/nowhere" in done.stderr, done
+    with lib.case("a page from a quick run of one goal's group"):
+        done = report("--quick", "--only", "engine64", "--repeats", "1", "--html", page, "--json")
+        assert done.returncode == 0, done.stderr
+        sweeps = json.loads(done.stdout)["sweeps"]
+        assert set(sweeps) - {"missing"} == {"bandwidth", "messages", "latency", "loss", "qps"}, sweeps
+        assert page.read_text().count("<svg") == 5 and "protocol, requester" in page.read_text()
+    recorded.write_text(json.dumps(record()))
+    report("--from", recorded, "--html", page)
     if shutil.which("chromium") is None:
         print("# without a look by a browser: chromium is not installed (122 MB)")
     else:

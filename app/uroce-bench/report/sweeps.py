@@ -16,16 +16,11 @@ def _row(mode, *options, runs):
     return machine.run_bench(mode, *options, "--no-probe", "--runs", str(runs))["rows"][0]
 
 
-def _count(size, total=64 << 20):
-    """Messages of a run: bounded in bytes and in number."""
-    return str(max(20, min(20000, total // size)))
-
-
 def _rates(sizes, runs):
     bandwidth, messages = {}, {}
     for op in OPS:
         for size in sizes:
-            row = _row("client", "--op", op, "--size", str(size), "--count", _count(size), runs=runs)
+            row = _row("client", "--op", op, "--size", str(size), runs=runs)
             bandwidth.setdefault(op, []).append([size, row["goodput"]["median"]])
             messages.setdefault(op, []).append([size, row["messages"]["median"]])
     return bandwidth, messages
@@ -47,7 +42,7 @@ def _limit(sizes):
 def _latency(sizes, runs):
     series = {}
     for size in sizes:
-        row = _row("client", "--measure", "latency", "--size", str(size), "--count", "2000", runs=runs)
+        row = _row("client", "--measure", "latency", "--size", str(size), runs=runs)
         for percentile in ("p50", "p99", "p99.9"):
             series.setdefault(percentile, []).append([size, row[percentile]["median"]])
     return series
@@ -94,9 +89,9 @@ def measure(quick):
                 out["bandwidth"][label] = out.pop(name)
     take("latency", _latency, sizes, runs)
     take("loss", lambda: {"write, 64 KiB": [
-        [loss, 100 * _row("client", "--loss", str(loss), "--size", "65536", "--depth", "64", "--count", "1000",
+        [loss, 100 * _row("client", "--loss", str(loss), "--size", "65536", "--depth", "64",
                           runs=runs)["share"]["median"]] for loss in (LOSSES[::2] if quick else LOSSES)]})
     take("qps", lambda: {f"{size} B": [
-        [qps, _row("client", "--qps", str(qps), "--size", str(size), "--count", "50000",
+        [qps, _row("client", "--qps", str(qps), "--size", str(size),
                    runs=runs)["messages"]["median"]] for qps in (QPS[::2] if quick else QPS)] for size in (64, 4096)})
     return out
