@@ -380,7 +380,7 @@ rx_marks(struct engine *e, uint16_t dev, const struct rx_frame *f, const struct 
 	for (; f < end; f++) {
 		if (f->v == WIRE_OK && (f->pkt.tclass & WIRE_ECN_MASK) == WIRE_ECN_CE &&
 		    f->qp != NULL && (rx_intact(e, f) || rx_damage(e, dev, f) == DROP_NUM) &&
-		    qp_refuses(e, f->qp, &f->pkt, dev) == DROP_NUM)
+		    rx_refuses(e, f->qp, &f->pkt, dev) == DROP_NUM)
 			notify_mark(e, f->qp);
 	}
 }

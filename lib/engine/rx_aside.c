@@ -5,7 +5,7 @@
 #include "qp/match.h"
 #include "requester/requester.h"
 
-enum drop_reason
+__rte_noinline enum drop_reason
 rx_refuses_service(const struct qp *qp, const struct wire_pkt *pkt)
 {
 	bool sack = (pkt->op->flags & WIRE_F_SACK) != 0;
@@ -22,7 +22,7 @@ rx_refuses_service(const struct qp *qp, const struct wire_pkt *pkt)
 	return sack ? DROP_SACK : DROP_CNP;
 }
 
-bool
+__rte_noinline bool
 rx_aside(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, enum drop_reason why)
 {
 	if (why == DROP_CNP)

@@ -210,7 +210,7 @@ was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns *held)
 	return psn_lt(psn_add(epsn, last), snd->high_psn);
 }
 
-bool
+__rte_noinline bool
 req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->conn.snd;
@@ -359,7 +359,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	return REQ_NEXT;
 }
 
-bool
+__rte_noinline bool
 req_probe_selective(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;

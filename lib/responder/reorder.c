@@ -20,7 +20,7 @@ duplicate(struct qp *qp, uint32_t psn)
 	sr->dup_told = false;
 }
 
-bool
+__rte_noinline bool
 rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
@@ -59,7 +59,7 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	return true;
 }
 
-void
+__rte_noinline void
 rsp_hold_discard(struct qp_env *env, struct qp *qp)
 {
 	if (!qp->conn.rcv.holding)
@@ -116,7 +116,7 @@ close_gap(struct qp_env *env, struct qp *qp, uint32_t n)
 	sr->expect_dup = n >= IGNORED_HELD ? (uint8_t)n : 0;
 }
 
-void
+__rte_noinline void
 rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	const struct wire_pkt *(*rx_next)(struct qp_env *, const struct wire_pkt *) = env->rx_next;
@@ -150,7 +150,7 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	rcv->sack_due = true;
 }
 
-void
+__rte_noinline void
 rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_sr *sr = &qp->conn.sr;
@@ -173,7 +173,7 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	rsp_nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ); /* of the gap before what was held */
 }
 
-bool
+__rte_noinline bool
 rsp_sack_send(struct qp_env *env, struct qp *qp)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
