@@ -55,6 +55,7 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		qp->conn.sr.expect_dup = 0;
 	}
 	env->counters->ctr[COUNTER_RSP_HELD]++;
+	rcv->early_psn = pkt->psn; /* should a fallback discard it (rsp_duplicate_told) */
 	rcv->sack_due = true;
 	return true;
 }

@@ -314,6 +314,7 @@ trace_came(struct pair_side *side, const struct pair_view *v)
 	uint32_t psn = psn_add(side->peer->attr.sq_psn, v->psn);
 	int32_t d = psn_diff(psn, side->qp->conn.rcv.epsn);
 	struct pair_op *op = trace_op(side->peer, v->psn);
+	bool again;
 
 	if (op != NULL && op->opcode == UROCE_WR_RDMA_READ && op->nasked < PAIR_MAX_ASKED)
 		op->asked[op->nasked++] = v->psn - op->first;
@@ -329,10 +330,12 @@ trace_came(struct pair_side *side, const struct pair_view *v)
 	}
 	/*
 	 * The requester went back, and the gap is still there: the NAK is sent again, at most
-	 * thrice.
+	 * thrice. With selective repeat the packet that opened the gap may have been held before
+	 * the one that led to the NAK; the responder remembers the latter.
 	 */
-	if (d > 0 && side->naked && !side->rnr_naked && v->psn == side->opened &&
-	    side->told_again < 3) {
+	again = side->pair->cfg.sr != 0 ? psn == side->qp->conn.rcv.gap_psn
+					: v->psn == side->opened;
+	if (d > 0 && side->naked && !side->rnr_naked && again && side->told_again < 3) {
 		side->naked = false;
 		side->told_again++;
 	}
