@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds everything and runs all tests: unit, sim, lint, bench, fuzz, system, cm, programs and interop, then
+# Builds everything and runs all tests: unit, sim, lint, bench, fuzz, system, cli, docs, cm, programs and interop, then
 # unit, sim and system again under the address and undefined-behaviour sanitizers, and some unit tests
 # and a daemon under load under the thread sanitizer.
 #
@@ -70,7 +70,7 @@ if [ $# -gt 0 ]; then
 	suites build "$@"
 else
 	build_in_background
-	suites build unit sim lint bench fuzz system cli cm programs interop
+	suites build unit sim lint bench fuzz system cli docs cm programs interop
 	wait "$background_pid" || true
 	trap - EXIT
 	setup_build $SANITIZED

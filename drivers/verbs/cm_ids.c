@@ -10,7 +10,7 @@
 #include <rdma/rdma_user_cm.h>
 #include "cm_command.h"
 
-/* Of enum rdma_cm_event_type: rdma_cma.h cannot be included beside rdma_user_cm.h. */
+/* Of enum rdma_cm_event_type, whose header cannot be included beside the kernel's. */
 #define EVENT_CONNECT_REQUEST 4
 #define EVENT_DEVICE_REMOVAL  11
 

@@ -114,7 +114,7 @@ struct cc_flow {
 	bool ce;           /* owned by the requester: a mark came since the last on_ack */
 	uint8_t kept_pkts; /* the window before the first of the latest probes */
 	bool limits;       /* set by the policy: it needs on_sent and on_ack, and may set a pace */
-	uint8_t turn;      /* owned by the transport: enum cc_turn */
+	uint8_t spare;     /* zero */
 	union {            /* owned by the policy; zero before init */
 		uint64_t own[6];
 		struct cc_dcqcn dcqcn;
@@ -124,15 +124,6 @@ struct cc_flow {
 	struct cc_param param; /* set before init */
 };
 _Static_assert(sizeof(struct cc_flow) == 128, "two cache lines' worth");
-
-/*
- * Requests and READ responses of a QP share one pace. A direction that has sent leaves the next
- * time to the other one if that was held back.
- */
-enum cc_turn {
-	CC_TURN_ANY,
-	CC_TURN_REQUESTER, /* the requester was held back behind a READ response */
-};
 
 /* Contents of an acknowledgement. */
 struct cc_ack {

@@ -115,7 +115,7 @@ static const struct field before_rcv[] = {
 	N(cc_flow.ackreq_ns),
 	N(cc_flow.kept_pkts),
 	N(cc_flow.limits),
-	N(cc_flow.turn),
+	N(cc_flow.spare),
 	B(cc_flow.own),
 	B(cc_flow.param),
 	N(sr.state),
