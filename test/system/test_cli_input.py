@@ -14,7 +14,7 @@ MANY = [w for i in range(9) for w in ("pid", str(i))]
 
 # Wrong words, and parts of the error. Found without a daemon: status 2.
 WRONG = [
-    ([], "no command; legal: show watch top trace set addr pkey impair capture rdma"),
+    ([], "no command; legal: show watch top trace set addr pkey cc impair capture rdma cdi"),
     (["shwo"], "unknown command 'shwo'; legal: show watch"),
     (["--jsn", "show", "qp"], "unknown option --jsn (--help lists them)"),
     (["-x"], "unknown option -x"),
@@ -54,8 +54,8 @@ WRONG = [
     (["top", "sort", "name"], "sort key 'name' is unknown; legal: tx rx sends receives pid qpn"),
     (["top", "x"], "top: surplus argument 'x'; legal: interval S, count N, sort KEY"),
     (["top", "interval", "9999"], "top: interval '9999' is not a number of seconds from 0.1 to 3600"),
-    (["set"], "set: nothing to set; legal: addr, pkey, log-level, quota, help"),
-    (["set", "mtu", "1"], "set: unknown 'mtu'; legal: addr, pkey, log-level, quota, help"),
+    (["set"], "set: nothing to set; legal: addr, pkey, cc, log-level, quota, help"),
+    (["set", "mtu", "1"], "set: unknown 'mtu'; legal: addr, pkey, cc, log-level, quota, help"),
     (["set", "log-level"], "set log-level: needs LEVEL; legal: " + LEVELS),
     (["set", "log-level", "loud"], "set log-level: unknown 'loud'; legal: " + LEVELS),
     (["set", "log-level", "debug", "x"], "set log-level: surplus argument 'x'"),
@@ -91,8 +91,8 @@ WRONG = [
     (["impair", "uroce0", "set", "x" * 600], "the specification is longer than 511 bytes"),
     (["impair", "u" * 40, "show"], "is longer than 31 bytes"),
     (["capture"], "capture: no device; legal: capture DEVICE start FILE"),
-    (["capture", "uroce0"], "capture uroce0: nothing to do; legal: start FILE, show, stop"),
-    (["capture", "uroce0", "frob"], "capture: unknown 'frob'; legal: start FILE, show, stop"),
+    (["capture", "uroce0"], "capture uroce0: nothing to do; legal: start FILE [qpn=N], show, stop"),
+    (["capture", "uroce0", "frob"], "capture: unknown 'frob'; legal: start FILE [qpn=N], show, stop"),
     (["capture", "uroce0", "start"], "capture uroce0 start: needs FILE"),
     (["capture", "uroce0", "stop", "x"], "surplus argument 'x'"),
     (["rdma"], "rdma: nothing to show; legal: dev, link, res"),
@@ -131,7 +131,7 @@ REFUSED = [
 # The words of a command line, of which the last is completed, and words that must be offered.
 COMPLETED = [
     (["urocectl", ""], {"show", "watch", "top", "trace", "set", "addr", "pkey", "impair", "capture", "rdma", "install",
-                        "uninstall"}),
+                        "uninstall", "cc", "cdi"}),
     (["urocectl", "sh"], {"show"}),
     (["urocectl", "--"], {"--json", "--socket", "--details", "--all", "--batch", "--iterations", "--help"}),
     (["urocectl", "--json", "show", "n"], {"neigh"}),
