@@ -113,7 +113,10 @@ put_responder(json_t *o, const struct qp *qp)
 	show_set_int(o, "rq_taken", rcv->head);
 	show_set_int(o, "expected_psn", rcv->epsn);
 	show_set_int(o, "msn", rcv->msn);
-	show_set_int(o, "sr_held", qp->bind.hold != NULL ? qp->bind.hold->n : 0);
+	/* Of the worker's memory, which outlives the QP: the number may be another QP's by now. */
+	show_set_int(o, "sr_held",
+		     qp->bind.hold != NULL ? __atomic_load_n(&qp->bind.hold->n, __ATOMIC_RELAXED)
+					   : 0);
 	show_set_int(o, "reads_in", rcv->rdq_n);
 	show_set_int(o, "wrong_keys", qp->conn.wrong_keys.total);
 }

@@ -51,7 +51,7 @@ receives in batches |
 | `fio` | `--verify` with `--ioengine=rdma` | not tested |
 | librspreload | `nc` of netcat-openbsd | it calls `accept4`, and `socket` with `SOCK_NONBLOCK`, which librspreload \
 does not take over |
-| librspreload | `iperf3` | does not end: it asks each second for `TCP_INFO`, which rsockets do not have (getsockopt: Operation not supported) |
+| librspreload | `iperf3` | does not end; the cause is not known. It asks each second for `TCP_INFO`, which rsockets do not have (getsockopt: Operation not supported) |
 | libfabric over rdma_cm | on a device whose address is on no interface of the host | it takes its addresses from \
 getifaddrs |
 | `ibv_import_device` | as a process's first call | only listing the devices loads the provider |
