@@ -17,8 +17,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 GBPS = 25
 MS = 20
-POLICIES = {"fixed": "fixed", "dcqcn": "dcqcn-paper:window=20:increase=100", "swift": "swift:window=20:target=20",
-            "timely": "timely:window=20:add=80"}
+POLICIES = {"fixed": "fixed", "dcqcn": "dcqcn-paper", "swift": "swift:target=20", "timely": "timely"}
 TEXT, FIRST, SECOND = "#808080", "#3b8ed0", "#e0812f"
 
 
