@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -222,6 +224,31 @@ vdevs_add(struct arg_list *args, const struct options *o)
 	return 0;
 }
 
+/*
+ * Can EAL make its folder for the telemetry socket? It refuses to start if it cannot. The folder is
+ * where EAL looks for it, and may be another user's: /tmp/dpdk.
+ */
+static bool
+telemetry_has_folder(const struct options *o)
+{
+	const char *base = getenv("RUNTIME_DIRECTORY");
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (base == NULL)
+		base = getuid() == 0 ? "/var/run" : getenv("XDG_RUNTIME_DIR");
+	if (base == NULL)
+		base = "/tmp";
+	for (unsigned depth = 0; depth < 2; depth++) {
+		int len = snprintf(path, sizeof(path), depth == 0 ? "%s/dpdk" : "%s/dpdk/%s", base,
+				   o->file_prefix);
+
+		if (len >= (int)sizeof(path) || (mkdir(path, 0700) < 0 && errno != EEXIST))
+			return false;
+	}
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+}
+
 static int
 args_make(struct arg_list *args, const struct eal_plan *plan, const struct options *o)
 {
@@ -229,7 +256,7 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 	char text[24];
 
 	arg_add(args, "uroced", NULL);
-	if (o->no_telemetry)
+	if (o->no_telemetry || !telemetry_has_folder(o))
 		arg_add(args, "--no-telemetry", NULL);
 	arg_add(args, "--file-prefix", o->file_prefix);
 	arg_add(args, "--lcores", lcores);

@@ -159,7 +159,7 @@ def in_capture(path, fd):
     """From a user without permission to capture."""
     client = control.Connection(path)
     assert client.hello("")[0] == 0
-    body = struct.pack("<32sII", b"uroce0", 1, 0)
+    body = struct.pack("<32sII8x", b"uroce0", 1, 0)
     send(client.sock, message("CAPTURE", body, 1), [fd])
     assert struct.unpack_from("<6xH4xI", client.sock.recv(16384))[1] == EPERM
     return client

@@ -186,7 +186,7 @@ def seen(daemon):
         assert c.hello("")[0] == 0
         dev = struct.pack("<32s", b"uroce0")
         for flags in (0, 1, 2):
-            assert c.call("CAPTURE", dev + struct.pack("<II", flags, 0), [fd])[0] == errno.EPERM
+            assert c.call("CAPTURE", dev + struct.pack("<II8x", flags, 0), [fd])[0] == errno.EPERM
         for flags in (1, 2):
             assert c.call("IMPAIR", dev + b"drop=1%".ljust(512, b"\0")
                           + struct.pack("<II", flags, 0))[0] == errno.EPERM

@@ -68,8 +68,11 @@ def ng_records(path, file):
             number += 1
             if kept < length:
                 raise ValueError(f"{path}: frame {number} was cut by the capture")
-            code, _, flags = struct.unpack_from("<HHI", block, 20 + (kept + 3) // 4 * 4)
-            sent = flags & 3 == 2 if code == 2 else None
+            at, sent = 20 + (kept + 3) // 4 * 4, None
+            while sent is None and at + 8 <= size - 12:
+                code, length, flags = struct.unpack_from("<HHI", block, at)
+                sent = flags & 3 == 2 if code == 2 else None
+                at += 4 + (length + 3) // 4 * 4
             yield number, high << 32 | low, block[20:20 + kept], sent
 
 
