@@ -91,8 +91,8 @@ def perftest():
 
 def fio():
     options = "--bs=16k --size=2m --ioengine=rdma --iodepth=4 --port={p} --thread"
-    for verb, more, lossy in (("write", "", True), ("read", "", False), ("write", "--verify=crc32c", False),
-                              ("send", "", False)):
+    # Not --verb=send: fio asks for no RNR retries, and its server posts receives in batches.
+    for verb, more, lossy in (("write", "", True), ("read", "", False), ("write", "--verify=crc32c", False)):
         server = f"fio --name=server {options} --rw=read"
         client = f"fio --name=client {options} --rw=write --hostname={{s}} --verb={verb} {more}"
         yield Case("fio", f"--ioengine=rdma --verb={verb} {more}".strip(), server.split(), client.split(), lossy=lossy)

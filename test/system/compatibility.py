@@ -41,14 +41,13 @@ uroce's devices: `urocectl show` shows the same |
 | `fi_pingpong` | `-p verbs -e dgram` | not tested; `-e msg` and ofi_rxm pass |
 | perftest | `-R -c UC` | perftest refuses it: librdmacm has no UC |
 | perftest | `-R` on a busy machine | fails sometimes (REJECTED 8, UNREACHABLE 1): the client connects a second \
-time at once, whether its server listens again or not; the suite tries up to five times |
+time at once, whether its server listens again or not; the suite repeats it only then |
 | `rstream`, `riostream` | `-T a` may end with status 16 | the program takes POLLHUP for an error when its peer has \
 finished, though the last data are there to read |
 | `udpong` | all | datagram rsockets address a peer by its LID, without GRH; RoCE has no LIDs |
 | `rdma_xclient`, `rdma_xserver` | `-c x` | XRC is not offered |
 | `fio` | `--ioengine=rdma --verb=send` | fails sometimes: fio asks for no RNR retries, but its server posts \
 receives in batches |
-| `fio` | `--verify` with `--ioengine=rdma` | not tested |
 | librspreload | `nc` of netcat-openbsd | it calls `accept4`, and `socket` with `SOCK_NONBLOCK`, which librspreload \
 does not take over |
 | librspreload | `iperf3` | does not end; the cause is not known. It asks each second for `TCP_INFO`, which rsockets do not have (getsockopt: Operation not supported) |
