@@ -57,7 +57,7 @@ struct bench_options {
 	bool no_probe;  /* do not measure distance and speed of the cores */
 	bool no_huge;   /* use ordinary pages even if huge ones are free */
 	bool sweep;     /* all sizes and operations */
-	bool quiet;     /* do not tell the progress */
+	bool quiet;     /* do not report progress */
 
 	/* mode "client" */
 	enum bench_measure measure;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The log in the systemd journal. If standard error is connected to the journal (JOURNAL_STREAM),
- * the daemon's log and DPDK's go there by libsystemd, each line with its priority, and events with
- * their MESSAGE_ID and fields (control/log_event.h). Otherwise the log is plain text on standard
- * error.
+ * the daemon's log and DPDK's go there through libsystemd, each line with its priority, and events
+ * with their MESSAGE_ID and fields (control/log_event.h). Otherwise the log is plain text on
+ * standard error.
  */
 #ifndef UROCED_JOURNAL_H
 #define UROCED_JOURNAL_H

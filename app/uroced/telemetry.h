@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands of DPDK's telemetry socket (dpdk-telemetry.py) under /uroce/. DPDK calls them on threads
- * of its own, which do not look at the daemon: they hand the request to the control thread and wait
- * at most TELEMETRY_WAIT_S for the reply.
+ * Commands of DPDK's telemetry socket (dpdk-telemetry.py) under /uroce/. DPDK calls them on its
+ * threads, which do not access the daemon's state: they hand the request to the control thread and
+ * wait at most TELEMETRY_WAIT_S for the reply.
  */
 #ifndef UROCED_TELEMETRY_H
 #define UROCED_TELEMETRY_H

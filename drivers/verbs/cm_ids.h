@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ids of a process's channels, as far as its commands show them. When the daemon is gone, each
- * of them gets DEVICE_REMOVAL once (CM-15), as ids of a device that is pulled out, and can still be
- * destroyed: librdmacm waits there for as many events as were reported.
+ * of them gets DEVICE_REMOVAL once (CM-15), like the ids of a device that is unplugged. It can
+ * still be destroyed: librdmacm waits there for as many events as were reported.
  *
  * A forked child starts without ids: those of its parent get no event in it. Any thread.
  */

@@ -17,8 +17,8 @@
  *   param.c    parameters: defaults, legal ranges, text
  *
  * `fixed` sets no pace and ignores sent packets, marks and CNPs: the requester skips these calls
- * (qp_snd.cc_told), so they cost nothing. The other policies say by cc_flow.limits whether they
- * need the calls: not while they allow the full rate.
+ * (qp_snd.cc_told), so they cost nothing. The other policies set cc_flow.limits while they need
+ * the calls. They do not need them at the full rate.
  *
  * All policies share the rule of `fixed` for the window after losses; it limits a go-back-N sender.
  *
@@ -143,13 +143,13 @@ struct cc_view {
 /* Functions of a policy. All but init may be NULL: the policy ignores the event. */
 struct cc_ops {
 	const char *name;
-	bool ect; /* it wants marks: data packets have ECT */
+	bool ect; /* data packets have ECT, so that switches mark them */
 	/*
-	 * Called when a connection begins, takes another path, or changes its policy. Sets all of
-	 * *cc except policy. *flow is zero except una_psn, param, and limits, which is set.
+	 * Called when a connection begins, migrates to another path, or changes its policy. Sets
+	 * all of *cc except policy. *flow is zero except una_psn, param, and limits, which is set.
 	 */
 	void (*init)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
-	/* Called when a request packet was sent, also again. bytes: with headers. */
+	/* Called for each request packet sent, retransmissions included. bytes: with headers. */
 	void (*on_sent)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t bytes);
 	/* Called when new packets are acknowledged. */
 	void (*on_ack)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns,
@@ -232,7 +232,7 @@ cc_on_rtt(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt_ns)
 		cc_policies[cc->policy]->on_rtt(cc, flow, now_ns, rtt_ns);
 }
 
-/* Does the policy need round trips all the time? */
+/* Returns true if the policy needs continuous round-trip measurements. */
 static inline bool
 cc_times(const struct cc *cc)
 {

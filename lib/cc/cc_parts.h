@@ -18,8 +18,8 @@ void fixed_on_probe(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, bool a
 void fixed_on_spurious(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
 
 /*
- * A turn that comes later than the pace allowed by up to CC_LATE_NS makes up for it: packets keep
- * their rate although turns are not exact.
+ * If a turn is late by up to CC_LATE_NS, the next gap is shortened by as much. The average rate is
+ * therefore kept although turns are not exact.
  */
 #define CC_LATE_NS 5000u
 

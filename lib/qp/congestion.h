@@ -17,11 +17,10 @@ qp_cc_ect(struct qp *qp)
 }
 
 /*
- * Owner worker. The policy begins anew, as if nothing was known of the path: bind.cc, or CC_TEST if
- * a test program has set it. The
- * policy may only be another one than before while no send WQE is taken from the SQ (else use
- * qp_cc_change): with any other than CC_FIXED each WQE is marked when it is taken
- * (qp_sq_entry.fast).
+ * Owner worker. Starts the policy bind.cc, or CC_TEST if a test program has set it, without any
+ * history of the path. The policy may differ from the previous one only while no send WQE is taken
+ * from the SQ (else use qp_cc_change): with a policy other than CC_FIXED each WQE is marked when it
+ * is taken (qp_sq_entry.fast).
  */
 static inline void
 qp_cc_begin(const struct qp_env *env, struct qp *qp)

@@ -37,10 +37,10 @@ struct qp_sr {
 	bool dup_told;      /* responder: no duplicate since the last SACK */
 	uint8_t calm;       /* requester: retransmissions since a packet was late */
 	uint16_t dups;      /* responder: duplicates received */
-	uint16_t dups_seen; /* requester: the last number that the peer told */
-	uint16_t unjudged;  /* requester: retransmissions that no duplicate was told of */
+	uint16_t dups_seen; /* requester: the last number that the peer reported */
+	uint16_t unjudged;  /* requester: retransmissions without a reported duplicate */
 	uint32_t dup_psn;   /* responder: of the last duplicate */
-	uint32_t resent;    /* packets sent again out of order; shown */
+	uint32_t resent;    /* selective retransmissions; shown */
 	uint32_t spurious;  /* of these, the original had arrived; shown */
 };
 _Static_assert(sizeof(struct qp_sr) == 24, "fits into the spare bytes of struct qp_conn");
@@ -87,11 +87,11 @@ struct qp_hold {
 	uint16_t len[QP_SR_WINDOW];
 };
 
-/* A packet that was sent again out of order. */
+/* A selective retransmission. */
 struct qp_resent {
 	uint32_t psn;
 	uint32_t high_psn; /* snd.high_psn when it was sent: packets from it on were sent later */
-	uint32_t serial;   /* order of these transmissions; 0: not sent again */
+	uint32_t serial;   /* order of retransmissions; 0: not retransmitted */
 	uint32_t first_serial; /* of the first of several times: which one arrives is not known */
 	bool judged;           /* known to be spurious */
 	uint64_t at_ns;
@@ -100,11 +100,11 @@ struct qp_resent {
 /* What the peer of a requester lacks. */
 struct qp_mend {
 	struct qp_mend *next; /* in the pool's list */
-	struct qp *qp;        /* whose it is */
-	uint32_t base_psn;    /* sets begin here: the last ePSN that was told, or una_psn */
+	struct qp *qp;        /* its owner */
+	uint32_t base_psn;    /* sets begin here: the last reported ePSN, or una_psn */
 	uint32_t top_psn;     /* one past the last PSN of got, ever */
 	struct qp_psns got;   /* the peer holds these */
-	struct qp_psns lost;  /* to be sent again; not empty iff snd.resend */
+	struct qp_psns lost;  /* to be retransmitted; not empty iff snd.resend */
 	uint32_t serial;      /* of the last retransmission */
 	uint32_t newest;      /* latest serial whose packet has arrived */
 	struct qp_resent resent[QP_SR_WINDOW]; /* by psn % QP_SR_WINDOW */
@@ -121,14 +121,14 @@ struct qp_sr_pool {
 	uint32_t next_mend; /* the next one to take from an idle QP */
 };
 
-/* Control thread. Creates a pool, whose memory is used as requests are held. NULL: no memory. */
+/* Control thread. Creates a pool; its memory is touched only when used. NULL: no memory. */
 struct qp_sr_pool *qp_sr_pool_create(void);
-/* Control thread. No QP may have anything of it any more. NULL is allowed. */
+/* Control thread. Called after all QPs have returned their parts of p. p may be NULL. */
 void qp_sr_pool_free(struct qp_sr_pool *p);
 /* Was everything returned that QPs do not keep without need? */
 bool qp_sr_pool_whole(const struct qp_sr_pool *p);
 
-/* Worker. qp, an RC QP, uses selective repeat like this from now on (enum qp_sr_state). */
+/* Worker. Sets the selective-repeat state of qp, an RC QP. */
 void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
 
 /* Worker. Returns a frame, of at least WIRE_MAX_OVERHEAD + 4096 bytes; NULL: none is free. */
@@ -138,13 +138,13 @@ uint8_t *qp_sr_frame_at(const struct qp_sr_pool *p, uint16_t index);
 void qp_sr_frame_put(struct qp_sr_pool *p, uint16_t index);
 /* Worker. Gives qp a hold, if it has none; NULL: none is free. */
 struct qp_hold *qp_hold_take(struct qp_sr_pool *p, struct qp *qp);
-/* Worker. qp holds nothing any more. Returns how many requests that were. */
+/* Worker. Discards the requests that qp holds. Returns their number. */
 uint32_t qp_hold_drop(struct qp_sr_pool *p, struct qp *qp);
 /* Worker. Gives qp a mend, if it has none; NULL: all are in use. */
 struct qp_mend *qp_mend_take(struct qp_sr_pool *p, struct qp *qp);
-/* Worker. Forgets what the peer of qp lacks: all is sent again in order. qp may have no mend. */
+/* Worker. Clears the mend of qp, if it has one: it retransmits everything in order. */
 void qp_mend_clear(struct qp *qp);
-/* Worker. Gives everything of qp back: reset, error, destroy. p may be NULL. */
+/* Worker. Returns all that qp has of p: on reset, error, destroy. p may be NULL. */
 void qp_sr_drop(struct qp_sr_pool *p, struct qp *qp);
 
 #endif

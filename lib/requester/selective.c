@@ -15,7 +15,7 @@ threshold(const struct qp *qp)
 	return qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD;
 }
 
-/* Packets arrived up to this many places late: waits for twice as many from now on. */
+/* Packets arrived up to places late: raises the threshold to twice as many. */
 static void
 reordered(struct qp *qp, uint32_t places)
 {
@@ -25,7 +25,7 @@ reordered(struct qp *qp, uint32_t places)
 	qp->conn.sr.calm = 0;
 }
 
-/* A packet was sent again. If many were, and none was late, the network loses but keeps order. */
+/* Counts a retransmission. After CALM_RESENT without late packets, halves the threshold. */
 static void
 calm(struct qp_sr *sr)
 {
@@ -62,7 +62,7 @@ arrived(struct qp *qp, struct qp_mend *m, uint32_t psn)
 	}
 }
 
-/* The peer has told of duplicates: were they retransmissions? */
+/* Decides whether duplicates that the peer reported were retransmissions. */
 static void
 judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 {
@@ -77,7 +77,7 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 	sr->dups_seen = dups;
 	r = m != NULL ? resent_of(m, psn) : NULL;
 	if (r == NULL || r->judged || more > QP_SR_WINDOW)
-		return; /* the network's, or a probe's after which all was sent again */
+		return; /* from the network, or of a probe before go-back-N */
 	r->judged = true;
 	more = RTE_MIN(more, sr->unjudged);
 	sr->unjudged -= more;
@@ -87,7 +87,7 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 	reordered(qp, RTE_MAX(threshold(qp), (uint32_t)psn_diff(r->high_psn, psn) / 2));
 }
 
-/* Moves the sets' begin to psn: all before it has arrived. */
+/* Moves the start of the sets to psn: everything before it has arrived. */
 static void
 advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
@@ -197,7 +197,7 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
-/* Are all PSNs of the SACK with this ePSN ones that were sent? */
+/* Returns true if all PSNs that the SACK names were sent. */
 static bool
 was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns *held)
 {
@@ -275,7 +275,7 @@ resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 				.high_psn = qp->conn.snd.high_psn,
 				.serial = ++m->serial,
 				.first_serial = first_serial,
-				/* Its duplicate shows that an ACK was late, no packet. */
+				/* Its duplicate shows a late ACK, not a late packet. */
 				.judged = (qp->conn.snd.watch & QP_WATCH_PROBED) &&
 					  psn == qp->conn.snd.una_psn,
 				.at_ns = env->now_ns};
@@ -341,7 +341,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 			continue;
 		if (qp_turn_over(env, turn))
 			return REQ_NO_ROOM;
-		/* What go-back-N sends again anyway is not sent twice. */
+		/* Packets that go-back-N retransmits anyway are skipped. */
 		e = psn_lt(psn, snd->next_psn) ? entry_of(qp, psn, &i) : NULL;
 		step = e != NULL ? resend_one(env, qp, i, e, psn) : REQ_NEXT;
 		if (step == REQ_NO_ROOM || step == REQ_HELD)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Selective repeat of the requester (doc/selective-repeat.md): what the peer says it lacks is sent
- * again, without what is behind it. Shared by the files of lib/requester; owner worker only.
+ * Selective repeat of the requester (doc/selective-repeat.md): only packets that the peer
+ * lacks are retransmitted, not those behind them. Shared by the files of lib/requester; owner
+ * worker only.
  *
- * A packet is taken for lost when a packet that was sent later has arrived:
+ * A packet is considered lost when a packet that was sent later has arrived:
  *
  *   sent once      a PSN sr.threshold further on is held by the peer. The threshold grows when
  *                  packets turn out to have been late, not lost
@@ -19,8 +20,8 @@
 #include "requester/requester_parts.h"
 
 /*
- * Sends the packets that are to be sent again, if snd.resend. Called within a turn, before any new
- * packet. Returns REQ_NEXT if none is left; else why it stopped.
+ * Retransmits lost packets, if snd.resend. Called within a turn, before any new packet. Returns
+ * REQ_NEXT if none is left; else why it stopped.
  */
 enum req_step req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn);
 /*

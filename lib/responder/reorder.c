@@ -5,9 +5,9 @@
 #include "responder/responder_parts.h"
 #include "wire/sack.h"
 
-/* Gaps in a row for which a peer may ignore all SACKs. */
+/* The QP falls back after the peer ignores all SACKs of this many gaps in a row. */
 #define IGNORED_MOST 4
-/* Held requests of a gap, at least, for it to count. */
+/* A gap counts only if at least this many requests were held. */
 #define IGNORED_HELD 4
 
 static void
@@ -49,7 +49,7 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	h->len[at] = (uint16_t)len;
 	qp_psns_add(&h->held, pkt->psn);
 	if (h->n++ == 0) {
-		/* The peer filled the last gap alone: it heeds SACKs. */
+		/* The peer retransmitted only the last gap: it uses SACKs. */
 		if (qp->conn.sr.expect_dup != 0)
 			qp->conn.sr.ignored = 0;
 		qp->conn.sr.expect_dup = 0;
@@ -81,10 +81,10 @@ execute_one(struct qp_env *env, struct qp *qp)
 
 	qp_psns_remove(&h->held, psn);
 	h->n--;
-	/* It was parsed when it came. */
+	/* It was parsed on arrival. */
 	if (wire_parse(qp_sr_frame_at(env->sr, index), h->len[psn % QP_SR_WINDOW], &pkt) == WIRE_OK)
 		rsp_execute(env, qp, &pkt);
-	env->dropped = was; /* it was counted when it came */
+	env->dropped = was; /* it was counted on arrival */
 	qp_sr_frame_put(env->sr, index);
 	return rcv->epsn != psn;
 }
