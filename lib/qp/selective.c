@@ -4,8 +4,10 @@
 #include <rte_common.h>
 #include "qp/qp.h"
 #include "qp/selective.h"
+#include "wire/hdr.h"
 
-#define FRAME_BYTES RTE_ALIGN_CEIL(WIRE_MAX_OVERHEAD + 4096u, 64u)
+_Static_assert(QP_SR_FRAME_BYTES >= WIRE_MAX_OVERHEAD + 4096 && QP_SR_FRAME_BYTES % 64 == 0,
+	       "holds any legal request, by cache lines");
 
 struct qp_psns
 qp_psns_from(const struct qp_psns *s, uint32_t from)
@@ -35,7 +37,7 @@ qp_sr_pool_create(void)
 	p->all_hold = calloc(QP_SR_QPS, sizeof(*p->all_hold));
 	p->all_mend = calloc(QP_SR_QPS, sizeof(*p->all_mend));
 	p->free = calloc(QP_SR_FRAMES, sizeof(*p->free));
-	p->frames = malloc((size_t)QP_SR_FRAMES * FRAME_BYTES);
+	p->frames = malloc((size_t)QP_SR_FRAMES * QP_SR_FRAME_BYTES);
 	if (p->all_hold == NULL || p->all_mend == NULL || p->free == NULL || p->frames == NULL) {
 		qp_sr_pool_free(p);
 		return NULL;
@@ -87,7 +89,7 @@ qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 uint8_t *
 qp_sr_frame_at(const struct qp_sr_pool *p, uint16_t index)
 {
-	return p->frames + (size_t)index * FRAME_BYTES;
+	return p->frames + (size_t)index * QP_SR_FRAME_BYTES;
 }
 
 uint8_t *

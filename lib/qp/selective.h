@@ -19,6 +19,7 @@ struct qp;
 #define QP_SR_WINDOW         128u  /* PSNs from the ePSN on that a SACK describes; a power of two */
 #define QP_SR_QPS            256u  /* QPs of a worker that hold requests, and that mend, at most */
 #define QP_SR_FRAMES         1024u /* requests that a worker holds, at most */
+#define QP_SR_FRAME_BYTES    4288u /* of a held request: overhead and the largest path MTU */
 #define QP_SR_THRESHOLD      3u    /* packets behind a gap that show a loss, at first */
 #define QP_SR_THRESHOLD_MOST 96u   /* the same for a network that reorders */
 
@@ -131,7 +132,7 @@ bool qp_sr_pool_whole(const struct qp_sr_pool *p);
 /* Worker. Sets the selective-repeat state of qp, an RC QP. */
 void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
 
-/* Worker. Returns a frame, of at least WIRE_MAX_OVERHEAD + 4096 bytes; NULL: none is free. */
+/* Worker. Returns a frame of QP_SR_FRAME_BYTES; NULL: none is free. */
 uint8_t *qp_sr_frame(struct qp_sr_pool *p, uint16_t *index);
 /* Worker. The bytes of a frame. */
 uint8_t *qp_sr_frame_at(const struct qp_sr_pool *p, uint16_t index);

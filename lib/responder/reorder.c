@@ -32,6 +32,10 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback || rcv->nak_due ||
 	    rcv->nak_sent || ahead >= (int32_t)QP_SR_WINDOW)
 		return false;
+	/* Ports pass longer frames. A request longer than the path MTU is an error at its turn. */
+	len = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len + WIRE_ICRC_LEN;
+	if (pkt->payload_len > qp->conn.mtu || len > QP_SR_FRAME_BYTES)
+		return false;
 	h = qp_hold_take(env->sr, qp);
 	if (h == NULL)
 		return false;
@@ -44,7 +48,6 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	frame = qp_sr_frame(env->sr, &h->frame[at]);
 	if (frame == NULL)
 		return false;
-	len = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len + WIRE_ICRC_LEN;
 	memcpy(frame, pkt->l2, len);
 	h->len[at] = (uint16_t)len;
 	qp_psns_add(&h->held, pkt->psn);

@@ -71,6 +71,18 @@ early_requests_are_held_and_executed_in_order(void **state)
 	cqe_none(c);
 }
 
+/* Ports accept longer frames than the pool's: the length is checked before the copy (SR-02). */
+static void
+early_request_longer_than_the_mtu_is_not_held(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, MTU + 4);
+	answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
+	assert_int_equal(OBS(c, RSP_HELD), 0);
+	cqe_none(c);
+}
+
 /* No agreement: the peer gets what the specification says, and nothing else. */
 static void
 no_sack_without_agreement(void **state)
@@ -249,6 +261,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		bench_test(early_requests_are_held_and_executed_in_order),
+		bench_test(early_request_longer_than_the_mtu_is_not_held),
 		bench_test(no_sack_without_agreement),
 		bench_test(request_beyond_the_window_ends_in_go_back_n),
 		bench_test(held_request_that_fails_is_nakked_at_its_turn),
