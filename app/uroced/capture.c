@@ -16,12 +16,14 @@
 #include <rte_common.h>
 #include <rte_lcore.h>
 #include "control/log_event.h"
+#include "drivers/impair/impair.h"
 #include "show.h"
 #include "wire/parse.h"
 #include "worker/capture.h"
 
 #define RING_BYTES   (64u << 20) /* for each worker */
-#define COMMENT_MAX  128
+#define COMMENT_MAX  320
+#define FAULT_MAX    200        /* of impair_fate_text */
 #define FILE_BYTES   (1u << 20) /* buffer of the file */
 #define NAP_NS       500000     /* pause of the writer when the rings are empty */
 #define NS_PER_S_U64 1000000000ull
@@ -83,6 +85,9 @@ _Static_assert(sizeof(struct ng_section) == 28 && sizeof(struct ng_interface) ==
 		       sizeof(struct ng_statistics) == 40,
 	       "blocks of pcapng have no holes");
 
+_Static_assert(sizeof(struct impair_fate) <= sizeof(struct capture_fault),
+	       "a capture has room for what the injector did");
+
 struct device_capture {
 	pthread_t writer;
 	FILE *file;
@@ -138,12 +143,20 @@ say(char comment[COMMENT_MAX], const char *a, const char *b)
 static void
 make_comment(const struct capture_frame *f, uint32_t qpn, char comment[COMMENT_MAX])
 {
+	struct impair_fate fate;
+	char text[FAULT_MAX];
+
 	comment[0] = '\0';
 	if (qpn != 0)
 		snprintf(comment, COMMENT_MAX, "QP %u", qpn);
 	for (unsigned i = 0; i < RTE_DIM(flag_text); i++) {
 		if (f->note.flags & flag_text[i].flag)
 			say(comment, flag_text[i].text, "");
+	}
+	memcpy(&fate, &f->note.fault, sizeof(fate));
+	if (fate.faults != 0) {
+		impair_fate_text(&fate, text, sizeof(text));
+		say(comment, "impaired: ", text);
 	}
 	if (f->note.drop < DROP_NUM)
 		say(comment, "dropped: ", drop_reason_name[f->note.drop]);
@@ -312,6 +325,18 @@ file_open(struct device_capture *dc, int fd)
 	return put_head(dc) ? 0 : errno;
 }
 
+/* A function of impair_set_watch. */
+static void
+on_fault(void *arg, uint16_t queue, const struct rte_mbuf *m, const struct impair_fate *fate)
+{
+	const struct device *dev = arg;
+	struct capture_fault fault = {.bytes = {0}};
+
+	memcpy(&fault, fate, sizeof(*fate));
+	worker_capture_fault(dev->d->workers, dev->port.id, queue, m, &fault,
+			     fate->faults & IMPAIR_LOST);
+}
+
 static int
 capture_open(struct device *dev, int fd, uint32_t qpn)
 {
@@ -338,6 +363,7 @@ capture_open(struct device *dev, int fd, uint32_t qpn)
 	}
 	dev->capture = dc;
 	worker_capture(dev->d->workers, dev->port.id, dc->ring);
+	impair_set_watch(dev->port.id, on_fault, dev);
 	return 0;
 }
 
@@ -357,6 +383,7 @@ capture_end(struct device *dev)
 {
 	struct device_capture *dc = dev->capture;
 
+	impair_set_watch(dev->port.id, NULL, NULL);
 	worker_capture(dev->d->workers, dev->port.id, NULL);
 	__atomic_store_n(&dc->stop, 1, __ATOMIC_RELEASE);
 	pthread_join(dc->writer, NULL);

@@ -23,6 +23,7 @@ struct queue {
 	const struct live *live;
 	const struct rte_eth_rxtx_callback *cb;
 	uint16_t index;
+	uint16_t port_id;
 };
 
 struct port_state {
@@ -39,6 +40,12 @@ static struct port_state *gone_ports; /* detached, not reaped yet */
 static struct live *gone_lives;
 static uint64_t last_gen;
 
+/* Set by the control thread, read by those that poll. func is written last and cleared first. */
+static struct {
+	impair_watch *func;
+	void *arg;
+} watches[RTE_MAX_ETHPORTS];
+
 static uint64_t
 now_ns(void)
 {
@@ -46,6 +53,24 @@ now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void
+tell_watch(void *arg, const struct rte_mbuf *m, const struct impair_fate *fate)
+{
+	const struct queue *q = arg;
+	impair_watch *func = __atomic_load_n(&watches[q->port_id].func, __ATOMIC_ACQUIRE);
+
+	if (func != NULL)
+		func(watches[q->port_id].arg, q->index, m, fate);
+}
+
+void
+impair_set_watch(uint16_t port_id, impair_watch *func, void *arg)
+{
+	if (func != NULL)
+		watches[port_id].arg = arg;
+	__atomic_store_n(&watches[port_id].func, func, __ATOMIC_RELEASE);
 }
 
 /* Called on the thread that polls the queue. */
@@ -94,6 +119,9 @@ hook_queues(struct port_state *p, uint16_t port_id)
 		struct queue *q = &p->queue[i];
 
 		q->index = i;
+		q->port_id = port_id;
+		q->core.tell = tell_watch;
+		q->core.tell_arg = q;
 		q->live = p->live;
 		q->cb = rte_eth_add_rx_callback(port_id, i, on_burst, q);
 		if (q->cb == NULL) {

@@ -39,6 +39,15 @@ int impair_detach(uint16_t port_id);
 /* Free retired state. Call after each worker has passed a quiescent point since. */
 void impair_reap(void);
 
+/*
+ * From now on, func(arg, queue, m, fate) is called for each frame of a port on which the injector
+ * acts (impair_tell), on the thread that polls the queue. func NULL: no longer; threads that poll
+ * may call the previous function until their next quiescent point. A port needs no injector yet.
+ */
+typedef void impair_watch(void *arg, uint16_t queue, const struct rte_mbuf *m,
+			  const struct impair_fate *fate);
+void impair_set_watch(uint16_t port_id, impair_watch *func, void *arg);
+
 struct impair_show {
 	char spec[IMPAIR_SPEC_MAX];
 	uint64_t ctr[IMPAIR_NCOUNTERS]; /* of all queues */

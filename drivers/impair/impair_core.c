@@ -21,8 +21,12 @@ struct burst {
 struct verdict {
 	uint32_t faults; /* bits 1 << enum impair_counter */
 	struct impair_params p;
+	struct impair_fate fate; /* what was done so far, and the rules of all faults */
 };
 #define HAS(v, id) ((v)->faults & 1u << IMPAIR_##id)
+/* Counts a fault and notes it in the frame's fate. */
+#define DID(c, f, id) ((c)->ctr[IMPAIR_##id]++, (f)->faults |= (uint16_t)(1u << IMPAIR_##id))
+_Static_assert(IMPAIR_NCOUNTERS <= 16, "a bit of impair_fate for each counter");
 
 void
 impair_core_config(struct impair_core *c, const struct impair_cfg *cfg, uint32_t stream)
@@ -44,9 +48,10 @@ before(const struct impair_held *a, const struct impair_held *b)
 }
 
 static void
-heap_push(struct impair_core *c, struct rte_mbuf *m, uint64_t due_ns)
+heap_push(struct impair_core *c, struct rte_mbuf *m, uint64_t due_ns,
+	  const struct impair_fate *fate)
 {
-	struct impair_held h = {.due_ns = due_ns, .seq = c->seq++, .m = m};
+	struct impair_held h = {.due_ns = due_ns, .seq = c->seq++, .m = m, .fate = *fate};
 	uint32_t i = c->heap_n++;
 
 	while (i > 0 && before(&h, &c->heap[(i - 1) / 2])) {
@@ -56,10 +61,10 @@ heap_push(struct impair_core *c, struct rte_mbuf *m, uint64_t due_ns)
 	c->heap[i] = h;
 }
 
-static struct rte_mbuf *
+static struct impair_held
 heap_pop(struct impair_core *c)
 {
-	struct rte_mbuf *m = c->heap[0].m;
+	struct impair_held first = c->heap[0];
 	struct impair_held last = c->heap[--c->heap_n];
 	uint32_t i = 0, child;
 
@@ -72,7 +77,7 @@ heap_pop(struct impair_core *c)
 		i = child;
 	}
 	c->heap[i] = last;
-	return m;
+	return first;
 }
 
 static bool
@@ -82,8 +87,23 @@ heap_has_due(const struct burst *b)
 }
 
 static void
-deliver(struct burst *b, struct rte_mbuf *m)
+tell(const struct impair_core *c, const struct rte_mbuf *m, const struct impair_fate *fate)
 {
+	if (c->tell != NULL && fate->faults != 0)
+		c->tell(c->tell_arg, m, fate);
+}
+
+static void
+lose(const struct impair_core *c, struct rte_mbuf *m, const struct impair_fate *fate)
+{
+	tell(c, m, fate);
+	rte_pktmbuf_free(m);
+}
+
+static void
+deliver(struct burst *b, struct rte_mbuf *m, const struct impair_fate *fate)
+{
+	tell(b->c, m, fate);
 	b->m[b->out_n++] = m;
 	b->c->ctr[IMPAIR_DELIVERED]++;
 }
@@ -92,24 +112,27 @@ deliver(struct burst *b, struct rte_mbuf *m)
 static bool
 deliver_due(struct burst *b)
 {
+	struct impair_held h;
+
 	if (!heap_has_due(b) || b->out_n == b->room)
 		return false;
-	deliver(b, heap_pop(b->c));
+	h = heap_pop(b->c);
+	deliver(b, h.m, &h.fate);
 	return true;
 }
 
 static void
-wait_until(struct burst *b, struct rte_mbuf *m, uint64_t due_ns)
+wait_until(struct burst *b, struct rte_mbuf *m, uint64_t due_ns, struct impair_fate fate)
 {
 	struct impair_core *c = b->c;
 
 	if (due_ns <= b->now_ns && !heap_has_due(b) && b->out_n < b->room) {
-		deliver(b, m);
+		deliver(b, m, &fate);
 	} else if (c->heap_n < c->cfg->hold || deliver_due(b)) {
-		heap_push(c, m, due_ns);
+		heap_push(c, m, due_ns, &fate);
 	} else {
-		c->ctr[IMPAIR_OVERFLOW]++;
-		rte_pktmbuf_free(m);
+		DID(c, &fate, OVERFLOW);
+		lose(c, m, &fate);
 	}
 }
 
@@ -124,7 +147,7 @@ release_back(struct burst *b)
 		struct impair_back *k = &c->back[i];
 
 		if (k->left == 0 || k->until_ns <= b->now_ns)
-			wait_until(b, k->m, k->due_ns);
+			wait_until(b, k->m, k->due_ns, k->fate);
 		else
 			c->back[n++] = *k;
 	}
@@ -171,9 +194,10 @@ rule_matches(const struct impair_rule *r, const struct wire_pkt *pkt)
 
 /* The action's own parameters replace those of the random fault. */
 static void
-add_action(struct verdict *v, const struct impair_rule *r)
+add_action(struct verdict *v, const struct impair_rule *r, uint32_t number)
 {
 	v->faults |= 1u << r->action;
+	v->fate.rule[r->action] = (uint8_t)number;
 	if (r->action == IMPAIR_REORDER)
 		v->p.reorder_by = r->p.reorder_by;
 	if (r->action == IMPAIR_CORRUPT || r->action == IMPAIR_CORRUPT_FIXED)
@@ -204,25 +228,25 @@ judge(struct impair_core *c, const struct wire_pkt *pkt)
 		    (r->count != 0 && s->acted == r->count) || !hits(c, r->ppm))
 			continue;
 		s->acted++;
-		add_action(&v, r);
+		add_action(&v, r, i + 1);
 	}
 	return v;
 }
 
 static void
-change_bytes(struct impair_core *c, const struct wire_pkt *pkt, const struct verdict *v)
+change_bytes(struct impair_core *c, const struct wire_pkt *pkt, struct verdict *v)
 {
 	if (HAS(v, CE)) {
 		impair_frame_mark_ce(pkt);
-		c->ctr[IMPAIR_CE]++;
+		DID(c, &v->fate, CE);
 	}
 	if (HAS(v, CORRUPT_FIXED)) {
 		impair_frame_corrupt_fixed(pkt, v->p.corrupt_bits, &c->rng);
-		c->ctr[IMPAIR_CORRUPT_FIXED]++;
+		DID(c, &v->fate, CORRUPT_FIXED);
 	}
 	if (HAS(v, CORRUPT)) {
 		impair_frame_corrupt(pkt, v->p.corrupt_bits, &c->rng);
-		c->ctr[IMPAIR_CORRUPT]++;
+		DID(c, &v->fate, CORRUPT);
 	}
 }
 
@@ -243,7 +267,7 @@ mark_ppm(const struct impair_cfg *cfg, uint64_t queue)
  * copy.
  */
 static bool
-enter_queue(struct burst *b, struct rte_mbuf **m)
+enter_queue(struct burst *b, struct rte_mbuf **m, struct impair_fate *fate)
 {
 	struct impair_core *c = b->c;
 	const struct impair_cfg *cfg = c->cfg;
@@ -253,7 +277,7 @@ enter_queue(struct burst *b, struct rte_mbuf **m)
 	if (cfg->rate_bps == 0)
 		return true;
 	if (cfg->queue_bytes != 0 && queue + (*m)->pkt_len > cfg->queue_bytes) {
-		c->ctr[IMPAIR_QUEUE_DROP]++;
+		DID(c, fate, QUEUE_DROP);
 		return false;
 	}
 	c->queue_peak = RTE_MAX(c->queue_peak, queue + (*m)->pkt_len);
@@ -265,13 +289,14 @@ enter_queue(struct burst *b, struct rte_mbuf **m)
 		return true;
 	}
 	*m = own;
-	c->ctr[IMPAIR_QUEUE_MARK] += impair_frame_mark_ect(own);
+	if (impair_frame_mark_ect(own))
+		DID(c, fate, QUEUE_MARK);
 	return true;
 }
 
 /* Time when the frame is due: serialised at the link's rate, plus its delay. */
 static uint64_t
-due_ns(struct burst *b, uint32_t len, const struct verdict *v)
+due_ns(struct burst *b, uint32_t len, struct verdict *v)
 {
 	struct impair_core *c = b->c;
 	uint64_t due = b->now_ns;
@@ -279,7 +304,7 @@ due_ns(struct burst *b, uint32_t len, const struct verdict *v)
 	if (c->cfg->rate_bps != 0) {
 		if (c->link_free_ns > due) {
 			due = c->link_free_ns;
-			c->ctr[IMPAIR_RATE]++;
+			DID(c, &v->fate, RATE);
 		}
 		due += (uint64_t)len * 8 * 1000000000 / c->cfg->rate_bps;
 		c->link_free_ns = due;
@@ -287,7 +312,7 @@ due_ns(struct burst *b, uint32_t len, const struct verdict *v)
 	if (HAS(v, DELAY)) {
 		due += v->p.delay_ns - v->p.jitter_ns;
 		due += impair_random_below(&c->rng, 2 * v->p.jitter_ns + 1);
-		c->ctr[IMPAIR_DELAY]++;
+		DID(c, &v->fate, DELAY);
 	}
 	if (c->cfg->ordered)
 		due = c->last_due_ns = RTE_MAX(due, c->last_due_ns);
@@ -295,41 +320,45 @@ due_ns(struct burst *b, uint32_t len, const struct verdict *v)
 }
 
 static void
-duplicate(struct burst *b, struct rte_mbuf *m, uint64_t due)
+duplicate(struct burst *b, struct rte_mbuf *m, uint64_t due, struct impair_fate *fate)
 {
+	struct impair_fate of_copy;
 	struct rte_mbuf *copy = rte_pktmbuf_copy(m, m->pool, 0, UINT32_MAX);
 
 	if (copy == NULL) {
 		b->c->ctr[IMPAIR_NO_MBUF]++;
 		return;
 	}
-	b->c->ctr[IMPAIR_DUP]++;
-	wait_until(b, copy, due);
+	DID(b->c, fate, DUP);
+	of_copy = *fate;
+	of_copy.copy = true;
+	wait_until(b, copy, due, of_copy);
 }
 
 /* Forwards a frame that is not dropped, at once or held back. */
 static void
-forward(struct burst *b, struct rte_mbuf *m, const struct verdict *v)
+forward(struct burst *b, struct rte_mbuf *m, struct verdict *v)
 {
 	struct impair_core *c = b->c;
 	uint64_t due;
 
-	if (!enter_queue(b, &m)) {
-		rte_pktmbuf_free(m);
+	if (!enter_queue(b, &m, &v->fate)) {
+		lose(c, m, &v->fate);
 		return;
 	}
 	due = due_ns(b, m->pkt_len, v);
 	if (HAS(v, DUP))
-		duplicate(b, m, due);
+		duplicate(b, m, due, &v->fate);
 	if (HAS(v, REORDER) && c->back_n < IMPAIR_MAX_BACK) {
+		DID(c, &v->fate, REORDER);
 		c->back[c->back_n++] = (struct impair_back){.m = m,
+							    .fate = v->fate,
 							    .left = v->p.reorder_by,
 							    .until_ns = due + IMPAIR_BACK_NS,
 							    .due_ns = due};
-		c->ctr[IMPAIR_REORDER]++;
 		return;
 	}
-	wait_until(b, m, due);
+	wait_until(b, m, due, v->fate);
 	pass_back(b);
 }
 
@@ -364,8 +393,8 @@ take(struct burst *b, struct rte_mbuf *m)
 
 	c->ctr[IMPAIR_RECEIVED]++;
 	if (HAS(&v, DROP)) {
-		c->ctr[IMPAIR_DROP]++;
-		rte_pktmbuf_free(m);
+		DID(c, &v.fate, DROP);
+		lose(c, m, &v.fate);
 		return;
 	}
 	if (pkt != NULL)

@@ -19,6 +19,7 @@
 #define IMPAIR_CORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <rte_mbuf.h>
 
@@ -89,13 +90,30 @@ struct impair_cfg {
 	struct impair_rule rule[IMPAIR_MAX_RULES];
 };
 
+/* What was done to a frame. All zero: nothing. */
+struct impair_fate {
+	uint16_t faults;              /* bits 1 << enum impair_counter */
+	bool copy;                    /* the frame is the copy that DUP made */
+	uint8_t rule[IMPAIR_NFAULTS]; /* of each fault: its rule, from 1; 0: a random fault */
+};
+/* A frame with one of these faults is freed, not delivered. */
+#define IMPAIR_LOST (1u << IMPAIR_DROP | 1u << IMPAIR_QUEUE_DROP | 1u << IMPAIR_OVERFLOW)
+
+/*
+ * Is told of each frame with a fault, on the thread of impair_core_burst: before a lost frame is
+ * freed, and before any other frame is stored in m. m remains the injector's.
+ */
+typedef void impair_tell(void *arg, const struct rte_mbuf *m, const struct impair_fate *fate);
+
 struct impair_held {
 	uint64_t due_ns;
 	uint64_t seq; /* order among those due at the same time */
 	struct rte_mbuf *m;
+	struct impair_fate fate;
 };
 struct impair_back {
 	struct rte_mbuf *m;
+	struct impair_fate fate;
 	uint32_t left; /* frames that must still pass it */
 	uint64_t until_ns;
 	uint64_t due_ns;
@@ -108,6 +126,8 @@ struct impair_rule_stats {
 /* State of one receive queue. Other threads may read single counters. */
 struct impair_core {
 	const struct impair_cfg *cfg;
+	impair_tell *tell; /* NULL: nobody */
+	void *tell_arg;
 	uint64_t rng;
 	uint64_t seq;
 	uint64_t link_free_ns;
@@ -148,6 +168,12 @@ impair_queue_bytes(uint64_t rate_bps, uint64_t link_free_ns, uint64_t now_ns)
 		return 0;
 	return (uint64_t)((unsigned __int128)(link_free_ns - now_ns) * rate_bps / 8000000000u);
 }
+
+/*
+ * Writes fate as words to text, at most len bytes with the NUL, 200 are enough: "corrupted (rule
+ * 3), delayed". Any thread.
+ */
+void impair_fate_text(const struct impair_fate *fate, char *text, size_t len);
 
 /* Free all frames that are delayed or held back. */
 void impair_core_drain(struct impair_core *c);

@@ -20,8 +20,9 @@ struct record {
 	uint32_t frame_len;
 	uint32_t kind;
 	struct capture_note note;
+	uint8_t rsvd[16];
 };
-_Static_assert(sizeof(struct record) == 32, "records are aligned to their size");
+_Static_assert(sizeof(struct record) == 64, "records are aligned to their size");
 enum { RECORD_SKIP, RECORD_RECEIVED, RECORD_SENT };
 
 struct capture {
@@ -33,6 +34,11 @@ struct capture {
 	uint64_t cons_seen;
 	uint64_t lost;
 	uint64_t next; /* position of the frame that capture_commit passes on */
+	uint32_t faulted_n;
+	struct { /* frames of the current poll that a fault injector changed */
+		const struct rte_mbuf *m;
+		struct capture_fault fault;
+	} faulted[WORKER_RX_BURST];
 	/* owned by the reader */
 	uint64_t cons __rte_cache_aligned;
 };
@@ -190,12 +196,40 @@ note_of(const struct counter_block *before, const struct counter_block *now)
 }
 
 void
+worker_capture_fault(struct worker_set *ws, uint16_t dev, uint16_t queue, const struct rte_mbuf *m,
+		     const struct capture_fault *fault, bool lost)
+{
+	struct worker *w = ws->worker[queue % ws->n];
+	struct capture *c = w->cap[dev];
+
+	if (c == NULL)
+		return;
+	if (lost) {
+		if (capture_put(c, w->now_ns, m, false))
+			capture_commit(c, (struct capture_note){.drop = DROP_NUM, .fault = *fault});
+	} else if (c->faulted_n < RTE_DIM(c->faulted)) {
+		c->faulted[c->faulted_n].m = m;
+		c->faulted[c->faulted_n++].fault = *fault;
+	}
+}
+
+/* What the injector did to m, which it delivered in order. *i: the next entry to look at. */
+static struct capture_fault
+fault_of(const struct capture *c, const struct rte_mbuf *m, uint32_t *i)
+{
+	if (*i == c->faulted_n || c->faulted[*i].m != m)
+		return (struct capture_fault){.bytes = {0}};
+	return c->faulted[(*i)++].fault;
+}
+
+void
 captured_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
 	struct worker *w = container_of(e, struct worker, engine);
 	const struct counter_block *counters = &w->counters[dev];
 	struct capture *c = w->cap[dev];
 	struct counter_block before;
+	uint32_t next_fault = 0;
 
 	if (c == NULL) {
 		engine_rx(e, now_ns, dev, m, n);
@@ -204,16 +238,19 @@ captured_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m
 	/* One frame at a time, so that the counters tell what became of it. */
 	for (uint32_t i = 0; i < n; i++) {
 		bool kept = capture_put(c, now_ns, m[i], false);
+		struct capture_fault fault = fault_of(c, m[i], &next_fault);
 		struct capture_note note;
 
 		before = *counters;
 		engine_rx(e, now_ns, dev, &m[i], 1);
 		note = note_of(&before, counters);
+		note.fault = fault;
 		/* A frame that another worker has got is captured there. */
 		if (kept && (note.drop != DROP_NUM ||
 			     before.ctr[COUNTER_RX_HANDOFF] == counters->ctr[COUNTER_RX_HANDOFF]))
 			capture_commit(c, note);
 	}
+	c->faulted_n = 0;
 }
 
 void

@@ -5,7 +5,7 @@
  * makes: received frames after any hook on the port (the fault injector), sent frames when they are
  * built, in the order in which they were handled, stamped with the engine's time. It therefore
  * includes frames to a GID of the same device, and a frame that the port refuses at first appears
- * once.
+ * once. A fault injector reports the frames that it changed or lost (worker_capture_fault).
  *
  * A worker without captures pays for one test per iteration and burst. With a capture, a slow
  * reader never delays packets: frames that do not fit the ring are counted as lost.
@@ -33,11 +33,19 @@ void capture_free(struct capture *c);
  */
 void worker_capture(struct worker_set *ws, uint16_t dev, struct capture *const *cap);
 
+/* What a fault injector did to a received frame, in the words of the injector. All zero: nothing.
+ */
+#define CAPTURE_FAULT_BYTES 16
+struct capture_fault {
+	uint8_t bytes[CAPTURE_FAULT_BYTES];
+};
+
 /* What the worker knows of a frame besides its bytes. */
 struct capture_note {
 	uint32_t qpn;   /* local QP that made a sent frame; 0: none */
 	uint16_t drop;  /* enum drop_reason of a received frame; DROP_NUM: not dropped */
 	uint16_t flags; /* CAPTURE_* */
+	struct capture_fault fault;
 };
 #define CAPTURE_AGAIN      1u  /* sent: a retransmission */
 #define CAPTURE_DUPLICATE  2u  /* received: a request that was received before */
@@ -45,6 +53,14 @@ struct capture_note {
 #define CAPTURE_STALE      8u  /* received: a response that nothing waits for */
 #define CAPTURE_SLOW_PATH  16u /* received: for the control thread or the kernel */
 #define CAPTURE_RNR        32u /* received: answered with receiver not ready */
+
+/*
+ * Worker of receive queue `queue` of dev, while it polls this queue. A fault injector on the queue
+ * changed m. lost: m will not be received; otherwise it is received with this poll. Without a
+ * capture of dev nothing happens.
+ */
+void worker_capture_fault(struct worker_set *ws, uint16_t dev, uint16_t queue,
+			  const struct rte_mbuf *m, const struct capture_fault *fault, bool lost);
 
 struct capture_frame {
 	uint64_t epoch_ns; /* since 1970 */

@@ -163,6 +163,54 @@ def explained():
     link.stop()
 
 
+def ctl_impair(daemon, *words):
+    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", *words], check=True, text=True,
+                          capture_output=True, timeout=20)
+    return json.loads(done.stdout)["impair"][0]
+
+
+def impaired():
+    """The file has the frames that the injector dropped, and says of each what the injector did, by which rule."""
+    link = lib.link_ring()
+    daemon, devs = link.a.daemon, (link.a.dev, link.b.dev)
+    spec = ("drop=2%,dup=2%,corrupt=1%,reorder=1%,seed=3;rate=2Gbit,queue=40kB,kmin=8kB,kmax=9kB,delay=20us,delay_prob=5% "
+            "rule:nth=7,count=5,action=drop rule:nth=30,count=4,action=ce")
+    paths = [lib.tmpdir() / f"{dev}.pcapng" for dev in devs]
+    for dev, path in zip(devs, paths):
+        ctl(daemon, dev, "start", path)
+        ctl_impair(daemon, dev, "set", spec)  # while a capture runs
+    lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "300", "--max-len", "30000"],
+                   server_args=["-d", "{dev}"])
+    lib.until("the injector has delivered all", lambda: all(
+        not ctl_impair(daemon, dev, "show")["held"] for dev in devs))
+    shown = {dev: ctl_impair(daemon, dev, "show") for dev in devs}
+    for dev, path in zip(devs, paths):
+        assert ctl(daemon, dev, "stop")["lost"] == 0
+        did = collections.Counter()
+        for direction, _, _, text in comments(path):
+            for part in text.split("; "):
+                if part.startswith("impaired: "):
+                    assert direction == "1", text
+                    faults = part[len("impaired: "):].split(", ")
+                    copy = next((f for f in faults if f.startswith("the copy of")), None)
+                    did.update([copy] if copy else faults)  # a copy has the faults of its original, too
+        show, rules = shown[dev], shown[dev]["rules"]
+        assert did["dropped (rule 1)"] == rules[0]["acted"] == 5, (did, show)
+        # A frame that another fault dropped was not marked.
+        assert did["marked CE (rule 2)"] == show["ce"] > 0 and rules[1]["acted"] == 4, (did, show)
+        assert did["dropped"] + did["dropped (rule 1)"] == show["drop"], (did, show)
+        assert did["corrupted"] == show["corrupt"], (did, show)
+        assert show["held"] == 0, show
+        for word, counter in (("delayed", "delay"), ("reordered", "reorder"), ("duplicated", "dup"),
+                              ("the copy of a duplicated frame", "dup"), ("waited for the link", "rate"),
+                              ("marked CE by the queue of the link", "queue_mark")):
+            assert did[word] == show[counter], (word, did, show)
+        assert min(show[counter] for counter in ("delay", "reorder", "dup", "rate", "queue_drop")) > 0, show
+        assert did["dropped by the full queue of the link"] == show["queue_drop"], (did, show)
+        ctl_impair(daemon, dev, "clear")
+    link.stop()
+
+
 def one_qp(link):
     daemon, dev = link.a.daemon, link.a.dev
     path = lib.tmpdir() / "one.pcapng"
@@ -228,6 +276,8 @@ def main():
         inside()
     with lib.case("comments explain frames; qpn=N takes one QP's"):
         explained()
+    with lib.case("comments name what the fault injector did"):
+        impaired()
     with lib.case("capture of loopback"):
         judge(looped_back(), "loopback", 500)
     lib.finish()

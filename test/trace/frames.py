@@ -68,12 +68,19 @@ def ng_records(path, file):
             number += 1
             if kept < length:
                 raise ValueError(f"{path}: frame {number} was cut by the capture")
-            at, sent = 20 + (kept + 3) // 4 * 4, None
+            at, sent, lost = 20 + (kept + 3) // 4 * 4, None, False
             while sent is None and at + 8 <= size - 12:
                 code, length, flags = struct.unpack_from("<HHI", block, at)
                 sent = flags & 3 == 2 if code == 2 else None
+                lost |= code == 1 and lost_by_injector(block[at + 4:at + 4 + length].decode())
                 at += 4 + (length + 3) // 4 * 4
-            yield number, high << 32 | low, block[20:20 + kept], sent
+            if not lost:
+                yield number, high << 32 | low, block[20:20 + kept], sent
+
+
+def lost_by_injector(comment):
+    """Did the fault injector drop the frame, so that the device never received it?"""
+    return any(part.startswith("impaired: ") and "dropped" in part for part in comment.split("; "))
 
 
 def writer(path, frames):
@@ -85,16 +92,18 @@ def writer(path, frames):
 
 
 def ng_writer(path, found, lost=0):
-    """Writes (time in ns, bytes, sent) in the format of `urocectl capture`."""
+    """Writes (time in ns, bytes, sent, comment or nothing) in the format of `urocectl capture`."""
     def block(kind, body):
         return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
 
     with open(path, "wb") as file:
         file.write(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
         file.write(block(1, struct.pack("<HHIHHII", 1, 0, 65535, 9, 1, 9, 0)))
-        for stamp, data, sent in found:
+        for stamp, data, sent, *comment in found:
+            text = "".join(comment).encode()
+            option = struct.pack("<HH", 1, len(text)) + text + bytes(-len(text) % 4) if text else b""
             head = struct.pack("<IIIII", 0, stamp >> 32, stamp & 0xFFFFFFFF, len(data), len(data))
-            file.write(block(6, head + data + bytes(-len(data) % 4)
+            file.write(block(6, head + data + bytes(-len(data) % 4) + option
                              + struct.pack("<HHII", 2, 4, 2 if sent else 1, 0)))
         file.write(block(5, struct.pack("<IIIHHQI", 0, 0, 0, 5, 8, lost, 0)))
 

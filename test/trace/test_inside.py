@@ -355,9 +355,19 @@ def test_refused_files():
                 case(what, what in str(error), error)
 
 
+def test_frames_lost_by_the_injector():
+    comments = ("", "QP 5; impaired: dropped (rule 1)", "QP 5; impaired: delayed; dropped: bad_icrc",
+                "impaired: waited for the link, dropped by the full queue of the link")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.pcapng"
+        frames.ng_writer(path, [(1, b"x" * 61, False, text) for text in comments])
+        got = [number for number, *_ in frames.records(path)]
+    case("frames that the injector dropped were not received", got == [1, 3], got)
+
+
 def main():
     for test in (test_counts, test_rules, test_unclear_starts, test_interrupted_read, test_counters,
-                 test_spoilt, test_refused_files):
+                 test_spoilt, test_refused_files, test_frames_lost_by_the_injector):
         test()
     print(f"1..{len(_cases)}")
     return 0 if all(_cases) else 1

@@ -276,6 +276,68 @@ burst_size_does_not_change_the_faults(void **state)
 	assert_int_equal(run_everything("seed=5", 0, 7), one);
 }
 
+/* What the injector told of frames, one after the other. */
+struct told {
+	char text[8][200];
+	uint32_t n, lost;
+};
+
+static void
+note_fate(void *arg, const struct rte_mbuf *m, const struct impair_fate *fate)
+{
+	struct told *t = arg;
+
+	assert_true(t->n < 8 && m->pkt_len > 0);
+	t->lost += (fate->faults & IMPAIR_LOST) != 0;
+	impair_fate_text(fate, t->text[t->n++], sizeof(t->text[0]));
+}
+
+static void
+tells_what_was_done_and_by_which_rule(void **state)
+{
+	struct fixture *r = *state;
+	struct told t = {.n = 0};
+
+	r->core.tell = note_fate;
+	r->core.tell_arg = &t;
+	fixture_config(r, "rule:psn=1,action=drop rule:psn=2,action=delay,delay=1ms "
+			  "rule:psn=2,action=corrupt rule:psn=3,action=dup rule:psn=4,action=ce "
+			  "rule:psn=5,action=reorder,reorder_by=1");
+	fixture_stream(r, 0, 7, 7);
+	fixture_pass(r, 2 * MS);
+	assert_int_equal(t.n, 6); /* a frame without a fault is not reported */
+	assert_int_equal(t.lost, 1);
+	assert_string_equal(t.text[0], "dropped (rule 1)");
+	assert_string_equal(t.text[1], "the copy of a duplicated frame (rule 4)");
+	assert_string_equal(t.text[2], "duplicated (rule 4)");
+	assert_string_equal(t.text[3], "marked CE (rule 5)");
+	assert_string_equal(t.text[4], "reordered (rule 6)");
+	assert_string_equal(t.text[5], "corrupted (rule 3), delayed (rule 2)");
+}
+
+static void
+tells_what_the_bottleneck_did(void **state)
+{
+	struct fixture *r = *state;
+	struct told t = {.n = 0};
+
+	r->core.tell = note_fate;
+	r->core.tell_arg = &t;
+	fixture_config(r, "rate=1Mbit,queue=700B");
+	fixture_stream(r, 0, 3, 3); /* frames of 270 bytes */
+	fixture_pass(r, 100 * MS);
+	assert_int_equal(t.n, 2);
+	assert_string_equal(t.text[0], "dropped by the full queue of the link");
+	assert_string_equal(t.text[1], "waited for the link");
+	fixture_config(r, "drop=100%");
+	fixture_stream(r, 3, 1, 1);
+	assert_string_equal(t.text[2], "dropped");
+	fixture_config(r, "delay=1s,hold=1");
+	fixture_stream(r, 4, 2, 2);
+	assert_string_equal(t.text[3], "delayed, dropped because too many frames were delayed");
+	assert_int_equal(t.lost, 3);
+}
+
 int
 main(void)
 {
@@ -295,6 +357,8 @@ main(void)
 		fixture_test(several_rules_on_a_frame),
 		fixture_test(rule_beside_random_faults),
 		fixture_test(rule_corrupts),
+		fixture_test(tells_what_was_done_and_by_which_rule),
+		fixture_test(tells_what_the_bottleneck_did),
 		fixture_test(change_of_configuration),
 		cmocka_unit_test(same_seed_gives_same_faults),
 		cmocka_unit_test(burst_size_does_not_change_the_faults),

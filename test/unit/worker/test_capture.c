@@ -35,7 +35,8 @@ put(struct capture *c, uint32_t number, uint32_t len, bool sent)
 	if (number % 3 == 0 && !capture_put(c, 999, &m, !sent))
 		return;
 	if (capture_put(c, 1000 + number, &m, sent))
-		capture_commit(c, (struct capture_note){number, number % 7, number % 5});
+		capture_commit(c, (struct capture_note){
+					  number, number % 7, number % 5, {{(uint8_t)number}}});
 }
 
 static void
@@ -51,6 +52,7 @@ take(struct capture *c, uint32_t number, uint32_t len, bool sent)
 	assert_int_equal(f.note.qpn, number);
 	assert_int_equal(f.note.drop, number % 7);
 	assert_int_equal(f.note.flags, number % 5);
+	assert_int_equal(f.note.fault.bytes[0], (uint8_t)number);
 	memset(bytes, (int)number, sizeof(bytes));
 	memcpy(bytes, &number, sizeof(number));
 	assert_memory_equal(f.data, bytes, len);
