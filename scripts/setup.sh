@@ -10,7 +10,9 @@ TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev clang-format ibverbs-util
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional
 	iptables python3-jsonschema"
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
-BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev python3-matplotlib"
+# chromium (81 MB) looks at the page of `report --html` in test_report_html.py.
+BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev python3-matplotlib
+	chromium"
 # For the programs of `ninja programs-long`: about 200 MB.
 LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun runc mmdebstrap"
 DEMO_PACKAGES="iperf3 perftest" # the part of these for the demo's headline figures

@@ -287,6 +287,12 @@ def case(name):
     print(f"{verdict} {len(_cases)} - {name} ({time.monotonic() - start:.1f} s)", flush=True)
 
 
+def skip_case(name, why):
+    """Counts one test as skipped."""
+    _cases.append("ok")
+    print(f"ok {len(_cases)} - {name} # SKIP {why}", flush=True)
+
+
 def cases_beside(lanes, cases):
     """Runs tests in parallel, because they mostly wait. cases: (name, function)"""
     with concurrent.futures.ThreadPoolExecutor(lanes) as pool:

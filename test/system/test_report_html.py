@@ -89,13 +89,15 @@ def main():
         assert page.read_text().count("<svg") == 5 and "protocol, requester" in page.read_text()
     recorded.write_text(json.dumps(record()))
     report("--from", recorded, "--html", page)
-    if shutil.which("chromium") is None:
-        print("# without a look by a browser: chromium is not installed (122 MB)")
-    else:
-        for width in (1200, 600):
-            for dark in (False, True):
-                with lib.case(f"in Chromium, {width} pixels wide, {'dark' if dark else 'light'}: not blank, no scrolling"):
-                    check_look(page, width, dark)
+    chromium = shutil.which("chromium")
+    for width in (1200, 600):
+        for dark in (False, True):
+            name = f"in Chromium, {width} pixels wide, {'dark' if dark else 'light'}: not blank, no scrolling"
+            if chromium is None:
+                lib.skip_case(name, "chromium is not installed (BENCH_PACKAGES of scripts/setup.sh)")
+                continue
+            with lib.case(name):
+                check_look(page, width, dark)
     lib.finish()
 
 
