@@ -159,6 +159,18 @@ def sum_of(text, name, **labels):
                if sample.name == name and all(sample.labels.get(k) == v for k, v in labels.items()))
 
 
+def dumpcap(daemon):
+    """dpdk-dumpcap cannot attach, as doc/telemetry.md says, and does no harm."""
+    done = subprocess.run(["dpdk-dumpcap", "-D", f"--file-prefix={prefix_of(daemon)}"], text=True, capture_output=True,
+                          timeout=30, check=False)
+    said = done.stdout + done.stderr
+    documented = (lib.HERE.parent.parent / "doc/telemetry.md").read_text()
+    for line in ("EAL: FATAL: Cannot init config", "Cause: EAL init failed: is primary process running?"):
+        assert line in said and line in documented, said
+    assert done.returncode != 0 and len(daemon.show("device")["device"]) == 2
+    assert ask(daemon, "/uroce/list")["/uroce/list"] == ["uroce0", "uroce1"]
+
+
 def exporter(link, path):
     daemon = link.a.daemon
     head, text = over_unix(path)
@@ -324,6 +336,8 @@ def main():
     link = daemon_with("--metrics", path)
     traffic(link)
     telemetry(link)
+    with lib.case("dpdk-dumpcap fails as documented, and the daemon works on"):
+        dumpcap(link.a.daemon)
     exporter(link, path)
     dashboard(path)
     slow(link, path)
