@@ -30,28 +30,28 @@ As an ordinary user (UROCE_TEST_UID=65534) the same tests pass, except for the o
 | program | what | why |
 | --- | --- | --- |
 | `ib_send_bw` | `-b -e` with `-q` above 1 | after an event the program polls once, for one \
-QP's depth, and sleeps although completions are left |
-| `raw_ethernet_*` | all | raw Ethernet queues are the kernel driver's, not RoCE |
-| `rdma` of iproute2 | all | it asks the kernel's RDMA core over netlink, which does not know \
-uroce's devices: `urocectl show` shows the same |
-| infiniband-diags | all but `ibstat` and `ibstatus` | they ask a subnet manager by MADs; RoCE has none |
-| `ibv_xsrq_pingpong` | all | XRC is not offered |
+QP's depth, and then sleeps although completions are left |
+| `raw_ethernet_*` | all | raw Ethernet queues are a NIC driver's feature, not RoCE |
+| `rdma` of iproute2 | all | it queries the kernel's RDMA core over netlink, which does not have \
+uroce's devices: `urocectl rdma` prints the same lines and JSON |
+| infiniband-diags | all but `ibstat` and `ibstatus` | they send MADs to a subnet manager; RoCE has none |
+| `ibv_xsrq_pingpong` | all | XRC is not supported |
 | `ibv_rc_pingpong` | `-o`, `-O`, `-P`; `-j` | no on-demand paging; no device memory |
 | `ibv_rc_pingpong` | `-t -e` | the program treats an empty CQ after an event as an error |
 | `fi_pingpong` | `-p verbs -e dgram` | not tested; `-e msg` and ofi_rxm pass |
 | perftest | `-R -c UC` | perftest refuses it: librdmacm has no UC |
 | perftest | `-R` on a busy machine | fails sometimes (REJECTED 8, UNREACHABLE 1): the client connects a second \
-time at once, whether its server listens again or not; the suite repeats it only then |
-| `rstream`, `riostream` | `-T a` may end with status 16 | the program takes POLLHUP for an error when its peer has \
-finished, though the last data are there to read |
+time at once, even if its server does not listen yet; the suite repeats only such runs |
+| `rstream`, `riostream` | `-T a` may end with status 16 | the program treats POLLHUP as an error when its peer has \
+finished, although the last data can still be read |
 | `udpong` | all | datagram rsockets address a peer by its LID, without GRH; RoCE has no LIDs |
-| `rdma_xclient`, `rdma_xserver` | `-c x` | XRC is not offered |
-| `fio` | `--ioengine=rdma --verb=send` | fails sometimes: fio asks for no RNR retries, but its server posts \
+| `rdma_xclient`, `rdma_xserver` | `-c x` | XRC is not supported |
+| `fio` | `--ioengine=rdma --verb=send` | fails sometimes: fio requests zero RNR retries, but its server posts \
 receives in batches |
 | librspreload | `nc` of netcat-openbsd | it calls `accept4`, and `socket` with `SOCK_NONBLOCK`, which librspreload \
 does not take over |
-| librspreload | `iperf3` | does not end; the cause is not known. It asks each second for `TCP_INFO`, which rsockets do not have (getsockopt: Operation not supported) |
-| libfabric over rdma_cm | on a device whose address is on no interface of the host | it takes its addresses from \
+| librspreload | `iperf3` | does not end; the cause is not known. Each second it queries `TCP_INFO`, which rsockets do not support (getsockopt: Operation not supported) |
+| libfabric over rdma_cm | on a device whose address is on no interface of the host | it gets its addresses from \
 getifaddrs |
 | `ibv_import_device` | as a process's first call | only listing the devices loads the provider |
 | `ucx_perftest` | a check of the data | the program has none; the MPI job over UCX compares every byte |
@@ -61,18 +61,22 @@ getifaddrs |
 
 pyverbs' traffic tests also run while frames are lost. This command runs them 200 times with 1 % of all frames lost:
 
-    UROCE_TEST_LOOPS=200 UROCE_BUILD=build /usr/bin/python3 test/system/test_prog_lossy.py
+<!-- untested: a loop of minutes over the whole suite -->
+```sh
+UROCE_TEST_LOOPS=200 UROCE_BUILD=build /usr/bin/python3 test/system/test_prog_lossy.py
+```
 
 (`meson test --suite programs` runs two loops.)
 
-In a UD completion `sl` says which IP header the datagram had, as UCX expects of a RoCE NIC, and not the sender's
+In a UD completion `sl` gives the type of the datagram's IP header, as UCX expects of a RoCE NIC, not the sender's
 priority.
 
 ## What is in /sys/class/infiniband
 
 Under `uroce-run` and after `urocectl install`, programs find the entries that the kernel has for a RoCE port. State,
-`counters/` and `hw_counters/` are files that the daemon keeps beside its socket (`SOCKET.sysfs/DEVICE`) and writes once a
-second. A container needs access to that folder, too. Otherwise it sees the state at the program's start and no counters.
+`counters/` and `hw_counters/` are files that the daemon keeps next to its socket (`SOCKET.sysfs/DEVICE`) and writes once
+per second. A container needs access to that folder, too; without it, it sees the state at the program's start and no
+counters.
 `hw_counters/` has the names of NIC drivers if there is an equivalent, and all of uroced's own counters. GIDs and P_Keys
 are those at the program's start; libibverbs itself gets the present ones. `device/` describes the location of the
 interface (`numa_node`, `local_cpus`) and has uroce's identity, not the NIC's.

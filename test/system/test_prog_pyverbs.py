@@ -16,13 +16,13 @@ FOREIGN = re.compile(r"^tests\.test_(mlx5|efa|cuda)|Cuda")
 # pattern of names: why they are skipped
 REASONS = {
     r"test_rdmacm\.": "the device has no address of the host; suite cm runs them",
-    r"xrc": "XRC is not offered",
+    r"xrc": "XRC is not supported",
     r"raw_qp|test_flow\.|test_rss_traffic": "RoCE devices without raw Ethernet queues",
     r"test_odp\.": "no on-demand paging",
     r"DMTest|DeviceMemory|SharedDM|_dm_": "no device memory",
     r"DmaBuf": "no DMA-BUF on this machine",
     r"test_tag_matching": "no tag matching",
-    r"atomic_write": "ATOMIC WRITE is not offered yet",
+    r"atomic_write": "ATOMIC WRITE is not supported yet",
 }
 
 
@@ -47,7 +47,7 @@ def main():
             if name not in CORE and what != "ok" and not FOREIGN.search(name):
                 assert reason(name), f"{name}: {what}"
                 print(f"# {name}: {reason(name)}")
-    with lib.case("pyverbs: another process imports a context; what is not there is refused"):
+    with lib.case("pyverbs: another process imports a context; unknown objects are refused"):
         proc = link.a.spawn(["/usr/bin/python3", lib.HERE / "pyverbs/imports.py", link.a.dev])
         rc = proc.wait(30)
         assert rc == 0 and "imports: good" in proc.output(), f"status {rc}:\n{proc.output()}"
