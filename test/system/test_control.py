@@ -332,14 +332,14 @@ def main():
     with lib.case("handles: every operation that takes one, with unknown ones"):
         unknown_handles(daemon.socket)
     # Requirements: LIFE-02
-    with lib.case("every refusal has its errno and leaves nothing half made"):
+    with lib.case("every refusal has its errno and leaves no partial object"):
         refusals(daemon)
-    with lib.case("a channel may go before its CQ"):
+    with lib.case("a channel may be destroyed before its CQ"):
         channel_dies_before_its_cq(daemon)
     with lib.case("events that a full channel cannot take come later"):
         full_channel_loses_nothing(daemon)
     # Requirements: EVT-08
-    with lib.case("a CQ overrun is told to its CQ and QPs"):
+    with lib.case("a CQ overrun raises events for the CQ and its QPs"):
         cq_overrun(daemon)
     with lib.case("queue memory of a client is limited"):
         queue_memory_is_limited(daemon)
@@ -350,7 +350,7 @@ def main():
             daemon.alive()
             lib.until("their objects are gone",
                       lambda: not any(daemon.objects().values()), timeout=10)
-    with lib.case("the daemon still serves, and ends cleanly"):
+    with lib.case("the daemon still serves clients, and ends cleanly"):
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])
         link.stop()
     lib.finish()
