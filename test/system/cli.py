@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""urocectl for tests: runs it, and holds its JSON against doc/schema. The schemas describe every member, and allow
-no other, so a new member fails until it is described."""
+"""Runs urocectl for tests and validates its JSON against doc/schema. The schemas allow only members that they
+describe, so a new member fails until it is described."""
 import functools
 import json
 import re
@@ -15,14 +15,14 @@ OK, FAILURE, USAGE = 0, 1, 2
 
 
 def run(daemon, *words, stdin=subprocess.DEVNULL, **more):
-    """`urocectl WORDS` on the daemon (None: on none): the completed process."""
+    """Runs `urocectl WORDS` on the daemon (None: without --socket); returns the completed process."""
     where = ["--socket", str(daemon.socket)] if daemon else []
     return subprocess.run([str(lib.UROCECTL), *where, *map(str, words)], text=True, capture_output=True, stdin=stdin,
                           timeout=60, check=False, **more)
 
 
 def text(daemon, *words):
-    """Its output; it must succeed and say nothing on standard error."""
+    """Returns its output; it must succeed and print nothing on standard error."""
     done = run(daemon, *words)
     assert (done.returncode, done.stderr) == (OK, ""), (words, done.returncode, done.stderr)
     return done.stdout
@@ -48,11 +48,11 @@ def validate(name, value):
 
 
 def shown(daemon, name, *words):
-    """The JSON of a command, held against schema NAME."""
+    """Returns the JSON of a command, validated against schema NAME."""
     return validate(name, json.loads(text(daemon, "--json", *words)))
 
 
 def topics():
-    """What `show` can show, from --help."""
+    """The topics of `show`, from --help."""
     listed = re.search(r"^show WHAT.*\n((?:  .*\n)+)", text(None, "--help"), re.M)[1]
     return [line.split()[0] for line in listed.splitlines() if re.match(r"  [a-z_]+  ", line)]

@@ -15,7 +15,7 @@ class Case:
     ready: object = None  # cm_run.wait_ready
     ends: bool = True  # does the server end with its client?
     clients: int = 1  # one after the other
-    says: str = ""  # in the client's output
+    says: str = ""  # text that the client prints
     lossy: bool = True  # also while frames are lost
     host: bool = False  # only if the host's sockets have the device's addresses
     rcs: tuple = (0,)  # good statuses of the client
@@ -62,7 +62,7 @@ def examples():
 
 def rsockets():
     for options in ("", "-T a", "-T b", "-T n", "-T v", "-T r", "-B 4096", "-i 0", "-k 1"):
-        # -T a: the client takes POLLHUP (16) for an error, though the last data are there to read.
+        # -T a: the client treats POLLHUP (16) as an error, although the last data can still be read.
         yield both("rstream", f"-S 4000 -C 50 -I 5 {options} -p {{p}}", "-b {s}", "-s {s}",
                    lossy=options in ("", "-T b"), rcs=(0, 16) if options == "-T a" else (0,))
     yield both("rstream", "-S all -C 2 -I 1 -T v -p {p}", "-b {s}", "-s {s}", lossy=False)
@@ -72,9 +72,9 @@ def rsockets():
                    rcs=(0, 16) if options == "-T a" else (0,))
 
 
-# perftest 4.5 with -R: both ends agree by TCP that they connect now, and only then the server begins to listen. A client
-# that is faster gets a REJ (invalid service id), or a SIDR_REP (not supported), as from a kernel. It would connect again
-# after 100 ms, ten times, but crashes while it cleans up (rdma_cm_destroy_cma).
+# perftest 4.5 with -R: both ends agree over TCP to connect, and only then does the server begin to listen. A client
+# that is faster gets a REJ (invalid service id) or a SIDR_REP (not supported), as it would from a kernel. It is meant to
+# retry ten times, 100 ms apart, but crashes during its cleanup (rdma_cm_destroy_cma).
 NOBODY_LISTENS = ("Event: RDMA_CM_EVENT_REJECTED; error: 8.", "Event: RDMA_CM_EVENT_UNREACHABLE; error: 1.")
 
 
@@ -91,7 +91,7 @@ def perftest():
 
 def fio():
     options = "--bs=16k --size=2m --ioengine=rdma --iodepth=4 --port={p} --thread"
-    # Not --verb=send: fio asks for no RNR retries, and its server posts receives in batches.
+    # Not --verb=send: fio requests zero RNR retries, but its server posts receives in batches.
     for verb, more, lossy in (("write", "", True), ("read", "", False), ("write", "--verify=crc32c", False)):
         server = f"fio --name=server {options} --rw=read"
         client = f"fio --name=client {options} --rw=write --hostname={{s}} --verb={verb} {more}"

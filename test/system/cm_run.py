@@ -6,7 +6,7 @@ import subprocess
 
 import lib
 
-# With a line of output at once: some programs say by it that they are ready.
+# Line-buffered output: some programs print a line when they are ready.
 LINES = ("stdbuf", "-oL")
 
 
@@ -29,8 +29,8 @@ DROP = ("INPUT", "-p", "udp", "--dport", "4791", "-m", "statistic", "--mode", "r
 
 
 def impair(link, lost):
-    """From now on 1 % of the frames to both sides is lost, or none. Where the daemon receives through the kernel's
-    sockets, the kernel loses them."""
+    """Starts or stops the loss of 1 % of the frames to both sides. If the daemon receives through the kernel's
+    sockets, the kernel drops them."""
     for side in (link.a, link.b):
         if link.kind == "udp":
             for table in TABLES:
@@ -57,7 +57,7 @@ def frames_lost(link):
 
 
 def listens(daemon):
-    """Does a program have a listener? The kernel's table of sockets does not show it, the daemon's does."""
+    """Does a program have a listener? The daemon lists it; the kernel's table of sockets does not."""
     return any(row["state"] == "LISTEN" for row in daemon.show("cm")["cm"])
 
 
@@ -80,7 +80,7 @@ ATTEMPTS = 5
 
 
 def pair(ends, case):
-    """Runs a case, again if its client failed in a way that the case expects of it."""
+    """Runs a case; repeats it if its client failed in a way that the case allows."""
     for attempt in range(ATTEMPTS):
         try:
             once(ends, case, lib.tcp_port())
@@ -99,7 +99,7 @@ class ClientFailed(AssertionError):
 
 
 def once(ends, case, port):
-    """Runs a case once; both programs must end with status 0, unless the server is one that does not end."""
+    """Runs a case once; both programs must end with status 0, unless the server runs until it is killed."""
     words = ends.words(port)
 
     def argv(template):

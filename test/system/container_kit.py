@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""podman for tests: images that are made once, folders and a CDI folder of the test alone."""
+"""podman for tests: images that are built once, private storage and a private CDI folder."""
 import os
 import pathlib
 import resource
@@ -11,12 +11,12 @@ import lib
 
 CACHE = pathlib.Path("/var/tmp/uroce-images")
 TOOLS = "podman crun runc uidmap mmdebstrap"
-RDMA_PACKAGES = ("ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils")  # of the image: nothing of uroce
+RDMA_PACKAGES = ("ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils")  # in the image; none is from uroce
 USER, SUBIDS = 4711, "200000:65536"  # of rootless podman
 
 
 def private_mounts():
-    """Restarts this program in a mount namespace of its own, where it may hide and replace files of the machine."""
+    """Restarts this program in a private mount namespace, where it may hide and replace files of the machine."""
     if os.environ.get("UROCE_PRIVATE") != "1":
         os.environ["UROCE_PRIVATE"] = "1"
         os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
@@ -63,7 +63,7 @@ def replace(path, text):
 
 
 class Podman:
-    """podman with folders of the test alone; removes its containers at the end."""
+    """podman with private folders; removes its containers at the end."""
 
     def __init__(self, runtime, rootless=False):
         self.folder = lib.tmpdir()
@@ -97,11 +97,11 @@ class Podman:
         return lib.Proc(self.command("--rm", "--name", name, *argv)), name
 
     def run(self, *argv, timeout=60):
-        """Output of `podman run`, which must end well."""
+        """Output of `podman run`, which must succeed."""
         return self.spawn(*argv)[0].result(timeout)
 
     def refuses(self, *argv):
-        """What `podman run` says when it fails."""
+        """Output of a `podman run` that must fail."""
         proc, _ = self.spawn(*argv)
         assert proc.wait(60) != 0, proc.output()
         return proc.output()

@@ -301,7 +301,7 @@ threads_share_queues_by_either_way_to_post(void)
 	share(true);
 }
 
-/* --- a domain a thread ----------------------------------------------------------------------- */
+/* --- one domain per thread -------------------------------------------------------------------- */
 
 /* Sends n messages from one QP of the domain to the other and compares each. */
 static int

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each side of a row of the error matrix must name as its reason, in vendor_err and in urocectl show qp. The
-words are those of include/uroce/errors.h, which is read here, so that programs' view of it is tested, too."""
+"""The reason that each side of an error matrix row must report, in vendor_err and in urocectl show qp. The names are
+read from include/uroce/errors.h, so that this header is tested, too."""
 import json
 import re
 
@@ -78,11 +78,11 @@ def expected(row):
     """(requester's, responder's) reason of a row."""
     name, (req, rsp) = row["row"], REASONS[row["cause"]]
     if "_of_nothing_bad_rkey" in name or name.endswith("_unused"):
-        return None, None  # the key is not looked at, because nothing is accessed with it
+        return None, None  # the key is not checked, because nothing is accessed with it
     if name.startswith("ud_") and row["cause"] == "TOO_LONG":
         return "datagram_too_long", None
     if name.startswith(("uc_", "ud_")) and rsp:
-        return None, rsp  # nobody tells the requester
+        return None, rsp  # the requester gets no report of it
     return req, rsp
 
 

@@ -61,7 +61,7 @@ receive(struct ibv_qp *qp, const union ibv_gid *group)
 		die("nothing came");
 	usleep(20000); /* shorter than the sender's pause */
 	if (ibv_poll_cq(side.cq, 1, &wc) != 0)
-		die("it came twice");
+		die("the datagram arrived twice");
 	return ibv_detach_mcast(qp, group, 0);
 }
 

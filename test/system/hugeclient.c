@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Huge pages that a program gets from the kernel by itself, without hugetlbfs: a shared memfd of
+ * Huge pages that a program gets directly from the kernel, without hugetlbfs: a shared memfd of
  * huge pages and a private mapping. Both are registered, copied to one another by RDMA and
  * compared.
  *

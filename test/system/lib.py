@@ -242,7 +242,7 @@ def link_ring(extra=ONE_WORKER, huge=False, addr6=False):
 
 
 def link_loop(extra=ONE_WORKER):
-    """One device that talks to itself."""
+    """One device connected to itself."""
     dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
     side = Side(Daemon(["net_ring0"], [dev], netns(), extra), "uroce0", "127.0.0.1")
     return Link("loop", side, side, 4096)
@@ -312,7 +312,7 @@ def tap(prog, what, timeout):
             notes = []
         else:
             notes.append(line)
-    with case(f"{what}: the program ended well"):
+    with case(f"{what}: the program succeeded"):
         assert rc == 0, f"ended with {rc}:\n{prog.tail()}"
 
 

@@ -93,7 +93,7 @@ port_attributes_match_its_tables(void)
 	CHECK(port.lid == 0 && port.sm_lid == 0 && port.lmc == 0);
 	CHECK(port.active_mtu <= port.max_mtu && port.active_mtu == IBV_MTU_4096);
 	CHECK(port.max_msg_sz == 1u << 31);
-	/* RoCE has no packets without a GRH; this flag tells programs so. */
+	/* RoCE has no packets without a GRH; this flag reports that to programs. */
 	CHECK(port.flags == IBV_QPF_GRH_REQUIRED);
 	CHECK(!ibv_create_ah(side.pd, &flat));
 	CHECK(ibv_query_port(side.ctx, 0, &none) != 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares what was seen with what is expected; each difference is one line for a table to name. */
+/* Compares what was seen with what is expected; each difference is one line of output. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -188,7 +188,7 @@ judge_queue(const struct run *r, struct problems *p, const char *queue, const st
 	if (!same)
 		problem(p, "%s: %s, not %s", queue, n ? is : "nothing", nwant ? should : "nothing");
 	else if (!order)
-		problem(p, "%s: other wr_ids than were posted, or in another order", queue);
+		problem(p, "%s: wr_ids differ from those posted, or their order does", queue);
 	if (!own)
 		problem(p, "%s: a wrong qp_num", queue);
 }
@@ -233,7 +233,7 @@ judge_side(const struct run *r, struct problems *p, bool requester, const struct
 	if (rep->left_sqe)
 		problem(p, "%s: SQE > RTS: errno %d", side, rep->left_sqe);
 	if (rep->memory >= 0)
-		problem(p, "%s memory: changed where it must not be, or not where it must", side);
+		problem(p, "%s memory: differs from the expected content", side);
 }
 
 static void

@@ -13,18 +13,18 @@ static const char usage[] =
 	"  -i, --ib-port N      its port (1)\n"
 	"  -g, --gid-index N    source GID (1)\n"
 	"  -p, --port N         TCP port of the exchange (18516)\n"
-	"      --no-events      this device raises no events of queue pairs: expect none of it\n"
+	"      --no-events      this device raises no queue pair events: expect none\n"
 	"      --look CMD       run CMD ROW QPN at the end of each row\n"
-	"      --patience S     wait so long for what must come, seconds (15)\n"
+	"      --patience S     seconds to wait for an expected event (15)\n"
 	"decided by the requester:\n"
 	"      --list           print the rows' names and end\n"
 	"      --only TEXT      rows whose name contains TEXT\n"
-	"      --rows FILE      rows that FILE names, one a line\n"
+	"      --rows FILE      rows that FILE names, one per line\n"
 	"      --timeout N      local ACK timeout, 4.096 us x 2^N (12)\n"
 	"      --mtu N          path MTU 256 .. 4096 (1024)\n"
 	"      --lossy          packets get lost: RC rows only, and a NAK may not arrive\n"
-	"      --json           one JSON object a row instead of TAP\n"
-	"exit status: 0 every row as it should be, 1 not\n";
+	"      --json           one JSON object per row instead of TAP\n"
+	"exit status: 0 every row passed, 1 a row failed\n";
 
 static const struct row *const tables[] = {rows_responder, rows_requester, rows_unreliable, NULL};
 
@@ -130,7 +130,7 @@ parse_one(int c, struct options *opt, struct plan *plan)
 	case OPT_MTU:
 		plan->mtu = verbs_mtu(option_number("mtu", 256, 4096));
 		if (!plan->mtu)
-			die("--mtu: 256, 512, 1024, 2048 or 4096 is wanted");
+			die("--mtu: must be 256, 512, 1024, 2048 or 4096");
 		break;
 	case OPT_LOSSY:
 		plan->lossy = 1;
