@@ -127,7 +127,7 @@ def main():
     with lib.case("ceph: monitor and OSD come up over RDMA"):
         cluster = Cluster(daemon, RDMA)
     for size in SIZES if cluster else ():
-        with lib.case(f"ceph: an object of {size} bytes comes back as it was"):
+        with lib.case(f"ceph: an object of {size} bytes is read back unchanged"):
             before = daemon.counters()["tx_roce"]
             whole(cluster, size)
             assert daemon.counters()["tx_roce"] > before + size // 4096, "not over RoCE"

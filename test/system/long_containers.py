@@ -46,7 +46,7 @@ def main():
                              procs=min(limit(resource.RLIMIT_NPROC), 4096))
     script = folder / "script"
     script.write_text(prelude + f"cd {folder}\n" + commands())
-    with lib.case("doc/containers.md, 'With podman and two mounts', as it stands"):
+    with lib.case("doc/containers.md, 'With podman and two mounts', unchanged"):
         proc = lib.spawn(["unshare", "-m", "bash", script])
         rc = proc.wait(600)
         said = proc.output()

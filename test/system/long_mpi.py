@@ -37,13 +37,13 @@ def main():
         name = launch[0]
         program = folder / name
         lib.sh(compiler, "-O2", "-o", program, lib.HERE / "mpi/check.c")
-        with lib.case(f"{name}: 4 ranks, default transports: every byte right"):
+        with lib.case(f"{name}: 4 ranks, default transports: every byte correct"):
             job(link, program, launch, 4, {})
         ucx = UCX if "openmpi" in name else []
-        with lib.case(f"{name}: 4 ranks, UCX_TLS=rc,self: every byte right, by RoCE"):
+        with lib.case(f"{name}: 4 ranks, UCX_TLS=rc,self: every byte correct, over RoCE"):
             before = sent(link)
             job(link, program, launch + ucx, 4, RC)
-            assert sent(link) - before > 1000, "nothing of it went through the daemon"
+            assert sent(link) - before > 1000, "the messages did not go through the daemon"
     link.end()
     lib.finish()
 

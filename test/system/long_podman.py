@@ -25,7 +25,7 @@ def limit(which):
 
 
 class Podman:
-    """podman with folders of its own; removes its containers at the end."""
+    """podman with private folders; removes its containers at the end."""
 
     def __init__(self):
         self.folder = lib.tmpdir()

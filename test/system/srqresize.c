@@ -234,7 +234,7 @@ resizer(void *arg)
 		if (rc != 0 && rc != EINVAL)
 			die("ibv_modify_srq to %u: %s", size, strerror(rc));
 		if (queried().max_wr != (rc == 0 ? rounded(size) : was))
-			die("%u asked for, from %u: %u told, %s", size, was, queried().max_wr,
+			die("%u requested, from %u: %u reported, %s", size, was, queried().max_wr,
 			    strerror(rc));
 		refused += rc != 0;
 		grown += rc == 0 && rounded(size) > was;

@@ -48,8 +48,8 @@ static const struct kase {
 } cases[] = {
 	{"payload of a WRITE", IBV_WR_RDMA_WRITE, PAYLOAD, IBV_WC_LOC_PROT_ERR},
 	{"payload of a SEND", IBV_WR_SEND, PAYLOAD, IBV_WC_LOC_PROT_ERR},
-	{"where a READ goes", IBV_WR_RDMA_READ, RESULT, IBV_WC_LOC_PROT_ERR},
-	{"where an atomic's result goes", IBV_WR_ATOMIC_FETCH_AND_ADD, RESULT, IBV_WC_LOC_PROT_ERR},
+	{"destination of a READ", IBV_WR_RDMA_READ, RESULT, IBV_WC_LOC_PROT_ERR},
+	{"result of an atomic", IBV_WR_ATOMIC_FETCH_AND_ADD, RESULT, IBV_WC_LOC_PROT_ERR},
 	{"target of a WRITE", IBV_WR_RDMA_WRITE, TARGET, IBV_WC_REM_OP_ERR},
 	{"source of a READ", IBV_WR_RDMA_READ, SOURCE, IBV_WC_REM_ACCESS_ERR},
 	{"target of an atomic", IBV_WR_ATOMIC_FETCH_AND_ADD, TARGET, IBV_WC_REM_OP_ERR},
@@ -330,7 +330,8 @@ run_cases(bool slow)
 		bool ok = neighbour_until(child(n, slow));
 
 		bad += !ok || side_failures() != 0;
-		result(ok, slow ? "memory that is late" : "memory that never comes", cases[n].name);
+		result(ok, slow ? "memory that is late" : "memory that never arrives",
+		       cases[n].name);
 	}
 	printf("1..%d\n", number);
 	return bad != 0;
@@ -408,7 +409,7 @@ leave(void)
 	CHECK(mr && ibv_dereg_mr(mr) == 0);
 	for (int n = 0; n < LEAVE; n++)
 		leave_one(n);
-	result(true, "leave", "threads stay behind");
+	result(true, "leave", "threads are left behind");
 	/* The last child has ended, but the daemon may not have noticed yet. */
 	for (int i = 0; i < 500 && (mr = file_register(side.pd, copied)) != NULL; i++) {
 		CHECK(ibv_dereg_mr(mr) == 0);
@@ -418,14 +419,14 @@ leave(void)
 	/* Memory that the daemon maps is not limited. */
 	mr = ibv_reg_mr(side.pd, side.buf, SIDE_BYTES, SIDE_ACCESS);
 	CHECK(mr && ibv_dereg_mr(mr) == 0);
-	result(true, "leave", "and there are no more than eight of a user");
+	result(true, "leave", "and a user has at most eight of them");
 	printf("# answer\n");
 	fflush(stdout);
 	CHECK(read(0, &c, 1) == 1);
 	for (int i = 0; i < 500 && !(mr = file_register(side.pd, copied)); i++)
 		usleep(20 * 1000);
 	CHECK(mr && ibv_dereg_mr(mr) == 0);
-	result(true, "leave", "until they are answered");
+	result(true, "leave", "until their pages arrive");
 	printf("1..%d\n", number);
 	return side_failures() != 0;
 }

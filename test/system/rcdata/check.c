@@ -263,7 +263,7 @@ quiet_at_the_end(struct check *ck)
 	/* Wait for frames still in the network before the queue pairs are destroyed. */
 	for (int i = 0; i < (ck->plan->mixed ? 100 : 10); i++) {
 		if (ibv_poll_cq(ck->ep->cq, 1, &wc)) {
-			printf("rcdata: a completion too many: wr_id %#llx\n",
+			printf("rcdata: an extra completion: wr_id %#llx\n",
 			       (unsigned long long)wc.wr_id);
 			return false;
 		}

@@ -3,19 +3,19 @@
  * Mode "check", split in four: check.c drives the run, check_out.c posts requests and ends them,
  * check_in.c verifies what the peer's requests did here, check_atomic.c does both for atomics.
  *
- * What proves what. Each direction of a queue pair has its own memory, so what it must hold is
- * known whatever the other streams do:
+ * How each operation is checked. Each direction of a queue pair has separate memory, so its
+ * expected content does not depend on the other streams:
  *  - SEND: sender and receiver each keep a running digest of all messages (kind, length, immediate
  *    data, payload) in order; they are equal only if each message arrived once, in order, whole.
  *  - WRITE: the sender applies each WRITE to its own image of the peer's target, overlapping and in
  *    order; the digest of the image and of the target must be equal. WRITE with immediate also
  *    counts as a message.
  *  - READ: the peer's source never changes and its content follows from the seed.
- *  - Fence: a SEND that is fenced behind a READ sends the very bytes that the READ is to bring.
- *  - Atomics on words that one queue pair alone uses: each brings the value that those before it
- *    have left, and the word ends as they leave it. FETCH_ADD of 1 on words that all queue pairs
- *    use: the n values brought are 0 .. n - 1, each once, and the word ends as n.
- *  - Completions: wr_id counts up by one a request, none missing, none twice, none after the end.
+ *  - Fence: a SEND that is fenced behind a READ sends exactly the bytes that the READ fetches.
+ *  - Atomics on words that only one queue pair uses: each returns the value that those before it
+ *    left, and so does the word at the end. FETCH_ADD of 1 on words that all queue pairs use: the
+ *    n values returned are 0 .. n - 1, each once, and the word is n at the end.
+ *  - Completions: wr_id grows by one per request, none missing, none twice, none after the end.
  *  - Guards around and behind everything a peer may write keep their value.
  */
 #ifndef RCDATA_CHECK_H
@@ -58,7 +58,7 @@ struct remote_area {
 
 /* The results of all streams' atomics on the peer's shared words. */
 struct adders {
-	uint8_t *brought[SHARED_WORDS]; /* bitmaps by value */
+	uint8_t *brought[SHARED_WORDS]; /* values returned, as bitmaps */
 	uint64_t room[SHARED_WORDS];    /* bits */
 	uint64_t n[SHARED_WORDS];       /* number of results */
 };

@@ -55,7 +55,8 @@ note_value(struct adders *a, uint32_t i, uint64_t value)
 
 	/* No word can count that far: such a value is an error. */
 	if (value >> 32)
-		die("FETCH_ADD of 1 on shared word %u brought %#llx", i, (unsigned long long)value);
+		die("FETCH_ADD of 1 on shared word %u returned %#llx", i,
+		    (unsigned long long)value);
 	while (room <= value)
 		room *= 2;
 	if (room != a->room[i]) {
@@ -66,7 +67,7 @@ note_value(struct adders *a, uint32_t i, uint64_t value)
 		a->room[i] = room;
 	}
 	if (a->brought[i][value / 8] & 1u << value % 8)
-		die("FETCH_ADD of 1 on shared word %u brought %llu a second time", i,
+		die("FETCH_ADD of 1 on shared word %u returned %llu twice", i,
 		    (unsigned long long)value);
 	a->brought[i][value / 8] |= 1u << value % 8;
 	a->n[i]++;
@@ -81,7 +82,7 @@ atomic_finish(struct stream *st, const struct request *req)
 	if (req->shared >= 0)
 		note_value(st->adders, req->shared, value);
 	else if (value != req->expect)
-		die("%s %llu brought %#llx, but the word must have held %#llx",
+		die("%s %llu returned %#llx, but the word must have held %#llx",
 		    request_kind_name[req->kind], (unsigned long long)st->completed,
 		    (unsigned long long)value, (unsigned long long)req->expect);
 }
@@ -94,7 +95,7 @@ adders_verify(const struct adders *a)
 		for (uint64_t v = a->n[i]; v < a->room[i]; v++) {
 			if (!(a->brought[i][v / 8] & 1u << v % 8))
 				continue;
-			printf("rcdata: %llu adds of 1 to shared word %u brought %llu\n",
+			printf("rcdata: %llu adds of 1 to shared word %u returned %llu values\n",
 			       (unsigned long long)a->n[i], i, (unsigned long long)v);
 			return false;
 		}

@@ -227,7 +227,7 @@ request_finish(struct stream *st)
 	bool fetches = req->kind >= REQ_READ;
 
 	if (req->kind == REQ_READ && memcmp(req->landing, st->peer_src + req->remote_off, req->len))
-		die("READ %llu of %u bytes brought other bytes than the peer holds",
+		die("READ %llu of %u bytes returned bytes that differ from the peer's",
 		    (unsigned long long)st->completed, req->len);
 	if (req->kind > REQ_READ)
 		atomic_finish(st, req);

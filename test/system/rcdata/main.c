@@ -20,20 +20,21 @@ static const char usage[] =
 	"      --json           one line of JSON instead of a table\n"
 	"decided by the client:\n"
 	"      --bench          measure instead of checking random operations\n"
-	"      --seed N         of all random choices (1)\n"
+	"      --seed N         seed of all random choices (1)\n"
 	"      --qps N          queue pairs, 1 .. 64 (4)\n"
-	"      --depth N        requests in flight a queue pair (16)\n"
-	"      --ops N          requests a queue pair and direction (1000)\n"
-	"      --duration MS    post for so long instead, or until SIGUSR1 on each side\n"
+	"      --depth N        requests in flight per queue pair (16)\n"
+	"      --ops N          requests per queue pair and direction (1000)\n"
+	"      --duration MS    post for this long instead, or until SIGUSR1 on each side\n"
 	"      --max-len N      longest message; the message length of --bench (65536)\n"
 	"      --oneway         only the client posts requests\n"
 	"      --mixed          atomics, fences and solicited events too\n"
 	"      --srq            receive from one shared receive queue\n"
 	"      --mtu N          path MTU 256 .. 4096 (the smaller of both ports')\n"
-	"      --bytes N        bench: bytes a round (64 MiB)\n"
-	"      --rounds N       bench: rounds an operation (5)\n"
+	"      --bytes N        bench: bytes per round (64 MiB)\n"
+	"      --rounds N       bench: rounds per operation (5)\n"
 	"      --iters N        bench: ping-pong round trips (5000)\n"
-	"exit status: 0 good, 1 set-up failed or data differ, 3 completion error, 4 no progress\n";
+	"exit status: 0 success, 1 set-up failed or data differ, 3 completion error, 4 no "
+	"progress\n";
 
 enum {
 	OPT_TIMEOUT = 256,
@@ -158,7 +159,7 @@ parse_plan(int c, struct plan *plan)
 	case OPT_MTU:
 		plan->mtu = verbs_mtu(option_number("mtu", 256, 4096));
 		if (!plan->mtu)
-			die("--mtu: 256, 512, 1024, 2048 or 4096 is wanted");
+			die("--mtu: must be 256, 512, 1024, 2048 or 4096");
 		break;
 	case OPT_BYTES:
 		plan->bytes = option_number("bytes", 1, 1ull << 36);
@@ -193,8 +194,7 @@ parse(int argc, char **argv, struct options *opt, struct plan *plan)
 	if (optind < argc)
 		opt->host = argv[optind];
 	if (!plan->bench && plan->max_len > 1u << 30)
-		die("--max-len %u: without --bench a number in 1 .. %u is wanted", plan->max_len,
-		    1u << 30);
+		die("--max-len %u: without --bench it must be 1 .. %u", plan->max_len, 1u << 30);
 	if (plan->bench) {
 		plan->qps = 1;
 		plan->mixed = plan->srq = 0;

@@ -7,10 +7,10 @@
  *   rcdata [options] HOST       the client; its options decide what both sides do
  *
  * Two modes. "check" posts random SEND, WRITE (each with and without immediate) and READ requests
- * in both directions on several queue pairs at once (check.c); with --mixed also atomics and fenced
- * SENDs of the data of a READ, with --srq all queue pairs receive from one queue. "bench" measures
- * ping-pong latency and WRITE, READ and SEND bandwidth, each byte moved exactly once a round
- * (bench.c). Both modes compare received with sent data by SHA-256.
+ * in both directions on several queue pairs at once (check.c). With --mixed it also posts atomics
+ * and fenced SENDs of the data of a READ; with --srq all queue pairs receive from one queue.
+ * "bench" measures ping-pong latency and WRITE, READ and SEND bandwidth, with each byte moved
+ * exactly once per round (bench.c). Both modes compare received with sent data by SHA-256.
  *
  * Exit status: 0 success; 1 set-up failed or data differ; 3 a completion error; 4 no progress.
  * Single threaded; everything here runs on the main thread.
@@ -40,15 +40,15 @@ enum rcdata_exit {
 /* What the client decides for both sides; sent over TCP unchanged. */
 struct plan {
 	uint64_t seed;
-	uint64_t ops;         /* check: requests a queue pair and direction */
+	uint64_t ops;         /* check: requests per queue pair and direction */
 	uint64_t duration_ms; /* check: post for this long instead, 0 = count ops */
-	uint64_t bytes;       /* bench: bytes a round */
+	uint64_t bytes;       /* bench: bytes per round */
 	uint32_t bench;       /* 0 check, 1 bench */
 	uint32_t qps;         /* 1 .. MAX_QPS */
-	uint32_t depth;       /* requests in flight a queue pair, 1 .. */
+	uint32_t depth;       /* requests in flight per queue pair, 1 .. */
 	uint32_t max_len;     /* largest message, bytes */
 	uint32_t iters;       /* bench: ping-pong round trips */
-	uint32_t rounds;      /* bench: rounds a kind of operation */
+	uint32_t rounds;      /* bench: rounds per kind of operation */
 	uint32_t oneway;      /* check: only the client posts requests */
 	uint32_t mixed;       /* check: atomics, fences and solicited events too */
 	uint32_t srq;         /* check: one shared receive queue */
