@@ -115,7 +115,7 @@ def test_removed_address_of_the_alternate_path_raises_an_event():
 
 
 lib.need_root()
-with lib.case("a path is cut off, traffic goes on over the other"):
+with lib.case("a path is cut off, traffic continues over the other"):
     test_connections_migrate_when_a_path_is_cut(lib.ONE_WORKER)
 with lib.case("the same with a worker for each side"):
     test_connections_migrate_when_a_path_is_cut(lib.TWO_WORKERS)

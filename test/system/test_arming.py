@@ -13,10 +13,10 @@ def main():
     link = lib.link_loop()
     daemon = link.daemons[0]
     armers = [daemon.client([lib.BUILD / "test/system/armer", "uroce0"]) for _ in range(ARMERS)]
-    with lib.case("the hostile clients are under way"):
+    with lib.case("the hostile clients are running"):
         for armer in armers:
             lib.until("armed", lambda armer=armer: "armed" in armer.output(), timeout=60)
-    with lib.case("another client is answered all the same"):
+    with lib.case("another client still gets its replies"):
         c = control.Client(daemon.socket, "uroce0")
 
         def calls():
@@ -28,7 +28,7 @@ def main():
         lib.until("the calls", calls, timeout=60)
         c.close()
         assert daemon.show("client")["client"]
-    with lib.case("all of it is given back when they are killed"):
+    with lib.case("all objects are freed when they are killed"):
         for armer in armers:
             armer.kill()
         link.nothing_left()

@@ -176,7 +176,7 @@ def frames():
             for _ in range(rng.randint(1, 6)):
                 raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
             wire.send(bytes(raw[:rng.choice((len(raw), rng.randint(15, len(raw))))]))
-    with lib.case("the transfer beside all this is whole"):
+    with lib.case("the concurrent transfer is complete"):
         lib.enough(client, server)
         assert client.wait(90) == 0 and server.wait(15) == 0, client.tail() + server.tail()
     with lib.case("every frame was counted once"):
@@ -248,7 +248,7 @@ def clients():
         for _ in range(60):
             control_garbage(daemon.socket, rng)
         lib.until("their contexts are gone", lambda: daemon.objects() == at_rest, timeout=5)
-    with lib.case("a client that connects and says nothing harms nobody"):
+    with lib.case("a silent client affects no other"):
         idle = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         idle.connect(str(daemon.socket))
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])
@@ -260,7 +260,7 @@ def clients():
             assert rc != 1, f"ringjunk was not set up:\n{junk.tail()}"
             daemon.alive()
             lib.until("its objects are gone", lambda: daemon.objects() == at_rest, timeout=5)
-    with lib.case("the transfer beside all this is whole"):
+    with lib.case("the concurrent transfer is complete"):
         lib.enough(client, server)
         assert client.wait(60) == 0 and server.wait(15) == 0, client.tail() + server.tail()
     with lib.case("the daemon ends cleanly"):

@@ -75,12 +75,12 @@ def main():
         check_row(bench("--measure", "memory", "--qps", 500, "--depth", 16, "--json", "--no-probe"),
                   "connected", "all_queues_used")
     for idle in ("poll", "adaptive"):
-        with lib.case(f"a message after silence is noticed, idle {idle}"):
+        with lib.case(f"a message after a pause arrives, idle {idle}"):
             check_row(bench("--op", "send", "--measure", "wake", "--idle", idle, *SHORT), "median",
                       "bare_eventfd")
     with lib.case("processor time of an idle daemon"):
         check_row(bench("--measure", "idle", "--idle", "adaptive", *SHORT), "cpu", "bare_sleeper")
-    with lib.case("two daemons that are there already"):
+    with lib.case("two daemons that already run"):
         link = lib.link_memif()
         ends = ("--socket", link.a.daemon.socket, "--dev", "uroce0",
                 "--peer-socket", link.b.daemon.socket, "--peer-dev", "uroce0")
@@ -89,7 +89,7 @@ def main():
             check_row(bench("--op", op, "--measure", "latency", *ends, *SHORT), "p50")
         link.nothing_left()
         link.stop()
-    with lib.case("options that cannot be are refused by name"):
+    with lib.case("invalid options are refused by name"):
         for argv, word in ((("--clients", 0), "--clients: '0' is not a number from 1 to 64"),
                            (("--clients", 65), "from 1 to 64"),
                            (("--batch", 65), "--batch: '65' is not a number from 1 to 64"),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tshark, scapy's ICRC and our own wire-check judge our frames."""
+"""Checks uroce's frames with tshark, scapy's ICRC and wire-check."""
 import collections
 import json
 import pathlib
@@ -153,7 +153,7 @@ def explained():
     assert said["duplicate request"] == after["duplicate_requests"] - before["duplicate_requests"] > 0, said
     for direction, qpn, _, text in comments(path, "infiniband"):
         if "dropped" in text:
-            continue  # its QPN may be what has been spoilt
+            continue  # the flipped bit may be in its QPN
         assert re.match(r"QP \d+", text), text
         if direction == "1":
             assert text.split(";")[0] == f"QP {int(qpn, 16)}", (qpn, text)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whatever takes long says what it does and how far it is: on a terminal only, and not with -q."""
+"""Slow commands report their progress: on a terminal only, and not with -q."""
 import os
 import pty
 import subprocess
@@ -10,7 +10,7 @@ import lib
 
 BENCH = lib.BUILD / "app/uroce-bench/uroce-bench"
 SETUP = lib.HERE.parents[1] / "scripts/setup.sh"
-# Slow commands, made short; what their progress says; the option that silences it.
+# Slow commands, made short; their progress reports; the option that turns these off.
 ENGINE = [BENCH, "engine", "--runs", "2", "--count", "100", "--no-probe", "--no-huge"]
 REPORT = [sys.executable, "-c", r'''
 import sys
@@ -39,7 +39,7 @@ COMMANDS = [
 
 
 def on_terminal(argv):
-    """Its status, and what it writes to standard error, which is a terminal of 80 columns."""
+    """Its exit status and its standard error, which is a terminal of 80 columns."""
     master, slave = pty.openpty()
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
     os.close(slave)
@@ -58,13 +58,13 @@ def on_terminal(argv):
 
 def main():
     for name, argv, parts in COMMANDS:
-        with lib.case(f"{name}: on a terminal it says how far it is, and leaves no line behind"):
+        with lib.case(f"{name}: reports its progress on a terminal, and erases the line at the end"):
             status, text = on_terminal(list(map(str, argv(False))))
             assert status == 0, (status, text)
             assert all(part in text for part in parts), text
             assert text.endswith("\r\033[K"), repr(text)
             assert all(len(line) < 80 + 20 for line in text.split("\r\033[K")), text
-        with lib.case(f"{name}: with -q it says nothing"):
+        with lib.case(f"{name}: with -q it reports nothing"):
             assert on_terminal(list(map(str, argv(True)))) == (0, "")
         with lib.case(f"{name}: nothing goes to a file"):
             done = subprocess.run(list(map(str, argv(False))), capture_output=True, text=True, timeout=120, check=True)

@@ -18,7 +18,7 @@ UD = 4
 
 
 def schemas_are_strict():
-    """Each describes every member, and allows no other."""
+    """Each schema describes every member, and allows no other."""
     def look(where, part):
         if isinstance(part, list):
             for one in part:
@@ -103,12 +103,12 @@ def values(daemon, client):
         assert sorted(q["srq"] is None for q in mine) == [False, True, True]
         for what in ("mr", "srq", "mw", "ah"):
             assert {o["pd"] for o in daemon.show(what)[what] if o["pid"] == os.getpid()} == {pd}, what
-    with lib.case("windows, address handles and SRQs as they were made"):
+    with lib.case("windows, address handles and SRQs have the attributes given at creation"):
         assert sorted(w["type"] for w in daemon.show("mw")["mw"]) == [1, 2]
         assert not any(w["bound"] for w in daemon.show("mw")["mw"])
         assert [(h["remote"], h["gid_index"]) for h in daemon.show("ah")["ah"]] == [("10.9.0.102", 1)]
         assert [(s["entries"], s["waiting"]) for s in daemon.show("srq")["srq"]] == [(4, 0)]
-    with lib.case("quotas count what users hold"):
+    with lib.case("quotas count the objects of each user"):
         used = {q["resource"]: q["used"] for q in daemon.show("quota")["quota"] if q["uid"] == 0}
         assert used["qps"] == len(qps) and used["ahs"] == 1 and used["srqs"] == 1, used
         assert used["mrs"] == len(daemon.show("mr")["mr"]) + 2
@@ -116,7 +116,7 @@ def values(daemon, client):
         workers = daemon.show("worker")["worker"]
         assert len(workers) == 2 and sum(w["qps"] for w in workers) == len(qps)
         assert all(w["busy_ns"] > 0 and w["idle_ns"] > 0 for w in workers), workers
-    with lib.case("the configuration is that of the command line"):
+    with lib.case("the configuration is the command line's"):
         config = {o["option"]: o["value"] for o in daemon.show("config")["config"]}
         assert config["workers"] == "2" and config["pair"] == "pair" and config["no-huge"] == "yes"
         assert config["socket"] == str(daemon.socket) and config["dev"].count("name=uroce") == 2
@@ -148,11 +148,11 @@ def filters(daemon):
             done = cli.run(daemon, *words)
             assert done.returncode == cli.FAILURE and "no QP 77" in done.stderr, done
         done = cli.run(daemon, "show", "neigh", "dev", "uroce1")
-        assert done.returncode == cli.OK, done  # the device has no neighbour perhaps
+        assert done.returncode == cli.OK, done  # the device may have no neighbour
 
 
 def changes(daemon):
-    with lib.case("set, addr and pkey say what they did, as described"):
+    with lib.case("set, addr and pkey report what they did, as the schema describes"):
         cli.shown(daemon, "set", "set", "addr", "add", "10.9.0.77/24", "dev", "uroce0")
         assert "10.9.0.77" in str(daemon.show("gid"))
         cli.shown(daemon, "set", "addr", "del", "10.9.0.77/24", "dev", "uroce0")
@@ -170,7 +170,7 @@ def changes(daemon):
         assert {"option": "log-level", "value": "debug", "default": "notice"} in daemon.show("config")["config"]
         cli.text(daemon, "set", "log-level", "notice")
         assert "log level: debug" in daemon.proc.output()
-    with lib.case("set quota: holds for the next object of each uid but root"):
+    with lib.case("set quota: applies to the next object of each uid except root"):
         cli.shown(daemon, "set", "set", "quota", "pds", "1")
         with control.as_uid(12345):
             c = control.Client(daemon.socket, "uroce0")
@@ -182,7 +182,7 @@ def changes(daemon):
         limits = {(q["uid"], q["resource"]): q["limit"] for q in daemon.show("quota")["quota"]}
         assert limits[12345, "pds"] == 2 and limits[0, "pds"] > 2, limits
         c.close()
-    with lib.case("other users may not"):
+    with lib.case("other users get an error"):
         tool = lib.public_copy() / "app/urocectl/urocectl"
         for words in (("set", "log-level", "debug"), ("set", "quota", "qps", "7"),
                       ("addr", "add", "10.9.0.78/24", "dev", "uroce0")):
@@ -190,7 +190,7 @@ def changes(daemon):
                                    daemon.socket, *words], text=True, capture_output=True, timeout=20, check=False)
             assert done.returncode == cli.FAILURE, done
             assert "only root and the daemon's user may do that" in done.stderr, done.stderr
-    with lib.case("impair and capture, as described"):
+    with lib.case("impair and capture, as their schemas describe"):
         cli.shown(daemon, "impair", "impair", "uroce0", "show")
         cli.shown(daemon, "impair", "impair", "uroce0", "set", "drop=1%", "rule:opcode=RC_ACK,action=drop,prob=1%")
         cli.shown(daemon, "impair", "impair", "uroce0", "clear")
@@ -209,7 +209,7 @@ def rdma(daemon):
         cli.shown(daemon, "rdma-dev", "rdma", "dev")
         first = cli.text(daemon, "rdma", "dev", "show").splitlines()[0]
         assert first.startswith("0: uroce0: node_type ca fw "), first
-    with lib.case("rdma res: how many of each"):
+    with lib.case("rdma res: the number of each kind of object"):
         summary = cli.shown(daemon, "rdma-res", "rdma", "res")
         lines = cli.text(daemon, "rdma", "resource", "show").splitlines()
         for i, (row, line) in enumerate(zip(summary, lines)):
@@ -244,7 +244,7 @@ def rdma(daemon):
 
 
 def strangers(daemon):
-    """Rows of other users have the public members only, and are as described."""
+    """Rows of other users have the public members only, and match the schema."""
     tool = lib.public_copy() / "app/urocectl/urocectl"
     for what in ("client", "pd", "qp", "cq", "srq", "mr", "mw", "ah", "cm", "quota", "worker", "config"):
         with lib.case(f"show {what} by another user"):
@@ -266,7 +266,7 @@ def main():
     daemon = link.a.daemon
     daemon.socket.parent.chmod(0o755)
     lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "-g", "1", "--ops", "50", "--max-len", "9000"],
-                   server_args=["-d", "{dev}", "-g", "1"])  # so that there are traces, one with an error perhaps
+                   server_args=["-d", "{dev}", "-g", "1"])  # leaves traces, perhaps one with an error
     client = objects(daemon)
     rping = link.b.spawn(["rping", "-s", "-a", "10.9.0.102", "-C", "1"])
     lib.until("rping listens", lambda: daemon.show("cm")["cm"] or rping.poll() is not None)

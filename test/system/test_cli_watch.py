@@ -23,7 +23,7 @@ class Screen:
         self.seen = ""
 
     def read(self, until, seconds=20):
-        """Reads until this text is there, or the program ends."""
+        """Reads until this text appears or the program ends."""
         end = time.monotonic() + seconds
         while until not in self.seen and time.monotonic() < end:
             if not select.select([self.fd], [], [], 0.2)[0]:
@@ -45,13 +45,13 @@ class Screen:
 
 
 def watched(daemon, name, *words):
-    """The reports of `urocectl --json watch`, each held against its schema."""
+    """The reports of `urocectl --json watch`, each validated against its schema."""
     lines = cli.text(daemon, "--json", "watch", *words).splitlines()
     return [cli.validate(name, json.loads(line)) for line in lines]
 
 
 def watch(daemon, pid):
-    with lib.case("watch stats: totals and rates a second, a report for each count"):
+    with lib.case("watch stats: totals and rates per second, a report for each count"):
         reports = watched(daemon, "show-stats", "stats", "dev", "uroce0", "interval", "0.3", "count", "3")
         assert len(reports) == 3
         before = 0
@@ -90,12 +90,12 @@ def watch(daemon, pid):
 
 
 def top(daemon, pid):
-    with lib.case("top -b -n 2: two reports, the busiest first"):
+    with lib.case("top -b -n 2: two reports, the busiest QP first"):
         text = cli.text(daemon, "top", "-b", "-n", "2", "interval", "0.3")
         assert text.count("urocectl top - ") == 2 and "\033" not in text
         for part in ("workers 1, clients 2, QPs 2, by tx", "busy(percent)", "rcdata", str(pid)):
             assert part in text, (part, text)
-    with lib.case("top --json, as described; clients have the traffic of their QPs"):
+    with lib.case("top --json matches its schema; clients have the traffic of their QPs"):
         for key in ("tx", "rx", "sends", "receives", "pid", "qpn"):
             report = cli.validate("top", json.loads(cli.text(
                 daemon, "--json", "top", "-n", "1", "interval", "0.3", "sort", key)))
@@ -113,7 +113,7 @@ def top(daemon, pid):
         assert screen.read("by rx") and "\033[H\033[J" in screen.seen, screen.seen
         screen.press("q")
         assert screen.status() == 0
-    with lib.case("a daemon that ends ends top and watch with status 1"):
+    with lib.case("top and watch end with status 1 when the daemon ends"):
         procs = [lib.spawn([lib.UROCECTL, "--socket", daemon.socket, *words, "interval", "0.1"])
                  for words in (("top", "-b"), ("watch", "stats"))]
         for proc in procs:
@@ -134,7 +134,7 @@ def main():
     watch(daemon, pid)
     procs = top(daemon, pid)
     lib.enough(server, client)
-    with lib.case("the traffic ended well"):
+    with lib.case("the traffic succeeded"):
         assert (client.wait(30), server.wait(30)) == (0, 0), client.tail() + server.tail()
     link.nothing_left()
     link.stop()

@@ -275,7 +275,7 @@ def daemon_killed(link, address):
     lib.until("the channel hangs up", lambda: os.read(server.fd, 1) == b"")
     try:
         server.create(1)
-        raise AssertionError("a command was answered")
+        raise AssertionError("a command got a reply")
     except (Refused, ConnectionError):
         pass
     client.disconnect(number)
@@ -343,13 +343,13 @@ def all_of(link, a, b):
 
 
 def first_connect(a, b, address):
-    """The first connection does not wait for a retransmission while neighbours are asked for."""
+    """The first connection does not wait for a retransmission during neighbour discovery."""
     server, _ = serve(b, address)
     began = time.monotonic()
     client, number = ask(a, address)
     established(server, client, number)
     took = time.monotonic() - began
-    assert took < 0.4, f"{took:.3f} s: a REQ or REP was sent again"
+    assert took < 0.4, f"{took:.3f} s: a REQ or REP was retransmitted"
     client.close()
     server.close()
 
@@ -362,13 +362,13 @@ def main():
         wildcards(link.a.daemon, "10.9.0.101")
     with lib.case("users"):
         users(link.a.daemon, "10.9.0.101")
-    with lib.case("ring: the daemon ends well"):
+    with lib.case("ring: the daemon ends cleanly"):
         link.stop()
     link = lib.link_veth()
     with lib.case("veth: the first connection is prompt"):
         first_connect(link.a.daemon, link.b.daemon, "10.9.0.102")
     all_of(link, "10.9.0.101", "10.9.0.102")
-    with lib.case("what urocectl shows"):
+    with lib.case("urocectl shows ids and counters"):
         shown(link, "10.9.0.102")
     with lib.case("lost MADs"):
         lossy(link, "10.9.0.102")
@@ -381,11 +381,11 @@ def main():
     all_of(link, "10.9.0.1", "10.9.0.2")
     with lib.case("udp: IPv6"):
         connect(link.a.daemon, link.b.daemon, "fd00::2")
-    with lib.case("udp: the daemons end well"):
+    with lib.case("udp: the daemons end cleanly"):
         link.stop()
     link = link_one_host()
     all_of(link, "10.9.0.1", "10.9.0.2")
-    with lib.case("one host: the daemons end well"):
+    with lib.case("one host: the daemons end cleanly"):
         link.stop()
     lib.finish()
 

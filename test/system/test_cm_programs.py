@@ -5,8 +5,8 @@
     test_cm_programs.py packet|udp|share|pair [WORD ..]
 
 packet: daemons of root on net_af_packet, whose addresses the host does not have. udp: everything as an ordinary user,
-on the kernel's addresses. share: port packet with the interface's addresses; pair: one device of one daemon; these two
-without loss, which neither can have on purpose. WORD: only cases whose names contain one of these."""
+on the kernel's addresses. share: port packet with the interface's addresses. pair: one device of one daemon. The last
+two run without loss, because no loss can be injected there. WORD: only cases whose names contain one of these."""
 import itertools
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ import pyverbs_run  # noqa: E402
 
 LOSSY = ("packet", "udp")
 
-# librdmacm comes by dlopen when the provider is there already. Its channel must be the daemon's socket.
+# librdmacm is loaded by dlopen after the provider. Its channel must be the daemon's socket.
 LATE = """
 import ctypes, os, stat
 verbs, found = ctypes.CDLL("libibverbs.so.1"), ctypes.c_int()
@@ -37,7 +37,7 @@ assert channel and stat.S_ISSOCK(os.fstat(channel[0]).st_mode)
 
 
 def give_ipv6(ns):
-    """getaddrinfo has IPv6 only if some interface has."""
+    """getaddrinfo returns IPv6 addresses only if some interface has one."""
     lib.sh("ip", "-n", ns, "link", "add", "six", "up", "type", "veth", "peer", "name", "five")
     lib.sh("sysctl", "-qw", "net.ipv6.conf.six.disable_ipv6=0", ns=ns)
     lib.sh("ip", "-n", ns, "addr", "add", "fd01::1/128", "dev", "six", "nodad")
@@ -57,7 +57,7 @@ def link_packet():
 
 
 def link_share():
-    """Two daemons on packet sockets, with the addresses that the kernel has, too."""
+    """Two daemons on packet sockets that share the kernel's addresses."""
     daemons = [lib.Daemon([], ["name=uroce0,port=packet,iface=eth0,share=yes,mtu=4096"], ns)
                for ns in hostlink.spaces(9000)]
     return lib.Link("share", *(lib.Side(daemon, "uroce0", v4)
@@ -65,7 +65,7 @@ def link_share():
 
 
 def link_pair():
-    """A device of a daemon that has a --pair; what it sends to itself stays inside the daemon."""
+    """A device of a daemon with --pair; frames that it sends to itself stay inside the daemon."""
     link = lib.link_ring(addr6=True)
     give_ipv6(link.a.daemon.ns)
     return lib.Link("pair", link.a, link.a, 4096)
@@ -120,7 +120,7 @@ def members(ends, group):
 
 
 def copy(ends):
-    """rcopy: a file arrives whole."""
+    """rcopy: a file arrives complete."""
     folder = user_folder()
     source, target = folder / "source", folder / "target"
     source.write_bytes(bytes(i * i % 251 for i in range(300000)))
@@ -137,7 +137,7 @@ def copy(ends):
 
 def preloaded(ends):
     """librspreload: nc.traditional, a TCP program, over rsockets. (nc.openbsd and Python call accept4, which
-    librspreload does not redirect. iperf3 asks for TCP_INFO, which rsockets do not have, and does not end:
+    librspreload does not redirect. iperf3 queries TCP_INFO, which rsockets do not support, and does not end:
     getsockopt - Operation not supported.)"""
     folder = user_folder()
     source, target = folder / "source", folder / "target"

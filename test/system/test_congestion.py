@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Congestion control of running daemons: chosen in a device's specification and at run time, marks lead to CNPs that
-slow the sender, `urocectl show qp` tells, wrong values are named (CC-01 to CC-04)."""
+"""Congestion control of running daemons: the policy is chosen in a device's specification and at run time, marked
+packets cause CNPs that slow the sender, `urocectl show qp` reports it, errors name the wrong value (CC-01 to CC-04)."""
 import json
 import subprocess
 
@@ -38,7 +38,7 @@ def marks_lead_to_cnps(link):
     assert 0 < b["np_cnp_sent"] <= b["np_ecn_marked_roce_packets"], b
     assert a["rp_cnp_handled"] > 0 and a["rp_cnp_ignored"] == 0, a
     assert a["rp_cnp_handled"] <= b["np_cnp_sent"], (a, b)
-    # b's policy is fixed: it takes none, and got none because nothing marks what a receives.
+    # b's policy is fixed: it ignores CNPs, and got none because nothing marks packets to a.
     assert b["rp_cnp_handled"] == 0 and a["np_cnp_sent"] == 0, (a, b)
     urocectl(link.b.daemon, "impair", link.b.dev, "clear")
 
@@ -64,11 +64,11 @@ def wrong_values_are_named(link):
 def main():
     lib.need_root()
     link = lib.link_memif()
-    with lib.case("marks lead to CNPs, which the sender obeys"):
+    with lib.case("marked packets cause CNPs, and the sender slows down"):
         marks_lead_to_cnps(link)
-    with lib.case("every policy carries data, changed at run time"):
+    with lib.case("data arrives under every policy, changed at run time"):
         every_policy_carries_data(link)
-    with lib.case("wrong values are named"):
+    with lib.case("errors name the wrong value"):
         wrong_values_are_named(link)
     link.end()
     lib.finish()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """`urocectl cdi`: an unprivileged container gets RDMA by `podman run --device uroce.dev/rdma=NAME`, with an image that
-has Debian's rdma-core and perftest and nothing of uroce; by runc, by crun, and by podman of an ordinary user."""
+has Debian's rdma-core and perftest and nothing from uroce; with runc, with crun, and with rootless podman."""
 import json
 import subprocess
 import tarfile
@@ -71,7 +71,7 @@ def listening(proc, podman, name, port):
 
 
 def transfer(podman, *options):
-    """ib_write_bw from one container to another; they share a network, because its ends meet by TCP."""
+    """ib_write_bw from one container to another; they share a network, because its ends connect by TCP first."""
     port = lib.tcp_port()
     tool = ("ib_write_bw", "-x", "1", "-F", "-n", "500", "-p", port, *perftool.PATIENT)
     server, name = podman.spawn("--network", "none", *options, *device("uroce0"), "rdma", *tool)
@@ -94,7 +94,7 @@ def as_root(runtime, daemon):
     podman("import", "-q", container_kit.image(), "rdma")
     with lib.case(f"{runtime}: ib_write_bw between unprivileged containers"):
         transfer(podman, *PLAIN)
-    with lib.case(f"{runtime}: a container sees the devices that it asked for, and its own interfaces"):
+    with lib.case(f"{runtime}: a container sees the devices that it requested, and its own interfaces"):
         assert seen(podman, *device("uroce1")) == ["uroce1"]
         assert seen(podman, *device("uroce1"), *device("uroce0")) == ["uroce0", "uroce1"]
         assert seen(podman, *device("all")) == ["uroce0", "uroce1"]
@@ -107,12 +107,12 @@ def as_root(runtime, daemon):
         assert "uroce9" in podman.refuses("--network", "none", *device("uroce9"), "rdma", "true")
         podman("import", "-q", bare_image(), "bare")
         said = podman.refuses("--network", "none", *device("uroce0"), "bare", "/bin/true")
-        assert "libibverbs1" in said or (runtime == "crun" and "exit code: 1" in said), said  # crun hides a hook's words
+        assert "libibverbs1" in said or (runtime == "crun" and "exit code: 1" in said), said  # crun hides a hook's output
     return podman
 
 
 def rootless():
-    """podman of an ordinary user, whose ids are mapped."""
+    """Rootless podman, with mapped ids."""
     with open("/etc/passwd", encoding="utf-8") as passwd, open("/etc/group", encoding="utf-8") as group:
         users, groups = passwd.read(), group.read()
     container_kit.replace("/etc/passwd", f"{users}rootless:x:{container_kit.USER}:{container_kit.USER}::/:/bin/sh\n")
@@ -123,7 +123,7 @@ def rootless():
     podman("import", "-q", container_kit.image(), "rdma")
     with lib.case("rootless podman: ib_write_bw between containers"):
         transfer(podman)
-    with lib.case("rootless podman: the container sees the device that it asked for"):
+    with lib.case("rootless podman: the container sees the device that it requested"):
         assert seen(podman, *device("uroce1")) == ["uroce1"]
 
 
@@ -137,7 +137,7 @@ def main():
     devs = [f"name=uroce{i},port=net_ring_p{end},addr=10.9.0.{101 + i}/24" for i, end in enumerate("ab")]
     daemon = lib.Daemon([], devs, None, ("--pair", "p", "--socket-mode", "0666"))
     daemon.socket.parent.chmod(0o755)
-    with lib.case("urocectl cdi: the file has every device, and all"):
+    with lib.case("urocectl cdi: the file has every device and the name all"):
         write_file(spec_dir, daemon)
     with lib.case("urocectl cdi, uroce-run --container: wrong use is refused with the reason"):
         wrong_use(daemon)
@@ -147,7 +147,7 @@ def main():
     with lib.case("nothing is left, the daemon ends cleanly"):
         lib.until("no object is left", lambda: not any(daemon.objects().values()))
         daemon.stop()
-    with lib.case("without a daemon the container does not start, and says why"):
+    with lib.case("without a daemon the container does not start, and the error says why"):
         said = podman.refuses("--network", "none", *device("uroce0"), "rdma", "true")
         assert "no uroced at" in said, said
     lib.finish()
