@@ -33,12 +33,12 @@ def said(proc, word):
 
 
 def survive(first, options, extra, how):
-    """Runs a program and ends its daemon with this signal; returns the next daemon."""
+    """Runs a program and ends its daemon with this signal; returns the replacement daemon."""
     prog = first.client([SURVIVOR, *options, "uroce0"])
     lib.until("traffic runs", said(prog, "running"), timeout=30)
     time.sleep(random.random() * 0.3)
     os.kill(first.proc.pid, how)
-    lib.until("all is accounted for and destroyed", said(prog, "drained"), timeout=20)
+    lib.until("all WRs have completed and all objects are destroyed", said(prog, "drained"), timeout=20)
     first.proc.wait(15)
     second = daemon(extra, first.socket, first.ns)
     assert prog.wait(60) == 0 and said(prog, "again")(), prog.tail()

@@ -81,7 +81,7 @@ def one_command():
 
 
 def which_interfaces():
-    """The default route's comes first; down and link-local ones are left out."""
+    """The default route's interface comes first; interfaces that are down or link-local are left out."""
     host, other = Host(), lib.netns()
     for name, addr, up in (("one", "10.9.1.1/24", True), ("two", "10.9.2.1/24", True), ("ll", "169.254.1.1/16", True),
                            ("bare", None, True), ("off", "10.9.3.1/24", False)):
@@ -100,7 +100,7 @@ def which_interfaces():
 
 
 def two_machines():
-    """README's first lines: two machines, two commands each."""
+    """The quick start of README.md: two machines, two commands each."""
     a, b = Host(), Host()
     lib.veth(a.ns, "10.9.0.1/24", b.ns, "10.9.0.2/24", 1500)
     daemons = [a.start()[0], b.start()[0]]

@@ -60,7 +60,7 @@ def check_own_mac():
 
 
 def check_capabilities(link):
-    """`show port` has what the driver said at the start."""
+    """`show port` reports the capabilities that the driver had at the start."""
     for side in (link.a, link.b):
         for port in side.daemon.show("port")["port"]:
             can = port["capabilities"]
@@ -100,7 +100,7 @@ def main():
     lib.need_root()
     with lib.case("ten devices of one daemon"):
         check_many_devices()
-    with lib.case("a MAC of its own beside the kernel's"):
+    with lib.case("a separate MAC next to the kernel's"):
         check_own_mac()
     with lib.case("two devices of one daemon: ibv_devices, ibv_devinfo"):
         link = lib.link_ring()
@@ -110,7 +110,7 @@ def main():
         check_devinfo(link.b, 4096, 102)
         check_rx_wake(link, "own")
         link.stop()
-    with lib.case("ports that nothing tells of frames: a ring of one's own, memif"):
+    with lib.case("ports without a receive wake-up: a private ring, memif"):
         for make in (lib.link_loop, lib.link_memif):
             link = make()
             check_rx_wake(link, "timer")

@@ -1,21 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Runs the command lines of README.md and doc/*.md. Each block of commands is fenced as ```sh (a script, which must end
-well) or ```console (lines after "$ " are run, the others are their output; ".." stands for any text), with a comment
-on the line before it:
+Runs the command lines of README.md and doc/*.md. Each block of commands is fenced as ```sh (a script, which must
+succeed) or ```console (lines after "$ " are run, the others are their output; ".." stands for any text), with a
+comment on the line before it:
 
     <!-- run: SETUP [N s] -->     run it (default: 60 s)
     <!-- untested: REASON -->     or say why not
 
-Setups, each in mount and network namespaces with a private /run/uroce, the build's programs in PATH and as root:
+Setups, each as root in mount and network namespaces, with a private /run/uroce and the build's programs in PATH:
 
     none   no daemon
     pair   a daemon with uroce0 (10.9.0.1) and uroce1 (10.9.0.2), joined in memory
     qp     the same with a queue pair; QPN, DEVICE and FILE in the block are replaced
     host   no daemon; interface eth0 with 192.168.1.20/24, a neighbour at 192.168.1.21
     two    two machines, 192.168.1.20 and .21: the parts after the lines `# first machine`, `# second machine`. The
-           second starts when the first has come so far: its programs listen, or its part has ended
+           second starts when the programs of the first listen, or its part has ended
 
 A ```yaml block with such a comment is a job of GitHub Actions: the steps whose names begin with RDMA are run, one after
 the other in one shell.
@@ -69,7 +69,7 @@ class Block:
         return f"{self.doc}:{self.line}"
 
     def problem(self):
-        """Why this block cannot be judged, or None."""
+        """Why this block cannot be tested, or None."""
         if self.language is None:
             if any(COMMAND.search(line.split(maxsplit=1)[0]) for line in self.lines if line.strip()):
                 return f"{self}: an indented block with a command: fence it as ```sh or ```console"
@@ -216,7 +216,7 @@ def documents():
 
 
 def self_test():
-    """The checks notice what they are for."""
+    """The checks detect the faults that they are meant for."""
     def block(language, before, *lines):
         return Block("x.md", 1, language, before, list(lines))
     assert block("sh", "", "true").problem() and block("console", "text", "$ true").problem()

@@ -16,10 +16,10 @@ def endless(link, how):
     with lib.case(f"{how}: the control thread reaches the worker"):
         daemon.show("qp")
         daemon.alive()
-    with lib.case(f"{how}: a neighbour is made, transfers and goes"):
+    with lib.case(f"{how}: a neighbour is created, transfers and is destroyed"):
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong",
                        ["-d", "{dev}", "-c", "-g", "1", "-n", "2000"])
-    with lib.case(f"{how}: it had its share all the time, and leaves nothing"):
+    with lib.case(f"{how}: it had its share throughout, and leaves no object"):
         hostile.term(30)
         assert "consumed" in hostile.output(), hostile.output()
         print("#", hostile.output().split("\n")[-2])

@@ -17,7 +17,7 @@ WRITE_BAD_RKEY = "write_bad_rkey"
 
 def rows(link, *plan, timeout=180, look=None):
     """Runs the matrix, responder on b and requester on a; returns both sides' results by row. look: folders of a and
-    of b that get what show qp says at the end of each row."""
+    of b that get the output of show qp at the end of each row."""
     port = lib.tcp_port()
 
     def argv(side):
@@ -35,7 +35,7 @@ def rows(link, *plan, timeout=180, look=None):
 
 
 def look_script(side, folder):
-    """A program that errmatrix runs: it writes what the daemon knows of the queue pair."""
+    """A program that errmatrix runs: it saves the daemon's view of the queue pair."""
     script = folder / "look.sh"
     script.write_text(f'#!/bin/sh\n{lib.UROCECTL} --socket {side.daemon.socket} --json show qp "$2" > {folder}/"$1".json\n')
     script.chmod(0o755)
@@ -64,14 +64,14 @@ def trace(side, *words, json_text=True, **options):
 
 
 def traces(link):
-    """urocectl trace tells of destroyed queue pairs; other users see none of them."""
+    """urocectl trace shows destroyed queue pairs; other users see none of them."""
     with lib.case("trace: the failed queue pairs that were destroyed are listed"):
         listed = json.loads(trace(link.b).stdout)["trace"]
         assert 0 < len(listed) <= 256 and all(qp["destroyed"] for qp in listed), listed
         failed = [qp for qp in listed if qp["type"] == "RC" and qp["last_error"] == "rkey_unknown"]
         assert failed and all(qp["program"] == "errmatrix" for qp in failed), listed
         assert not any("records" in qp for qp in listed)
-    with lib.case("trace: the events of one, in words"):
+    with lib.case("trace: the events of one queue pair, in words"):
         one = json.loads(trace(link.b, str(failed[-1]["qpn"])).stdout)["trace"][-1]
         kinds = [record["what"] for record in one["records"]]
         assert "failed" in kinds and "nak_sent" in kinds and kinds[0] == "state", one
@@ -163,10 +163,10 @@ def main():
     check(f"{link.kind}, path MTU 256", link, "--mtu", "256", "--only", "_long_")
     lossy(link)
     # Requirements: CQE-10, REQ-04
-    with lib.case("request lost: the error is the same when it comes again"):
+    with lib.case("request lost: its retransmission gets the same error"):
         request_lost(link)
     # Requirements: CQE-12, NAK-12, QP-19
-    with lib.case("nak lost: the requester gives up, as on a silent peer"):
+    with lib.case("nak lost: the requester gives up, as with a silent peer"):
         nak_lost(link)
     end(link)
     link = lib.link_loop()

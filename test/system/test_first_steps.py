@@ -92,16 +92,16 @@ def messages():
     ns, other = lib.netns(), lib.netns()
     lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", 9000)
     for driver in ("net_af_packet0", "net_af_xdp0"):
-        with lib.case(f"{driver}: an interface that is not there"):
+        with lib.case(f"{driver}: an interface that does not exist"):
             start_fails(f"{driver},iface=eth7", "interface eth7 not found",
                         "interfaces: lo, eth0", ns=ns)
-    with lib.case("af_packet: a slot that packet buffers do not hold"):
+    with lib.case("af_packet: a slot larger than packet buffers"):
         start_fails("net_af_packet0,iface=eth0,framesz=16384,blocksz=16384", "framesz=16384",
                     "from 1024 to 8192", ns=ns)
     with lib.case("af_packet: a slot that does not divide its block"):
         start_fails("net_af_packet0,iface=eth0,framesz=4608", "framesz=4608", "framesz=8192",
                     ns=ns)
-    with lib.case("af_xdp: an MTU that it cannot take"):
+    with lib.case("af_xdp: an MTU that it does not support"):
         start_fails("net_af_xdp0,iface=eth0", "MTU 9000 of eth0", "ip link set eth0 mtu",
                     "net_af_packet", ns=ns, extra=("--mem", "512"))
     with lib.case("af_xdp: too little memory for its own buffers"):
@@ -109,7 +109,7 @@ def messages():
 
 
 def huge_pages():
-    """More than any machine has free: uses ordinary pages, and says how to get huge ones."""
+    """More than any machine has free: the daemon uses ordinary pages, and reports how to get huge ones."""
     ns = lib.netns()
     proc = lib.spawn([lib.UROCED, "--socket", lib.tmpdir() / "s", "--file-prefix",
                       lib.unique("ur"), "--mem", "1048576", "--pair", "a"], ns=ns)
@@ -158,7 +158,7 @@ for _ in range(2000):
 def grh():
     link = lib.link_ring()
     for tool in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"):
-        with lib.case(f"{tool} without -g: the GRH is asked for"):
+        with lib.case(f"{tool} without -g: the error names the missing GRH"):
             no_grh(link, tool)
     with lib.case("2000 refusals: few lines"):
         many_refusals(link.a.daemon)
@@ -176,7 +176,7 @@ def main():
     with lib.case("memif: buffers too small for path MTU 4096"):
         small_buffers(f"net_memif0,role=server,socket={lib.tmpdir()}/memif,socket-abstract=no",
                       "bsize=4608")
-    with lib.case("every path MTU that --dev takes"):
+    with lib.case("every path MTU that --dev accepts"):
         every_path_mtu()
     with lib.case("an MTU below that of any RoCE packet"):
         short_link()

@@ -33,7 +33,7 @@ def link_memif(extra=lib.ONE_WORKER, more="", a_hostif=",hostif=roce0", b_hostif
 
 
 def interface(ns, name="roce0"):
-    """What the kernel says of the interface; None: there is none."""
+    """The kernel's description of the interface, or None if it does not exist."""
     done = subprocess.run(["ip", "-n", ns, "-j", "addr", "show", "dev", name], text=True, capture_output=True)
     return json.loads(done.stdout)[0] if done.returncode == 0 else None
 
@@ -51,7 +51,7 @@ def ping(side, address, *args):
 
 
 def tcp(source, sink, address, seconds=2):
-    """A TCP stream from source to an address of sink; Gb/s that arrived. All that was sent must arrive."""
+    """A TCP stream from source to an address of sink; returns its Gb/s. Every byte sent must arrive."""
     number = lib.tcp_port()
     server = lib.Proc([sys.executable, "-c",
                        "import socket, sys\n"
@@ -68,7 +68,7 @@ def tcp(source, sink, address, seconds=2):
                       "bytes(1 << 17)\n"
                       "while time.monotonic() < end: s.sendall(b); n += len(b)\n"
                       "print(n)\n", address, number, seconds, ns=source.daemon.ns))
-    lib.until("all has arrived", lambda: f"got {sent}" in server.output(), 20)
+    lib.until("every byte has arrived", lambda: f"got {sent}" in server.output(), 20)
     server.wait(10)
     assert sent > 0
     return sent * 8 / seconds / 1e9
@@ -131,7 +131,7 @@ def check_interface(link):
 
 
 def through_bottleneck(link):
-    """TCP of the kernel meets the bottleneck of the device that receives it, and its drops."""
+    """The bottleneck of the receiving device also limits and drops the kernel's TCP traffic."""
     def impair(*words):
         return json.loads(lib.sh(lib.UROCECTL, "--socket", link.b.daemon.socket, "--json", "impair", link.b.dev,
                                  *words))["impair"][0]
@@ -216,7 +216,7 @@ def addresses_follow(link):
     assert change(link.b, "del", "10.9.8.1").returncode == 0
     assert "10.9.8.1" not in addresses(ns) and "10.9.8.2" in addresses(ns), addresses(ns)
     ping(link.a, "10.9.8.2")
-    # one that the kernel has already, by the operator's hand
+    # an address that the operator has already given to the interface
     lib.sh("ip", "-n", ns, "addr", "add", "10.9.7.7/24", "dev", "roce0")
     done = change(link.b, "add", "10.9.7.7/24")
     assert done.returncode != 0 and "the kernel refuses" in done.stdout + done.stderr, done
@@ -234,7 +234,7 @@ def down_and_up(link):
     lib.until("RDMA runs", lambda: link.b.daemon.counters()["rx_roce"] > start + 100)
     lib.sh("ip", "-n", ns, "link", "set", "roce0", "down")
     down = link.b.daemon.counters()["rx_roce"]
-    lib.until("RDMA goes on", lambda: link.b.daemon.counters()["rx_roce"] > down + 100)
+    lib.until("RDMA continues", lambda: link.b.daemon.counters()["rx_roce"] > down + 100)
     lib.sh("ip", "-n", ns, "link", "set", "roce0", "up")
     rdma.join(60)
     assert len(result) == 1, "RDMA failed"
@@ -283,7 +283,7 @@ def killed():
     daemon = lib.Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,hostif=roce0"], ns)
     assert interface(ns) is not None
     daemon.proc.kill()
-    lib.until("the interface goes with the process", lambda: interface(ns) is None)
+    lib.until("the interface vanishes with the process", lambda: interface(ns) is None)
 
 
 def pair():
@@ -318,7 +318,7 @@ def main():
             ping(link.a, address)
             ping(link.a, address, "-s", "20000")
             ping(link.b, address.replace("102", "101"), "-s", "3000")
-    with lib.case("kernel and daemon answer once"):
+    with lib.case("kernel and daemon reply once"):
         answers_once(link)
     for address in ("10.9.0.102", "fd00:9::102"):
         with lib.case(f"TCP to {address} carries each byte, in super-frames"):
@@ -333,7 +333,7 @@ def main():
               f"{tcp(link.a, link.b, 'fd00:9::102'):.2f} Gb/s over IPv6")
     with lib.case("TCP through a bottleneck of urocectl impair"):
         through_bottleneck(link)
-    with lib.case("ibv_rc_pingpong and ib_write_bw by the same addresses"):
+    with lib.case("ibv_rc_pingpong and ib_write_bw on the same addresses"):
         pingpong(link, "-g", "1", "-s", "65536", "-n", "200")
         pingpong(link, "-g", "2", "-s", "65536", "-n", "50")
         perftool.run(link, "ib_write_bw", "-m", "4096", "-s", "65536", "-n", "200", sizes=(65536,))
@@ -358,7 +358,7 @@ def main():
         kernel_groups(link)
     with lib.case("urocectl addr changes both"):
         addresses_follow(link)
-    with lib.case("the interface set down and up"):
+    with lib.case("the interface goes down and up"):
         down_and_up(link)
     with lib.case("every frame is accounted for"):
         for side in (link.a, link.b):
@@ -375,7 +375,7 @@ def main():
         exact_stream(link.a, link.b, link.b.host)
         beside(link, lambda: pingpong(link, "-g", "1", "-s", "65536", "-n", "100"))
         link.stop()
-    with lib.case("one side without: the daemon answers there"):
+    with lib.case("one side without hostif=: the daemon replies there"):
         link = link_memif(b_hostif="")
         ping(link.a, link.b.host)
         link.stop()

@@ -219,7 +219,7 @@ class Hostile:
         assert verdict == b"ok", verdict
 
     def kill(self):
-        """The process may hang in exit for as long as the file system does."""
+        """The process may hang in exit until the file system responds."""
         if self.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -281,7 +281,7 @@ def stuck_file(path, hangs="flush"):
 
 
 def many_at_once(fs):
-    """One user sends more than any thread pool holds. Another user's registrations go on."""
+    """One user sends more than any thread pool holds. Another user's registrations continue."""
     daemon = daemon_for_all()
     with lib.case("more stuck descriptors of one user than there are threads"):
         def flood():
@@ -327,7 +327,7 @@ def memory(fs):
             for hostile in there:
                 hostile.done()
             served(daemon)
-    with lib.case("with all that SIGKILL ends the daemon"):
+    with lib.case("SIGKILL ends the daemon all the same"):
         dies_at_once(daemon)
 
 
@@ -339,7 +339,7 @@ def broker_of(daemon):
 
 def lost_broker():
     daemon = daemon_for_all()
-    with lib.case("a broker that is killed is replaced, and connections go on"):
+    with lib.case("a broker that is killed is replaced, and connections continue"):
         client = control.Client(daemon.socket, "uroce0")
         _, pd, _ = client.make("ALLOC_PD")
         for _ in range(2):
@@ -361,7 +361,7 @@ def rings():
     daemon = lib.Daemon(["net_ring0"],
                         ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"], lib.netns(),
                         lib.TWO_WORKERS)
-    with lib.case("a client spoils no other client's way to wake a worker"):
+    with lib.case("a client cannot disturb other clients' wake-ups of a worker"):
         alice, bob = (control.Client(daemon.socket, "uroce0") for _ in range(2))
         for hers, his in zip(alice.fds[2:], bob.fds[2:]):
             fcntl.fcntl(hers, fcntl.F_SETFL, 0)

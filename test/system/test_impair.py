@@ -68,8 +68,8 @@ def lossy(make, rate, ops):
     before = [counted(side) for side in sides]
     for seed, side in enumerate(sides, 1):
         impair(side.daemon, side.dev, "set", LOSSY.format(rate, seed))
-    # At 10% one try in three makes no progress on an RC QP, and eight such tries in a row break it. Few packets
-    # make that unlikely.
+    # At 10% one retry in three makes no progress on an RC QP, and eight such retries in a row break it. With few
+    # packets that is unlikely.
     few = ("--qps", "2", "--max-len", "4000") if rate == "10%" else ("--qps", "4")
     rcdata(link, *few, "--ops", str(ops), "--seed", "11")
     rows = [check_books(side, was) for side, was in zip(sides, before)]
@@ -102,7 +102,7 @@ def delayed(link):
 
 
 def bottleneck(link):
-    """Programs get every byte through a link that drops what its short queue does not take."""
+    """Programs get every byte through a link that drops frames when its short queue is full."""
     for side in (link.a, link.b):
         impair(side.daemon, side.dev, "set", "rate=400Mbit,queue=30kB,delay=100us,jitter=50us,ordered=yes")
     rcdata(link, "--qps", "4", "--ops", "200", "--seed", "15")
@@ -154,11 +154,11 @@ def main():
     with lib.case("two workers: 1% of each fault"):
         lossy(lambda: lib.link_ring(extra=lib.TWO_WORKERS), "1%", 500)
     link = lib.link_ring()
-    for name, check in (("rules act when and as often as told", rules),
+    for name, check in (("rules act when and as often as specified", rules),
                         ("a millisecond each way", delayed),
                         ("a bottleneck with a short queue", bottleneck),
-                        ("what is wrong, and who may not, is refused", refused),
-                        ("cleared, all is as before", cleared)):
+                        ("wrong values and other users are refused", refused),
+                        ("after clear frames pass unchanged", cleared)):
         with lib.case(name):
             check(link)
     with lib.case("the daemon ends cleanly while a device is impaired"):

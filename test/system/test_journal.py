@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroced under a service manager: what it reports, and the journal's fields. A socket takes the place of each."""
+"""uroced under a service manager: its reports, and the journal's fields. A socket stands in for each."""
 import re
 import socket
 import struct
@@ -40,7 +40,7 @@ def fields(datagram):
 
 
 class Service:
-    """A uroced that believes to be started by systemd."""
+    """A uroced with the environment that systemd sets."""
 
     def __init__(self, *options, watchdog=True):
         folder = lib.tmpdir()
@@ -87,14 +87,14 @@ def reports(service):
     with lib.case("READY=1 comes with a status"):
         got = service.report("READY=1")
         assert got["STATUS"] == "1 device (1 up), 1 worker, 0 clients, 0 queue pairs", got
-    with lib.case("WATCHDOG=1 comes again and again"):
+    with lib.case("WATCHDOG=1 is sent repeatedly"):
         for _ in range(3):
             service.report("WATCHDOG=1")
 
 
 def journal(service):
     ids = message_ids()
-    with lib.case("the journal has the readiness, with its priority"):
+    with lib.case("the journal has an entry for readiness, with its priority"):
         entry = service.entry(MESSAGE_ID=ids["READY"])
         assert entry["MESSAGE"].startswith("ready (device uroce0 on net_ring0; socket "), entry
         assert entry["PRIORITY"] == "5" and entry["SYSLOG_IDENTIFIER"] == "uroced", entry
@@ -116,7 +116,7 @@ def journal(service):
             assert f"UROCE_{name}" in entry, (name, entry)
         assert entry["UROCE_DEVICE"] == "uroce0" and re.fullmatch(r"\d+", entry["UROCE_QPN"]), entry
         assert entry["UROCE_REASON"] in entry["MESSAGE"], entry
-    with lib.case("nothing of the log is on standard error, too"):
+    with lib.case("nothing is logged on standard error"):
         assert service.proc.output().strip() == "", service.proc.output()
 
 
@@ -148,7 +148,7 @@ def ends(service):
 
 
 def broken():
-    with lib.case("what is wrong is an entry of priority 3"):
+    with lib.case("an error is an entry of priority 3"):
         service = Service("--dev", "name=uroce0,port=net_missing0", watchdog=False)
         entry = service.entry(PRIORITY="3")
         assert "net_missing0" in entry["MESSAGE"], entry
