@@ -61,10 +61,10 @@ def kills(link):
     for n in range(TIMES):
         with lib.case(f"{link.kind}: kill {n + 1}"):
             kill_once(link, n % 2 == 0, at_rest.get)
-    with lib.case(f"{link.kind}: the transfer beside them is whole"):
+    with lib.case(f"{link.kind}: the concurrent transfer is complete"):
         lib.enough(client, server)
         assert client.wait(90) == 0 and server.wait(10) == 0, client.tail() + server.tail()
-    with lib.case(f"{link.kind}: the daemons still serve, nothing is left, and they end cleanly"):
+    with lib.case(f"{link.kind}: the daemons still serve clients, nothing is left, and they end cleanly"):
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])
         link.nothing_left()
         link.stop()

@@ -40,7 +40,7 @@ class Maker:
             status, why = self.one()
             if status:
                 return n, status, why
-        raise AssertionError(f"{most} regions, and no end")
+        raise AssertionError(f"{most} regions, and none was refused")
 
     def close(self):
         self.c.close()
@@ -128,14 +128,14 @@ def main():
         assert "mappings of client memory" in why and "option max-maps-per-uid)" in why, why
         held = mappings(daemon.proc.pid) - before
         assert n * PIECES <= held + PIECES and held < most // 2, (n, held, most)
-    with lib.case("another user has room"):
+    with lib.case("another user can still register"):
         bob = Maker(daemon, BOB)
         for _ in range(20):
             status, why = bob.one()
             assert status == 0, (status, why)
         bob.close()
     lib.tap(daemon.client([lib.BUILD / "test/system/gone", "uroce0"]), "meanwhile", 120)
-    with lib.case("everything is given back"):
+    with lib.case("all mappings are released"):
         alice.close()
         lib.until("no client is left", lambda: not daemon.show("client")["client"])
         assert mappings(daemon.proc.pid) < before + 200
@@ -154,7 +154,7 @@ def main():
                    for status, why in refused), refused[0]
         for b in busy:
             b.end()
-    with lib.case("and are given back then"):
+    with lib.case("and are released then"):
         lib.until("all of it is unmapped", lambda: mappings(daemon.proc.pid) < before + 200, 60)
         alice = Maker(daemon, ALICE)
         again, status, why = alice.fill()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Port packet: super-frames over packet sockets, with a MAC of its own and sharing the interface's."""
+"""Port packet: super-frames over packet sockets, with a separate MAC and with the interface's."""
 import re
 import signal
 import subprocess
@@ -93,7 +93,7 @@ def own():
             lib.sh("ping", "-c", "2", "-i", "0.2", "-W", "5", address, ns=link.a.daemon.ns)
     with lib.case("own MAC: the interface vanishes and returns"):
         vanish(link, OWN)
-    with lib.case("own MAC: faults are refused, with the reason"):
+    with lib.case("own MAC: urocectl impair is refused, with the reason"):
         done = subprocess.run([lib.UROCECTL, "--socket", link.a.daemon.socket, "impair", "uroce0", "set", "drop=0.1"],
                               text=True, capture_output=True, timeout=20)
         assert done.returncode != 0 and "no place for faults" in done.stderr, done
@@ -103,15 +103,15 @@ def own():
 def share():
     link = lane(SHARE, "10.9.0.{i}", "fd00::{i}")
     before = [unreachables(s.daemon.ns) for s in (link.a, link.b)]
-    with lib.case("share=yes: a TCP stream beside it"):
+    with lib.case("share=yes: a concurrent TCP stream"):
         beside_tcp(link)
-    with lib.case("share=yes: the kernel answers no RoCE"):
+    with lib.case("share=yes: the kernel does not reply to RoCE"):
         assert [unreachables(s.daemon.ns) for s in (link.a, link.b)] == before == [0, 0], before
-    with lib.case("share=yes: neighbours are answered once"):
+    with lib.case("share=yes: neighbours get one reply"):
         answers_once(link)
     with lib.case("share=yes: addresses and the link follow the kernel"):
         follow_kernel(link)
-    with lib.case("share=yes: a route by a gateway"):
+    with lib.case("share=yes: a route through a gateway"):
         routed()
     with lib.case("share=yes: the interface vanishes and returns"):
         vanish(link, SHARE)
@@ -121,12 +121,12 @@ def share():
 
 
 def answers_once(link):
-    """One ARP request gets one answer."""
+    """One ARP request gets one reply."""
     dump = lib.spawn(["tcpdump", "-i", "eth0", "-n", "-l", "arp"], ns=link.a.daemon.ns)
     lib.until("tcpdump listens", lambda: "listening on" in dump.output())
     lib.sh("ip", "-n", link.a.daemon.ns, "neigh", "flush", "all")
     lib.sh("ping", "-c", "2", "-i", "0.5", "-W", "5", "10.9.0.2", ns=link.a.daemon.ns)
-    lib.until("it is asked", lambda: "is-at" in dump.output())
+    lib.until("a reply", lambda: "is-at" in dump.output())
     dump.popen.send_signal(signal.SIGINT)
     dump.wait(10)
     asked = len(re.findall(r"who-has 10\.9\.0\.2 tell 10\.9\.0\.1", dump.output()))
@@ -188,7 +188,7 @@ def mixed(spec_a, spec_b, v6=True):
 
 
 def cut_on_the_wire():
-    """The frames that a kernel cuts from super-frames are right, to their ICRC."""
+    """The frames that a kernel cuts from super-frames are correct, including their ICRC."""
     ends = spaces(4200)
     lib.sh("ip", "-n", ends[0], "link", "set", "eth0", "gso_max_size", "1000")
     a, b = (side(ns, i, SHARE) for i, ns in enumerate(ends, 1))
@@ -244,7 +244,7 @@ def main():
         for _ in range(2):
             pingpong(link, "-g", "1", "-s", "65536", "-n", "50")
         link.stop()
-    with lib.case("frames cut on the way have right ICRCs"):
+    with lib.case("frames cut on the way have correct ICRCs"):
         cut_on_the_wire()
     for one, other in ((SHARE, UDP), (OWN, AF_PACKET), (SHARE, OWN)):
         with lib.case(f"mixed: {one} and {other}"):

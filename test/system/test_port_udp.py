@@ -138,9 +138,9 @@ def main():
     for tool in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
         with lib.case(tool):
             perftool.run(link, tool, "-m", "4096", "-s", "65536", "-n", "200", sizes=(65536,))
-    with lib.case("a TCP stream beside it"):
+    with lib.case("a concurrent TCP stream"):
         beside_tcp(link)
-    with lib.case("nothing was dropped as damaged"):
+    with lib.case("no frame was dropped as damaged"):
         for side in (link.a, link.b):
             no_drops(side.daemon, "bad_icrc", "bad_ip", "bad_udp_length", "runt", "not_ours")
     with lib.case("addresses and the link follow the kernel"):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""net_af_xdp with share=yes: RoCE goes to the device, the rest of the interface stays the kernel's."""
+"""net_af_xdp with share=yes: RoCE goes to the device, all other frames to the kernel."""
 import json
 import re
 import socket
@@ -50,7 +50,7 @@ def unreachables(ns):
 
 
 def not_answered(link):
-    """Datagrams to RoCE's port reach the device; the kernel does not answer them, but those to other ports."""
+    """Datagrams to RoCE's port reach the device; the kernel replies only to those for other ports."""
     before, drops = unreachables(link.b.daemon.ns), sum(link.b.daemon.counters("drops").values())
     send = ("import socket, sys\n"
             "for host, kind in ((sys.argv[1], socket.AF_INET), (sys.argv[2], socket.AF_INET6)):\n"
@@ -76,7 +76,7 @@ def groups(link, group, index):
 
 
 def vlan_passes(link):
-    """A tagged frame is the kernel's, to RoCE's port, too."""
+    """A tagged frame goes to the kernel, even one to RoCE's port."""
     macs = [bytes.fromhex(side.daemon.show("port")["port"][0]["mac"].replace(":", "")) for side in (link.b, link.a)]
     ip = bytes.fromhex("4500002c0001000040110000") + socket.inet_aton("10.9.0.1") + socket.inet_aton("10.9.0.2")
     datagram = struct.pack("!4H", 4791, 4791, 24, 0) + b"within-a-vlan..."
@@ -125,7 +125,7 @@ def main():
     spaces_of = [side.daemon.ns for side in (link.a, link.b)]
     if "built without clang" in link.a.daemon.proc.output():
         lib.skip("built without clang")
-    with lib.case("the interface stays the kernel's"):
+    with lib.case("the kernel keeps the interface"):
         stays_kernels(link)
     for size, iters in ((1, 200), (4097, 100), (65536, 100), (1 << 20, 10)):
         with lib.case(f"ibv_rc_pingpong, {size} bytes"):
@@ -138,16 +138,16 @@ def main():
     for tool in ("ib_write_bw", "ib_read_bw"):
         with lib.case(tool):
             perftool.run(link, tool, "-m", "2048", "-s", "65536", "-n", "200", sizes=(65536,))
-    with lib.case("a TCP stream beside it"):
+    with lib.case("a concurrent TCP stream"):
         beside_tcp(link)
-    with lib.case("RoCE is not answered with port unreachable"):
+    with lib.case("RoCE gets no port unreachable"):
         not_answered(link)
     for group, index in (("::ffff:239.1.2.3", 1), ("ff12::1234", 2)):
         with lib.case(f"multicast {group}"):
             groups(link, group, index)
-    with lib.case("a VLAN's frames are the kernel's"):
+    with lib.case("a VLAN's frames go to the kernel"):
         vlan_passes(link)
-    with lib.case("nothing was dropped as damaged or foreign"):
+    with lib.case("no frame was dropped as damaged or foreign"):
         for side in (link.a, link.b):
             no_drops(side.daemon, "bad_ip", "bad_udp_length", "not_ours", "udp_port", "ip_protocol",
                      "ethertype")

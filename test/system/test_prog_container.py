@@ -72,7 +72,7 @@ def pingpong(link, tool, *args):
 
 
 def connected(link):
-    """rping's programs meet by rdma_cm alone: each container has its own network namespace, without an address."""
+    """rping connects by rdma_cm alone: each container has a separate network namespace without an address."""
     port = lib.tcp_port()
     argv = ["rping", "-a", "10.9.0.101", "-p", port, "-C", "20", "-V", "-S", "1000"]
     server = contained(link.a.daemon, [*argv, "-s"], "--net")
@@ -109,7 +109,7 @@ def containers(link):
             pingpong(link, tool, *args)
     with lib.case("container: rping -C 20 -V -S 1000, both ends contained, no common network"):
         connected(link)
-    with lib.case("container: /dev/uverbs0 and the rest are seen inside only"):
+    with lib.case("container: /dev/uverbs0 and the rest exist only inside"):
         assert not pathlib.Path("/sys/class/infiniband/uroce0").exists()
     link.end()
 

@@ -83,25 +83,25 @@ def follows_traffic(link):
 def follows_link(link):
     ns = link.b.daemon.ns
     lib.sh("ip", "-n", ns, "link", "set", "eth0", "down")
-    lib.until("ibstat says that the link is down",
+    lib.until("ibstat reports that the link is down",
               lambda: "State: Down" in output(link.a, "ibstat", "uroce0"), 20, 0.5)
     ibstat(output(link.a, "ibstat"), "Down", "Polling")
     lib.sh("ip", "-n", ns, "link", "set", "eth0", "up")
-    lib.until("and that it is up", lambda: "State: Active" in output(link.a, "ibstat"), 20, 0.5)
+    lib.until("ibstat reports that the link is up", lambda: "State: Active" in output(link.a, "ibstat"), 20, 0.5)
 
 
 def main():
     lib.need_root()
     link = lib.link_veth()
-    with lib.case("ibstat: all of it"):
+    with lib.case("ibstat: the complete output"):
         ibstat(output(link.a, "ibstat"))
         assert output(link.a, "ibstat", "-l").split() == ["uroce0"]
         guid = re.search(r"Node GUID: 0x([0-9a-f]{16})", output(link.a, "ibstat"))[1]
         said = output(link.a, "ibv_devinfo", "-d", "uroce0")
         assert guid == re.search(r"node_guid:\s+(\S+)", said)[1].replace(":", ""), said
-    with lib.case("ibstatus: all of it"):
+    with lib.case("ibstatus: the complete output"):
         ibstatus(output(link.a, "ibstatus"))
-    with lib.case("files: what the kernel has of a port and its hardware"):
+    with lib.case("files: those that the kernel has for a port and its hardware"):
         files(link.a)
     with lib.case("files: counters follow the traffic"):
         follows_traffic(link)

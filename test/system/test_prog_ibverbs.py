@@ -61,7 +61,7 @@ def pingpong(link):
 
 def refused(link):
     for (tool, *args), message in REFUSED.items():
-        with lib.case(f"{tool}: {' '.join(args)} ends with a clear message (not offered)"):
+        with lib.case(f"{tool}: {' '.join(args)} ends with a clear message (not supported)"):
             proc = link.a.spawn([tool, "-d", link.a.dev, "-g", "1", *args])
             rc = proc.wait(20)
             assert rc > 0 and message in proc.output(), f"status {rc}: {proc.output()}"
@@ -73,7 +73,7 @@ def asyncwatch():
     proc = link.a.spawn(["stdbuf", "-oL", "ibv_asyncwatch", "-d", link.a.dev])
     lib.until("ibv_asyncwatch waits", lambda: "async event FD" in proc.output())
     link.b.daemon.stop()
-    lib.until("the port's end is told", lambda: "IBV_EVENT_PORT_ERR" in proc.output())
+    lib.until("the event for the port's failure", lambda: "IBV_EVENT_PORT_ERR" in proc.output())
     again = lib.Daemon(link.b.daemon.vdevs, link.b.daemon.devs, link.b.daemon.ns)
     lib.until("its return, too", lambda: "IBV_EVENT_PORT_ACTIVE" in proc.output(), timeout=30)
     proc.popen.send_signal(signal.SIGINT)

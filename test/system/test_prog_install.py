@@ -47,7 +47,7 @@ pingpong() {{
 	"$@" ibv_rc_pingpong -d uroce0 -g 1 -c -p {port} 127.0.0.1
 	wait $!
 }}
-# (with no files of the group's own: whoever is in it has it as one of several)
+# (the group is supplementary: no file belongs to it)
 member="{user} --groups {group}"
 stranger="{user} --clear-groups"
 """
@@ -101,7 +101,7 @@ if {ctl} --socket /nowhere install; then exit 5; fi
 look after
 diff {tmp}/before {tmp}/after
 """
-# the state of an install that was killed half way
+# the state of an install that was killed halfway
 HALF_WAY = """
 look before
 {ctl} install
@@ -179,9 +179,9 @@ def main():
     daemon.socket.parent.chmod(0o755)
     with lib.case("urocectl install: programs run without uroce-run; uninstalled: all as before"):
         run(daemon, ENTER, INSTALLED)
-    with lib.case("urocectl install: devices of the kernel's own, ordinary users, no daemon: refused, nothing left"):
+    with lib.case("urocectl install: kernel RDMA devices, ordinary users, no daemon: refused, nothing left"):
         run(daemon, ENTER, REFUSED)
-    with lib.case("urocectl uninstall: after an install that came half way"):
+    with lib.case("urocectl uninstall: after an install that was killed halfway"):
         run(daemon, ENTER, HALF_WAY)
     if any(os.path.exists(tree) for tree in NEW):
         print("# not on the machine itself: it has RDMA devices")

@@ -71,14 +71,14 @@ def on_the_wire(link, folder, *extra):
 def main():
     lib.need_root()
     if lib.UID:
-        lib.skip("mpirun's second node is entered by ip netns, which takes root")
+        lib.skip("mpirun's second node is entered by ip netns, which needs root")
     os.environ["OMPI_MCA_orte_tmpdir_base"] = str(lib.tmpdir())
     folder = lib.tmpdir()
     lib.sh("mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", folder / "check",
            lib.HERE / "mpi/check.c")
     link = lib.link_veth()
     for tls in ("rc,self", "ud,self"):
-        with lib.case(f"mpirun: 4 ranks on 2 nodes, UCX_TLS={tls}: every byte right, by RoCE"):
+        with lib.case(f"mpirun: 4 ranks on 2 nodes, UCX_TLS={tls}: every byte correct, over RoCE"):
             on_the_wire(link, folder, "-x", f"UCX_TLS={tls}")
     link.end()
     lib.finish()

@@ -73,7 +73,7 @@ def combinations():
 
 
 def worth_it(seen, tool, args):
-    """Whether a short run takes this combination: it covers each service of each program, each option and each
+    """Whether a short run includes this combination: it covers each service of each program, each option and each
     number of QPs once."""
     words = iter(args)
     keys = set()

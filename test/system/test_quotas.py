@@ -94,7 +94,7 @@ class Maker:
             status, why = self.one(kind)
             if status:
                 return n, status, why
-        raise AssertionError(f"{most} of {kind}, and no end")
+        raise AssertionError(f"{most} of {kind}, and none was refused")
 
     def close(self):
         for fd in self.kept:
@@ -102,7 +102,7 @@ class Maker:
         self.c.close()
 
 
-# kind, option, term in the message, number that fits besides the base
+# kind, option, term in the message, number that fits in addition to the base
 KINDS = (("pd", "max-pds-per-uid", "protection domains", 9),
          ("cq", "max-cqs-per-uid", "completion queues", 9),
          ("qp", "max-qps-per-uid", "queue pairs", 10),
@@ -119,9 +119,9 @@ def nothing_left(daemon):
 
 
 def objects(daemon):
-    """Runs twice: the next client takes what the previous one freed."""
+    """Runs twice: the next client reuses what the previous one freed."""
     for kind, option, what, most in KINDS:
-        with lib.case(f"{kind}: a user has its limit, others have room"):
+        with lib.case(f"{kind}: a user is stopped at its limit, others are not"):
             for _ in range(2):
                 alice, bob, root = (Maker(daemon, uid) for uid in (ALICE, BOB, ROOT))
                 for maker in (alice, bob, root):
@@ -154,7 +154,7 @@ def small():
 def totals():
     """All users but root together leave one sixteenth of the total."""
     daemon = start("--max-qps", "32", "--max-qps-per-uid", "20")
-    with lib.case("the last of all queue pairs are root's"):
+    with lib.case("the last queue pairs are reserved for root"):
         makers = [Maker(daemon, uid) for uid in (ALICE, BOB, ROOT)]
         for maker in makers:
             maker.base()
@@ -181,15 +181,15 @@ def crowd():
     """Silent connections of several users."""
     daemon = start("--max-clients", "64", "--max-new-per-uid", "20", "--hello-timeout", "3")
     crowd_of = [control.Connection(daemon.socket)]  # root's own, silent too
-    with lib.case("1000 connections without HELLO keep nobody out"):
+    with lib.case("1000 connections without HELLO block nobody"):
         for uid in (ALICE, ALICE - 2, ALICE - 3, ALICE - 4):
             with control.as_uid(uid):
                 crowd_of += [connect(daemon) for _ in range(250)]
         assert daemon.show("device")["device"]
         c = client(daemon, ROOT)
         c.close()
-        lib.until("told in the log", lambda: "(option max-new-per-uid)" in daemon.proc.output())
-    with lib.case("a connection that says nothing is closed"):
+        lib.until("a log line", lambda: "(option max-new-per-uid)" in daemon.proc.output())
+    with lib.case("a silent connection is closed"):
         for c in crowd_of:
             c.sock.settimeout(30)
             try:
@@ -200,7 +200,7 @@ def crowd():
         assert "no HELLO within 3 s (option hello-timeout)" in daemon.proc.output()
         for uid in (ALICE, BOB):
             client(daemon, uid).close()
-    with lib.case("connections of a user that has said HELLO are limited, too"):
+    with lib.case("connections of a user after HELLO are limited, too"):
         observers = []
         for _ in range(70):
             with control.as_uid(ALICE):
@@ -230,7 +230,7 @@ def memory():
                 "1024 (option max-reg-mem-per-uid)") == why, why
         assert why in daemon.proc.output()
         assert bob.region(256 << 20)[0] == 0
-    with lib.case("a region that shrinks, moves or goes gives back what it took"):
+    with lib.case("a region that shrinks, moves or is deregistered frees its quota"):
         def rereg(handle, length):
             body = struct.pack("<II", handle, 1) + control.region(0, length=length)
             return unmapped(lambda: (alice.c.do("REREG_MR", body, [big]),))[0]
@@ -250,7 +250,7 @@ def memory():
             assert again.region(256 << 20)[0] == 0
         again.close()
     os.close(big)
-    with lib.case("queue memory has a limit of a user"):
+    with lib.case("queue memory has a limit per user"):
         for _ in range(2):
             alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
             n, status, why = alice.fill("queue-mem")
@@ -260,7 +260,7 @@ def memory():
             alice.close()
             bob.close()
             nothing_left(daemon)
-    with lib.case("the limit of a client is told, too"):
+    with lib.case("the error names a client's limit, too"):
         root = Maker(daemon, ROOT)
         _, status, why = root.fill("queue-mem")
         assert status == errno.ENOMEM and "(option client-mem)" in why, (status, why)
@@ -270,7 +270,7 @@ def memory():
 
 def descriptors():
     daemon = start("--max-fds", "64")
-    with lib.case("the last descriptors are root's"):
+    with lib.case("the last descriptors are reserved for root"):
         makers = [Maker(daemon, uid) for uid in (ALICE, BOB)]
         made = [maker.fill("channel") for maker in makers]
         assert [m[1] for m in made] == [errno.ENOMEM] * 2, made
@@ -284,7 +284,7 @@ def descriptors():
 
 def segments():
     daemon = start("--max-maps-per-uid", "10")
-    with lib.case("what rings lie in counts as mappings"):
+    with lib.case("the memory of rings counts as mappings"):
         for _ in range(2):
             alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
             n, status, why = alice.fill("queue-mem")
@@ -313,7 +313,7 @@ def neighbours():
     def handle(maker, gid, sgid_index):
         assert maker.c.make("CREATE_AH", struct.pack("<II", 0, 0)
                             + control.address(gid, sgid_index))[0] == 0
-    with lib.case("who asks for neighbours that are not there keeps nobody from theirs"):
+    with lib.case("requests for absent neighbours do not delay other users' requests"):
         alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
         for maker in (alice, bob):
             maker.base()
@@ -321,7 +321,7 @@ def neighbours():
             handle(alice, b"\xfe\x80" + bytes(6) + struct.pack(">Q", 0x100000 + i), 0)
         time.sleep(2)  # until all count as silent
         handle(bob, control.ipv4_gid("10.9.0.102"), 1)
-        lib.until("an answer", lambda: [n for n in daemon.show("neigh")["neigh"] if
+        lib.until("a reply", lambda: [n for n in daemon.show("neigh")["neigh"] if
                                         n["address"] == "10.9.0.102"
                                         and n["state"] == "known"])
         alice.close()
@@ -366,21 +366,21 @@ class Askers(threading.Thread):
 
 def turns():
     daemon = start("--max-clients", "200")
-    with lib.case("requests that take long cost their user time, and not the others"):
+    with lib.case("slow requests delay their own user, not the others"):
         alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
         alice.base()
         small = control.qp(0, 0, 0, caps=(1, 1, 1, 1, 0))
         for _ in range(300):
             assert alice.c.do("CREATE_QP", small) == 0
         askers = Askers(daemon, ALICE, 50)
-        lib.until("all of them are at it", lambda: askers.served > 100, 60)
+        lib.until("all of them are served", lambda: askers.served > 100, 60)
         calls, before = 20, askers.served
         for _ in range(calls):
             assert bob.c.call("QUERY_CLOCK")[0] == 0
         served = askers.served - before
         # Unfair scheduling served all fifty for each of Bob's calls.
         assert served <= 5 * calls, served
-        lib.until("they are served all the same", lambda: askers.served > before + 200, 60)
+        lib.until("they are still served", lambda: askers.served > before + 200, 60)
         askers.end()
         alice.close()
         bob.close()
