@@ -44,7 +44,7 @@ def tsan_options(log):
 
 
 def link_two_workers(log):
-    """One daemon with two devices joined by rings, and two workers: QPs of both meet on both devices."""
+    """One daemon with two devices joined by rings, and two workers, each with QPs on both devices."""
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096" for i, end in enumerate("ab")]
     program = pathlib.Path(os.environ["UROCE_TSAN"]).resolve() / "app/uroced/uroced"
     before = ("env", *(f"{name}={value}" for name, value in tsan_options(log).items()))
@@ -154,7 +154,7 @@ def changes(link):
 
 
 def telemetry(link):
-    """Metrics and DPDK's telemetry, whose callbacks run on threads of their own."""
+    """Metrics and DPDK's telemetry, whose callbacks run on separate threads."""
     argv = link.a.daemon.proc.argv
     prefix = argv[argv.index("--file-prefix") + 1]
     asked = "/uroce/stats,uroce0\n/uroce/port,uroce1\n/uroce/qps\n/uroce/worker,1\n/ethdev/stats,0\nquit\n"
@@ -172,7 +172,7 @@ def telemetry(link):
 
 
 def reports(log):
-    """The sanitizer's reports, each process in a file of its own."""
+    """The sanitizer's reports, one file per process."""
     return [path.read_text(errors="replace") for path in log.parent.glob(f"{log.name}.*")]
 
 
@@ -187,7 +187,7 @@ def main():
         load.run({"transfers": transfers(link, 1), "more transfers": transfers(link, 2), "kills": killed(link),
                   "shows": shows(link), "changes": changes(link), "telemetry": telemetry(link)})
         print(f"# {load.done}", file=sys.stderr)
-        assert len(load.done) == 6, f"something did not end once: {load.done}"
+        assert len(load.done) == 6, f"not every kind of load finished once: {load.done}"
     link.end()
     with lib.case("no race was reported"):
         found = reports(log)

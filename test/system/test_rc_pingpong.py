@@ -37,7 +37,7 @@ def ways(link):
 
 
 def any_number_of_workers():
-    """QPs are assigned to workers in turn, so with six QPs each worker talks to itself and to the next."""
+    """QPs are assigned to workers in turn, so with six QPs each worker exchanges data with itself and with the next."""
     link = lib.link_loop(("--workers", "3"))
     for i in range(3):
         with lib.case(f"three workers: QPs {2 * i} and {2 * i + 1}"):

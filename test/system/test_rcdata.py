@@ -50,7 +50,7 @@ def main():
             rcdata(link, ["--qps", "2", "--ops", "200", "--seed", "78"], "-g", "0")
         link.end(link.kind)
     for make in (lib.link_veth, lib.link_ring):
-        with lib.case(f"{make.__name__}: two workers a daemon"):
+        with lib.case(f"{make.__name__}: two workers per daemon"):
             link = make(extra=lib.TWO_WORKERS)
             rcdata(link, ["--qps", "8", "--ops", "500", "--seed", "79"])
             link.stop()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`uroce-bench report --html`: the page from a recorded run, looked at by headless Chromium in both colour schemes."""
+"""`uroce-bench report --html`: the page from a recorded run, rendered by headless Chromium in both colour schemes."""
 import json
 import os
 import re
@@ -70,7 +70,7 @@ def main():
         for words in ("A &amp; B", "engine: messages &lt;64 B&gt;", "needs root", "iperf3 is missing", "1 of 2 measured goals"):
             assert words in text, words
         ids = re.findall(r' id="([^"]+)"', text)
-        assert len(ids) == len(set(ids)), "an id is there twice"
+        assert len(ids) == len(set(ids)), "an id is used twice"
         assert picture.read_text().startswith("<svg") and "var(--s0)" in picture.read_text()
     with lib.case("the same record makes the same page"):
         again = folder / "again.html"

@@ -11,7 +11,7 @@ def rules(name, extra):
     link = lib.link_ring(extra)
     prog = link.a.spawn([RULES, link.a.dev, link.b.dev])
     rc = prog.wait(120)
-    with lib.case(f"{name}: the program ended well"):
+    with lib.case(f"{name}: the program succeeded"):
         assert rc == 0, f"ended with {rc}:\n{prog.tail()}"
     for line in prog.output().splitlines():
         if " - test_" in line:

@@ -265,7 +265,7 @@ def test_changed_pkeys_apply_to_qps(link, a, b):
     assert a.look()["pkeys"][1] == 0x8002
     exchange(3, a, b)
     check_cut_off(link, a, b)
-    pkey(link.b, 1, 0x0002)  # a limited and a full member may talk
+    pkey(link.b, 1, 0x0002)  # a limited and a full member may communicate
     b.event(PKEY_CHANGE)
     for n in range(3):
         exchange(n, a, b)
@@ -396,11 +396,11 @@ def main():
         test_added_addresses_become_gids(link, a, b)
     with lib.case("EVT-12: traffic over them, RC, UC and UD, IPv4 and IPv6"):
         test_added_addresses_carry_traffic(a, b)
-    with lib.case("EVT-12: addresses are taken away"):
+    with lib.case("EVT-12: addresses are removed"):
         test_removed_addresses_leave_the_gid_table(link, a, b)
     with lib.case("EVT-13, QP-04, WIRE-09: P_Keys"):
         test_changed_pkeys_apply_to_qps(link, a, b)
-    with lib.case("what cannot be is refused by name, and changes nothing"):
+    with lib.case("errors name an invalid value, and nothing changes"):
         refused(link, a)
     with lib.case("EVT-12: a full table"):
         test_full_gid_table_refuses_addresses(link, a)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Selective repeat between daemons: agreed by a question to QP1, every byte intact under loss, and retransmitted
-packets close to those lost; none of it where one side does not use it."""
+"""Selective repeat between daemons: negotiated over QP1, every byte intact under loss, and the number of retransmitted
+packets close to that of lost ones; not used if one side has it off."""
 import json
 import subprocess
 
@@ -41,7 +41,7 @@ def rcdata(lnk, *plan):
 
 def lossy(lnk, ops="1500", only=()):
     """Runs rcdata with 1% loss each way; returns the totals and the number of frames lost."""
-    rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons know each other
+    rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons have negotiated
     for seed, side in enumerate((lnk.a, lnk.b), 1):
         impair(side, "set", f"drop=1%,seed={seed}")
     rcdata(lnk, "--qps", "2", "--ops", ops, "--seed", "21", *only)
@@ -50,7 +50,7 @@ def lossy(lnk, ops="1500", only=()):
 
 
 def writes():
-    """WRITEs alone: about as many packets are sent again as were lost."""
+    """WRITEs only: about as many packets are retransmitted as were lost."""
     lnk = link()
     perftool.run(lnk, "ib_write_bw", "-m", "4096", "-n", "50", "-s", "65536", sizes=[65536])
     before = totals(lnk)
@@ -67,7 +67,7 @@ def writes():
 
 def agreed():
     lnk = link()
-    for _ in range(5):  # the question or the answer may be lost, and then comes too late for a short run
+    for _ in range(5):  # the query or its reply may be lost, and its retransmission is too late for a short run
         stats, lost = lossy(lnk)
         if stats["sent_sacks"] > 0:
             break
@@ -93,9 +93,9 @@ def one_sided(a, b):
 
 def main():
     lib.need_root()
-    with lib.case("1% loss, both sides agree: data intact, sent again alone"):
+    with lib.case("1% loss, both sides agree: data intact, only lost packets are retransmitted"):
         agreed()
-    with lib.case("1% loss of WRITEs: what was lost is sent again"):
+    with lib.case("1% loss of WRITEs: about as many retransmissions as losses"):
         writes()
     for a, b in (("on", "off"), ("off", "on")):
         with lib.case(f"sr={a} and sr={b}: go-back-N"):

@@ -21,8 +21,8 @@ CHECK = lib.HERE.parent / "trace/check.py"
 SECONDS = float(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("UROCE_SOAK_SECONDS", 0))
 SEED = int(os.environ.get("UROCE_SOAK_SEED", 1))
 LINKS = {"veth": lib.link_veth, "memif": lib.link_memif}
-# With 10% of each fault, two tries in five make no progress on a QP, and eight such tries in a row break it. REQ-04
-# allows that, but it is not tested here, so only drop is 10%.
+# With 10% of each fault, two retries in five make no progress on a QP, and eight such retries in a row break it.
+# REQ-04 allows that, but it is not tested here, so only drop is 10%.
 FAULTS = {
     "0.1%": "drop=0.1%,dup=0.1%,reorder=0.1%,corrupt=0.1%",
     "1%": "drop=1%,dup=1%,reorder=1%,corrupt=1%",
@@ -194,7 +194,7 @@ def main():
             with lib.case(f"{kind}: {rate} lost, and repeated, reordered, spoilt frames"):
                 soak(link, rate, SECONDS / len(LINKS) / len(FAULTS))
         if kind == "veth":
-            with lib.case(f"{kind}: 1% spoilt under a right ICRC, then all is well again"):
+            with lib.case(f"{kind}: 1% corrupted with a correct ICRC, then normal operation"):
                 spoilt_and_repaired(link)
         link.end(kind)
     lib.finish()

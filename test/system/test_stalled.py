@@ -63,7 +63,7 @@ def workers(daemon):
 
 @contextlib.contextmanager
 def traffic(link, *plan):
-    """rcdata from link.a to link.b; it must end well."""
+    """rcdata from link.a to link.b; it must succeed."""
     own = ["-d", "{dev}", "--timeout", str(TIMEOUT), "--retry", str(RETRIES)]
     port = lib.tcp_port()
 
@@ -99,7 +99,7 @@ def others_are_served(daemon, dev, tid):
             status, cq, _ = other.make("CREATE_CQ", control.cq())
             assert status == 0, status
             assert other.do("DESTROY_CQ", control.one(cq)) == 0
-        assert not select.select([waits.sock], [], [], 0.2)[0], "answered before its worker let go"
+        assert not select.select([waits.sock], [], [], 0.2)[0], "reply before its worker released the QP"
         other.send("DEREG_MR", control.one(region))
         answered = bool(select.select([other.sock], [], [], 0.2)[0])
         assert answered == is_asleep(daemon, tid), f"answered {answered}: not as the stopped worker's state"
@@ -127,7 +127,7 @@ def main():
                     with stopped(side.daemon):
                         time.sleep(0.6 * TOTAL_S)
                     time.sleep(0.2 * TOTAL_S)
-    with lib.case("a worker that does not run keeps other clients' requests waiting for nothing"):
+    with lib.case("a stopped worker does not delay other clients' requests"):
         others_are_served(link.a.daemon, link.a.dev, tids[0])
     link.end()
     lib.finish()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Users that share a daemon: what each sees of others, and which peers it can impersonate."""
+"""Users that share a daemon: what each sees of the others, and which peers it can impersonate."""
 import errno
 import json
 import struct
@@ -69,7 +69,7 @@ def refused(daemon, answer, holder):
     status, why = answer
     assert status == errno.EADDRINUSE, (status, why)
     assert f"a QP of uid {holder} " in why, why
-    lib.until("told in the log", lambda: why in daemon.proc.output())
+    lib.until("a log line", lambda: why in daemon.proc.output())
 
 
 def posing(daemon):
@@ -77,7 +77,7 @@ def posing(daemon):
     with lib.case("two users connect to each other"):
         assert alice.connect("uroce1", bob.qpn)[0] == 0
         assert bob.connect("uroce0", alice.qpn)[0] == 0
-    with lib.case("a third one cannot pose as a peer"):
+    with lib.case("a third user cannot pose as a peer"):
         for kind in (2, 3):
             mallory = End(daemon, MALLORY, "uroce1")
             mallory.qp(kind)
@@ -118,7 +118,7 @@ def posing(daemon):
         mallory = End(daemon, MALLORY, "uroce1")
         refused(daemon, mallory.connect("uroce0", alice.qpn), BOB)
         bob2.close()
-    with lib.case("an address is free when its QPs are gone or as new"):
+    with lib.case("an address is free once its QPs are destroyed or reset"):
         lib.until("bob's are gone", lambda: mallory.connect("uroce0", alice.qpn)[0] == 0)
         bob.qp()
         refused(daemon, bob.connect("uroce0", alice.qpn), MALLORY)  # the first to connect holds the address
@@ -161,7 +161,7 @@ def seen(daemon):
     assert status == 0
     key = f"{struct.unpack_from('<I', body, 4)[0]:#x}"
     for what, fields in SEEN.items():
-        with lib.case(f"show {what}: a stranger sees that there is one, and no more"):
+        with lib.case(f"show {what}: another user sees only that the object exists"):
             rows, table = show(daemon, MALLORY, what)
             assert rows and all(set(row) == fields for row in rows), rows
             assert {row["uid"] for row in rows} <= {ALICE, BOB}
@@ -175,12 +175,12 @@ def seen(daemon):
                 assert {r["uid"] for r in full} == (whose if what != "mr" else {ALICE}), full
         assert key in show(daemon, ALICE, "mr")[1] and key in show(daemon, ROOT, "mr")[1]
         assert key not in show(daemon, BOB, "mr")[1]
-    with lib.case("a QPN cannot be tried out"):
+    with lib.case("QPNs cannot be probed"):
         assert show(daemon, ALICE, "qp", str(alice.qpn))[0]
         assert show(daemon, ROOT, "qp", str(alice.qpn))[0]
         assert show(daemon, BOB, "qp", str(alice.qpn)) == (None, "")
         assert show(daemon, BOB, "qp", str(alice.qpn ^ 1)) == (None, "")
-    with lib.case("captures, faults, addresses and keys are root's to change"):
+    with lib.case("only root may change captures, faults, addresses and keys"):
         with control.as_uid(MALLORY):
             c = control.Connection(daemon.socket)
         assert c.hello("")[0] == 0

@@ -25,10 +25,10 @@ def spoken(side, mode, file):
 def never(fs, extra):
     link = lib.link_loop(extra)
     lib.tap(link.a.spawn([STUCK, link.a.dev, "silent", fs.file("hole")]), "silent", 300)
-    with lib.case("drops are counted, the log names who is waited for"):
+    with lib.case("drops are counted, the log names the client"):
         assert link.a.daemon.counters("drops")["memory_late"] > 0
         assert "still waits for its memory" in link.a.daemon.proc.output()
-    with lib.case("with threads that wait, SIGTERM ends the daemon"):
+    with lib.case("SIGTERM ends the daemon while threads wait"):
         link.nothing_left()
         link.stop()
 
@@ -36,7 +36,7 @@ def never(fs, extra):
 def late(fs, extra):
     link = lib.link_loop(extra)
     lib.tap(link.a.spawn([STUCK, link.a.dev, "slow", fs.file("slow")]), "slow", 300)
-    with lib.case("nobody's retries were used up"):
+    with lib.case("no QP ran out of retries"):
         stats = link.a.daemon.counters("stats")
         assert stats["retry_exceeded"] == 0, stats
     link.nothing_left()
@@ -45,7 +45,7 @@ def late(fs, extra):
 
 def killed(fs):
     link = lib.link_loop()
-    with lib.case("while a copy waits, neighbours go on and SIGKILL ends the daemon"):
+    with lib.case("while a copy waits, neighbours continue and SIGKILL ends the daemon"):
         proc = spoken(link.a, "hold", fs.file("hole"))
         assert proc.stdout.readline() == "stuck 0\n"
         link.a.daemon.proc.popen.send_signal(signal.SIGKILL)
@@ -70,9 +70,9 @@ def left_behind(fs):
             fs.answer()
             proc.stdin.write("\n")
             proc.stdin.flush()
-    with lib.case("a user leaves few threads behind, and none when they are answered"):
+    with lib.case("a user leaves few threads behind, and none once their pages arrive"):
         assert proc.wait(60) == 0 and "".join(lines).count("\nok") + lines[0].startswith("ok") == 3, lines
-    with lib.case("and what else the user has goes on"):
+    with lib.case("the user's other transfers continue"):
         lib.tap(link.a.spawn([STUCK, link.a.dev, "slow", fs.file("slow")]), "after it", 300)
     link.nothing_left()
     link.stop()
@@ -80,7 +80,7 @@ def left_behind(fs):
 
 def lost_broker(fs):
     link = lib.link_loop()
-    with lib.case("copies go on when the broker was killed"):
+    with lib.case("copies continue after the broker was killed"):
         proc = spoken(link.a, "again", fs.file("slow"))
         assert proc.stdout.readline() == "round\n"
         old = broker_of(link.a.daemon)

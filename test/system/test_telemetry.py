@@ -65,7 +65,7 @@ def telemetry(link):
         port = ask(daemon, "/uroce/port,uroce1")["/uroce/port"]
         assert port["port"] == "net_ring_pairb" and port["link"] == "up" and port["pkeys_0_pkey"] == "0xffff", port
         assert ask(daemon, "/uroce/device,uroce0")["/uroce/device"]["clients"] == 0
-    with lib.case("counters are those of urocectl, in total and by worker"):
+    with lib.case("counters equal those of urocectl, in total and by worker"):
         total = daemon.show("stats")["stats"][0]
         assert ask(daemon, "/uroce/stats,uroce0")["/uroce/stats"] == total["total"]
         assert ask(daemon, "/uroce/stats,uroce0,1")["/uroce/stats"] == total["workers"][1]
@@ -127,7 +127,7 @@ def silent():
 # --- metrics -------------------------------------------------------------------------------------
 
 def curl(daemon, *argv):
-    """Status and body, asked by curl in the daemon's namespace."""
+    """Status and body, fetched by curl in the daemon's namespace."""
     code = "import http.client,socket,sys;c=http.client.HTTPConnection(sys.argv[1],int(sys.argv[2]),timeout=10);" \
            "c.request(sys.argv[3],sys.argv[4]);r=c.getresponse();print(r.status);print(r.read().decode(),end='')"
     status, body = lib.sh("/usr/bin/python3", "-c", code, *argv, ns=daemon.ns).split("\n", 1)
@@ -187,7 +187,7 @@ def exporter(link, path):
             done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, text=True, capture_output=True, timeout=30)
             assert done.returncode == 0 and not done.stderr.strip(), done.stderr
         else:
-            print("# promtool is not installed: only the parser of python3-prometheus-client has judged")
+            print("# promtool is not installed: checked with the parser of python3-prometheus-client only")
     with lib.case("every counter and drop reason is exported, with the values of urocectl"):
         stats = {d["device"]: d for d in daemon.show("stats")["stats"]}
         named = {"rx_frames": "port_rcv_packets", "rx_bytes": "port_rcv_bytes", "tx_frames": "port_xmit_packets",
@@ -209,8 +209,8 @@ def exporter(link, path):
         assert "404" in over_unix(path, b"GET / HTTP/1.1\r\n\r\n")[0]
         assert "405" in over_unix(path, b"POST /metrics HTTP/1.1\r\n\r\n")[0]
         with contextlib.suppress(ConnectionResetError):
-            assert over_unix(path, b"x" * 5000) == ("", ""), "too long a request is answered"
-    with lib.case("a textfile for node_exporter, as doc/telemetry.md writes it"):
+            assert over_unix(path, b"x" * 5000) == ("", ""), "a request that is too long got a reply"
+    with lib.case("a textfile for node_exporter, as in doc/telemetry.md"):
         textfile(path)
 
 
@@ -226,7 +226,7 @@ def textfile(path):
 
 
 def slow(link, path):
-    """Scrapers that read nothing, and many: requests of others and of clients go on."""
+    """Many scrapers, some of which read nothing: requests of others and of clients continue."""
     with lib.case("slow scrapers and silent connections delay nobody"):
         idle = []
         for i in range(30):
@@ -260,14 +260,14 @@ def slow(link, path):
 
 
 def places():
-    with lib.case("a port number means loopback only; the socket's file goes with the daemon"):
+    with lib.case("a port number means loopback only; the daemon removes its socket's file"):
         link = daemon_with("--metrics", "9464")
         daemon = link.a.daemon
         assert http(daemon, "127.0.0.1", 9464)[0] == 200
         listening = lib.sh("ss", "-Hltn", ns=daemon.ns)
         assert "127.0.0.1:9464" in listening and "0.0.0.0:9464" not in listening, listening
         link.stop()
-    with lib.case("IPv6, and a socket that a killed daemon has left"):
+    with lib.case("IPv6, and a socket that a killed daemon left behind"):
         link = daemon_with("--metrics", "0.0.0.0:9465")
         assert "0.0.0.0:9465" in lib.sh("ss", "-Hltn", ns=link.a.daemon.ns)
         link.stop()
