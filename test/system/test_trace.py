@@ -33,7 +33,7 @@ def rests(path):
 def stop(dumps, paths):
     """Ends them after they have written all frames: a signal does not flush the rest."""
     for dump, path in zip(dumps, paths):
-        lib.until("the capture rests", lambda path=path: rests(path))
+        lib.until("the capture stops growing", lambda path=path: rests(path))
         dump.popen.send_signal(signal.SIGINT)
         dump.wait(10)
         lost = int(re.search(r"(\d+) packets? dropped by kernel", dump.output()).group(1))
@@ -104,7 +104,7 @@ def loss_free():
 
 def main():
     lib.need_root()
-    with lib.case("nothing lost: every rule holds, the counters are those of the capture"):
+    with lib.case("nothing lost: every rule holds, the counters match the capture"):
         loss_free()
     with lib.case("1 % lost behind the capture: every rule holds"):
         check("--lossy-after-capture", run("drop=1%,seed=5")[1])

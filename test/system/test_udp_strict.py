@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""strict=yes of port udp: no packet whose ICRC is right only for an IPv4 identification that the socket does not
-show. The packets come from a raw socket and are for a queue pair that does not exist: those that pass the ICRC are
-counted as bad_qpn."""
+"""strict=yes of port udp: refuses packets whose ICRC is correct only with an IPv4 identification that the socket does
+not report. The packets come from a raw socket and are for a queue pair that does not exist, so those that pass the
+ICRC check are counted as bad_qpn."""
 import contextlib
 import socket
 import struct
@@ -18,7 +18,7 @@ A, B = "10.9.0.1", "10.9.0.2"
 
 
 def packet(number):
-    """An ACK as an IPv4 packet that left its sender with this identification; 0 is what a uroce sends."""
+    """An ACK as an IPv4 packet with this identification; uroce sends 0."""
     bth = struct.pack(">BBHII", 0x11, 0x40, 0xFFFF, 0x123456, 7) + struct.pack(">I", 0x1F000001)
     udp = struct.pack(">HHHH", 4791, 4791, 8 + len(bth) + 4, 0)
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp) + len(bth) + 4, number, 0x4000, 64, 17, 0,
@@ -53,7 +53,7 @@ def drops(strict, spoil=False, number=0x4711):
             if spoil:
                 data = data[:-6] + bytes([data[-6] ^ 1]) + data[-5:]
             sock.sendto(data, (B, 0))
-    lib.until("both have come", lambda: sum(daemon.counters("drops").values()) == 2)
+    lib.until("both have arrived", lambda: sum(daemon.counters("drops").values()) == 2)
     found = {name: count for name, count in daemon.counters("drops").items() if count}
     daemon.stop()
     return found
