@@ -155,7 +155,7 @@ lose(void)
 	nodes[1].delivered = nodes[1].nsent;
 }
 
-/* One node: every deadline at its time. */
+/* Runs one node: every deadline at its time. */
 static void
 node_pass(struct node *n, uint64_t until)
 {

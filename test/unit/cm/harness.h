@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One or two CMs on a clock of the test's: what they send and report is kept, and can be delivered.
+/*
+ * One or two CMs on the test's clock. Their MADs and events are recorded, and MADs can be
+ * delivered.
  */
 #ifndef TEST_CM_HARNESS_H
 #define TEST_CM_HARNESS_H
@@ -47,44 +49,44 @@ struct node {
 
 extern struct node nodes[2];
 
-/* Make nodes[i] anew, address 10.0.0.(i + 1), with this configuration, NULL for one of 64 ids. */
+/* Recreates nodes[i], address 10.0.0.(i + 1), with this configuration; NULL: one with 64 ids. */
 struct node *node_make(uint32_t i, const struct cm_config *config);
 /* cmocka teardown: frees both. */
 int nodes_free(void **state);
-/* The next event of n must be of this type; it is returned. */
+/* Returns the next event of n, which must be of this type. */
 const struct told *node_event(struct node *n, enum cm_event_type type);
-/* No event is left to be read. */
+/* Checks that no event is left. */
 void node_quiet(const struct node *n);
-/* The last MAD that was sent must be of this attribute; it is returned. */
+/* Returns the last MAD sent, which must have this attribute. */
 const struct sent *node_last(const struct node *n, uint32_t attr);
-/* MADs of this attribute that were sent. */
+/* Number of MADs of this attribute that were sent. */
 uint32_t node_count(const struct node *n, uint32_t attr);
-/* Hand mad to n as if it came from `from`'s address to n's. */
+/* Delivers mad to n as if it came from `from`'s address. */
 void node_rx(struct node *n, const struct node *from, const uint8_t *mad);
 void node_rx_msg(struct node *n, const struct node *from, const struct wire_cm *m);
-/* Deliver what both nodes have sent, and what they send thereupon, until nothing is left. */
+/* Delivers the MADs of both nodes, and those sent in response, until none is left. */
 void deliver(void);
-/* Forget what was sent and not delivered. */
+/* Drops all MADs that were sent and not delivered. */
 void lose(void);
-/* Let time pass at both, nothing is delivered meanwhile. */
+/* Lets time pass at both nodes; delivers nothing. */
 void pass(uint64_t ns);
-/* Sends of attr by n while time passes until nothing is left to do; gap: the times between them. */
+/* Counts n's MADs of attr while time passes until n is idle; gap: the times between them. */
 uint32_t times_of(struct node *n, uint32_t attr, uint64_t *gap);
 
 enum cm_state state_of(const struct node *n, uint32_t id);
 
 /* Calls with usual values. They must succeed. */
 struct cm_listen listen_args(void);
-/* A listener of n. cm_listen must return want; after an error the id is destroyed again. */
+/* Creates a listener of n. cm_listen must return want; after an error the id is destroyed. */
 uint32_t listen_with(struct node *n, const struct cm_listen *l, int want);
-/* A REQ of nodes[0] to an address of nodes[1]: the listener that gets it, 0 for none. */
+/* Sends a REQ of nodes[0] to an address of nodes[1]; returns the listener that gets it, 0: none. */
 uint32_t asked(const uint8_t gid[16], uint16_t dev, uint32_t comm);
 uint32_t do_listen(struct node *n);
 struct cm_connect connect_args(const struct node *n, const struct node *to, uint32_t qpn);
 uint32_t do_connect(struct node *n, const struct node *to, uint32_t qpn);
 struct cm_accept accept_args(uint32_t qpn);
 void do_accept(struct node *n, uint32_t id, uint32_t qpn);
-/* A REQ of nodes[0] that nodes[1] has reported: the passive id. */
+/* Sends a REQ of nodes[0], which nodes[1] reports; returns the passive id. */
 uint32_t half_pair(uint32_t *active);
 /* A connection: ids of nodes[0] (active, QPN 0x11) and nodes[1] (passive, QPN 0x22). */
 struct pair {

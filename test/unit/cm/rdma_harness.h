@@ -25,7 +25,7 @@ struct host {
 	uint32_t ch;       /* the open channel */
 	uint32_t readable; /* calls of this callback */
 	int answer;        /* of resolve and route */
-	uint32_t asked;    /* the id of the last one */
+	uint32_t asked;    /* the id of the last of them */
 	uint8_t tos;
 	uint32_t cancelled; /* the id of the last cancel */
 	int32_t joined;     /* groups, on the wire */
@@ -35,7 +35,7 @@ struct host {
 		struct cm_addr addr;
 		uint8_t mad[WIRE_MAD_LEN];
 	} sent[SENT];
-	struct rcm_event ev; /* the last one that host_event returned */
+	struct rcm_event ev; /* the last event that host_event returned */
 };
 
 extern struct host hosts[2];
@@ -45,18 +45,18 @@ int hosts_make(void **state);
 int hosts_free(void **state);
 /* The next event of the host's channel must be of this type. */
 struct rcm_event *host_event(struct host *h, enum rcm_event_type type);
-/* No event waits. */
+/* Checks that no event is pending. */
 void host_quiet(struct host *h);
-/* Deliver all MADs, and what is sent thereupon. */
+/* Delivers all MADs, and those sent in response. */
 void hosts_deliver(void);
 /* Let time pass at both; nothing is delivered. */
 void hosts_pass(uint64_t ns);
-/* The path to the host's peer, which its resolver answers with. */
+/* The path to the host's peer, which its resolver returns. */
 struct rcm_path host_path(const struct host *h);
 
 struct rcm_addr addr_of(const struct host *h, uint16_t port);
 struct rcm_conn conn_args(uint32_t qpn);
-/* Calls that must succeed; uid is a number to be found again in events. */
+/* Calls that must succeed; events carry uid. */
 uint32_t do_create(struct host *h, uint64_t uid, uint16_t space);
 uint32_t do_listener(struct host *h, uint64_t uid, uint16_t space);
 /* An id whose route to the peer's PORT is resolved; no event waits. */

@@ -22,7 +22,7 @@ three_messages_establish(void **state)
 	node_quiet(a);
 	node_quiet(p);
 	assert_int_not_equal(ids.active, ids.passive);
-	/* nothing is sent again */
+	/* nothing is retransmitted */
 	pass(100 * SEC);
 	assert_int_equal(a->nsent + p->nsent, 3);
 }
@@ -40,12 +40,12 @@ attributes_of_both_qps_fit_each_other(void **state)
 	assert_int_equal(y.dest_qpn, 0x11);
 	assert_int_equal(x.sq_psn, y.rq_psn);
 	assert_int_equal(y.sq_psn, x.rq_psn);
-	/* a message names the PSN from which its receiver sends */
+	/* a message carries the PSN from which its receiver sends */
 	assert_int_equal(x.rq_psn, 0x123456);
 	assert_int_equal(y.rq_psn, 0x654321);
 	assert_int_equal(x.mtu, 3);
 	assert_int_equal(y.mtu, 3);
-	/* what one may have in flight, the other has room for */
+	/* one side's requests in flight fit the other's resources */
 	assert_int_equal(x.initiator_depth, y.responder_resources);
 	assert_int_equal(y.initiator_depth, x.responder_resources);
 	assert_int_equal(y.rnr_retry, 6);
@@ -56,7 +56,7 @@ attributes_of_both_qps_fit_each_other(void **state)
 	assert_memory_equal(y.primary.remote_gid, a->gid, 16);
 	assert_memory_equal(y.primary.local_gid, p->gid, 16);
 	assert_int_equal(y.ack_timeout, 14);
-	assert_int_equal(x.ack_timeout, 14); /* the target ACK delay, 10, is small beside it */
+	assert_int_equal(x.ack_timeout, 14); /* the target ACK delay, 10, is small compared to it */
 }
 
 REQUIREMENT("CM-04")
@@ -161,7 +161,7 @@ a_req_is_sent_again_as_it_says_itself_then_unreachable(void **state)
 	for (uint32_t i = 1; i < 4; i++)
 		assert_memory_equal(a->sent[i].mad, a->sent[0].mad, WIRE_MAD_LEN);
 	assert_int_equal(node_event(a, CM_EV_UNREACHABLE)->ev.status, -ETIMEDOUT);
-	/* who hears of it can give up, too */
+	/* the side that learns of it can give up, too */
 	assert_int_equal(node_last(a, WIRE_CM_REJ)->msg.rej.reason, WIRE_CM_REJ_TIMEOUT);
 	assert_int_equal(state_of(a, active), CM_CLOSED);
 	node_quiet(a);
@@ -185,7 +185,7 @@ a_rep_is_sent_again_as_the_req_says_then_unreachable(void **state)
 	assert_int_equal(cm_connect(a->cm, active, &c, a->now), 0);
 	deliver();
 	passive = node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
-	/* the active side dies */
+	/* the active side ends */
 	assert_int_equal(cm_destroy(a->cm, active, a->now), 0);
 	lose();
 	do_accept(p, passive, 0x22);
@@ -272,7 +272,7 @@ a_slow_program_is_waited_for_however_short_the_timeout(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
-	/* each copy of the REQ gets an MRA: much longer than 4 times 268 ms */
+	/* each copy of the REQ gets an MRA, for much longer than 4 times 268 ms */
 	for (uint32_t i = 0; i < 400; i++) {
 		pass(100 * MS);
 		deliver();
@@ -302,7 +302,7 @@ the_first_request_stands_in_for_the_rtu(void **state)
 	node_event(a, CM_EV_CONNECT_RESPONSE);
 	assert_int_equal(cm_established(p->cm, passive, p->now), 0);
 	assert_null(node_event(p, CM_EV_ESTABLISHED)->ev.msg);
-	/* again, and the RTU after all: nothing is reported twice */
+	/* again, and a late RTU: nothing is reported twice */
 	assert_int_equal(cm_established(p->cm, passive, p->now), 0);
 	assert_int_equal(cm_ready(a->cm, active, NULL, 0, a->now), 0);
 	deliver();
@@ -337,7 +337,7 @@ an_owner_that_goes_before_the_rep_is_known_to_the_peer(void **state)
 	deliver();
 	assert_int_equal(node_event(p, CM_EV_REJECTED)->ev.reason, WIRE_CM_REJ_TIMEOUT);
 	assert_int_equal(state_of(p, passive), CM_TIMEWAIT);
-	/* a late copy of the REQ is no new request */
+	/* a late copy of the REQ is not a new request */
 	node_rx(p, a, a->sent[0].mad);
 	pass(SEC);
 	node_event(p, CM_EV_TIMEWAIT_EXIT);

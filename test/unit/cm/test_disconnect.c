@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two CMs: the end of connections, and what is left of them. */
+/* Two CMs: the end of connections, and the state that remains. */
 #include <errno.h>
 #include "harness.h"
 #include "../../kit/requirement.h"
@@ -20,7 +20,7 @@ either_side_disconnects(void **state)
 		assert_int_equal(node_event(n, CM_EV_DISCONNECTED)->ev.status, 0);
 		assert_memory_equal(node_event(m, CM_EV_DISCONNECTED)->ev.private_data, ANY_DATA,
 				    sizeof(ANY_DATA));
-		/* a program that disconnects in turn is content */
+		/* a program that also disconnects gets no error */
 		assert_int_equal(cm_disconnect(p->cm, ids.passive, NULL, 0, p->now), 0);
 		node_quiet(n);
 		node_quiet(m);
@@ -73,7 +73,7 @@ timewait_holds_the_qpn_and_ends(void **state)
 	assert_false(cm_qpn_held(a->cm, 1, 0x11));
 	assert_int_equal(cm_create(a->cm, NULL, &other), 0);
 	assert_int_equal(cm_connect(a->cm, other, &c, a->now), -EBUSY);
-	/* two ways of the path */
+	/* both directions of the path */
 	pass(wire_cm_time_ns(14) - 1);
 	node_quiet(a);
 	assert_int_equal(state_of(a, ids.active), CM_TIMEWAIT);

@@ -7,7 +7,7 @@ static struct node *const a = &nodes[0], *const p = &nodes[1];
 
 static const struct cm_reject refusal = {.reason = WIRE_CM_REJ_CONSUMER};
 
-/* The MAD number i of from, once more. */
+/* Delivers MAD number i of from again. */
 static void
 again(struct node *from, struct node *to, uint32_t i)
 {
@@ -39,12 +39,12 @@ copies_of_a_rejected_req_get_the_same_rej(void **state)
 
 	assert_int_equal(cm_reject(p->cm, passive, &refusal, p->now), 0);
 	i = p->nsent - 1;
-	/* the owner forgets it, the CM does not */
+	/* the owner destroys it, but the CM keeps it */
 	assert_int_equal(cm_destroy(p->cm, passive, p->now), 0);
 	again(a, p, 0);
 	assert_memory_equal(node_last(p, WIRE_CM_REJ)->mad, p->sent[i].mad, WIRE_MAD_LEN);
 	node_quiet(p);
-	/* as long as copies may come */
+	/* as long as copies may arrive */
 	pass(4 * wire_cm_time_ns(16) + wire_cm_time_ns(14));
 	assert_int_equal(state_of(p, passive), CM_GONE);
 }
@@ -71,7 +71,7 @@ copies_of_the_rep_get_the_rtu_again(void **state)
 	again(p, a, 0);
 	assert_memory_equal(node_last(a, WIRE_CM_RTU)->mad, a->sent[1].mad, WIRE_MAD_LEN);
 	node_quiet(a);
-	/* and copies of the RTU are nothing new */
+	/* and copies of the RTU are ignored */
 	again(a, p, 1);
 	node_quiet(p);
 	assert_int_equal(state_of(p, ids.passive), CM_ESTABLISHED);
@@ -158,7 +158,7 @@ a_rep_of_a_known_qpn_is_stale(void **state)
 	struct wire_cm rep = p->sent[0].msg;
 
 	lose();
-	/* p came back without memory, and gives the same QPN to the new connection */
+	/* p restarted without state, and uses the same QPN for the new connection */
 	rep.rep.remote_comm_id = second;
 	rep.rep.local_comm_id ^= 1;
 	node_rx_msg(a, p, &rep);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Conversations of the kernel's CM, as captured: this CM in the place of either side sends the same
- * bytes, but for communication ids and transaction ids, which each side chooses.
+ * Captured exchanges of the kernel's CM: in place of either side, this CM sends the same bytes,
+ * except for communication ids and transaction ids, which each side chooses.
  */
 #include <stdio.h>
 #include <pcap/pcap.h>
@@ -50,7 +50,7 @@ said(uint32_t attr, uint32_t nth)
 	return NULL;
 }
 
-/* What n sent last is the kernel's message, with these ids of ours in it. */
+/* Checks that n's last MAD is the kernel's message with these ids of ours in it. */
 static void
 check_same(const struct node *n, const struct wire_cm *kernel, uint64_t tid, uint32_t local,
 	   uint32_t remote)
@@ -59,7 +59,7 @@ check_same(const struct node *n, const struct wire_cm *kernel, uint64_t tid, uin
 	uint8_t mad[WIRE_MAD_LEN];
 
 	want.tid = tid;
-	/* ids stand at the same place in all of them; a REQ has but one */
+	/* ids are at the same place in all of them; a REQ has only one */
 	want.rtu.local_comm_id = local;
 	if (want.attr != WIRE_CM_REQ)
 		want.rtu.remote_comm_id = remote;
@@ -67,7 +67,7 @@ check_same(const struct node *n, const struct wire_cm *kernel, uint64_t tid, uin
 	assert_memory_equal(node_last(n, kernel->attr)->mad, mad, WIRE_MAD_LEN);
 }
 
-/* A message of the kernel to our id. */
+/* Delivers a message of the kernel to our id. */
 static void
 hear(struct node *n, const struct wire_cm *kernel, uint64_t tid, uint32_t ours)
 {
@@ -79,7 +79,7 @@ hear(struct node *n, const struct wire_cm *kernel, uint64_t tid, uint32_t ours)
 	node_rx_msg(n, n == a ? p : a, &m);
 }
 
-/* Accept as the kernel has: its REP says how. */
+/* Accepts with the parameters of the kernel's REP. */
 static void
 accept_as(uint32_t id, const struct wire_cm_rep *r)
 {
@@ -204,7 +204,7 @@ as_the_active_side_of_a_kernel(void **state)
 	node_event(a, CM_EV_DISCONNECTED);
 }
 
-/* The kernel answers a REP that comes twice with an MRA, which has its time, and then an RTU. */
+/* The kernel responds to a duplicate REP with an MRA, which sets a time, and then an RTU. */
 REQUIREMENT("CM-17")
 static void
 a_kernels_mra_prolongs_the_wait(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What MADs of any content cost, and how much of it peers can ask for. */
+/* The cost of MADs with any content, and the limits on what peers can request. */
 #include <errno.h>
 #include <stdlib.h>
 #include "cm/parts.h"
@@ -154,7 +154,7 @@ requests_beyond_the_backlog_are_rejected(void **state)
 	assert_int_equal(asked(p->gid, 0, 5), 0);
 	assert_int_equal(node_last(p, WIRE_CM_REJ)->msg.rej.reason, WIRE_CM_REJ_NO_RESOURCES);
 	assert_int_equal(cm_counters(p->cm)->over_backlog, 1);
-	/* an answered one makes room */
+	/* one that got a reply frees its place */
 	do_accept(p, first, 0x50);
 	assert_int_not_equal(asked(p->gid, 0, 6), 0);
 	assert_int_equal(asked(p->gid, 0, 7), 0);

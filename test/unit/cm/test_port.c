@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports: who may bind and listen beside whom. */
+/* Ports: which ids may bind and listen on the same port. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

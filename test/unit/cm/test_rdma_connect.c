@@ -238,7 +238,7 @@ a_first_request_establishes(void **state)
 	assert_int_equal(rcm_notify(p->r, p->ch, passive, IBV_EVENT_COMM_EST, p->now), -EISCONN);
 }
 
-/* Events of a request's id are of no use before its program has given it a uid. */
+/* Events of a request's id are useless before its program has given it a uid. */
 REQUIREMENT("CM-12")
 static void
 a_request_that_is_given_up_is_silent(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rdma_cm layer: channels, ids, addresses, routes, and what is taken away. */
+/* The rdma_cm layer: channels, ids, addresses, routes, and the removal of each. */
 #include <errno.h>
 #include "rdma_harness.h"
 #include "../../kit/requirement.h"
@@ -99,7 +99,7 @@ binding_follows_the_rules_of_ports(void **state)
 	assert_int_equal(rcm_bind(a->r, a->ch, id[1], &local), 0);
 	assert_int_equal(rcm_bind(a->r, a->ch, id[4], &local), 0);
 	assert_int_equal(rcm_listen(a->r, a->ch, id[1], 1), -EADDRINUSE);
-	/* whoever listens without a port gets one */
+	/* an id that listens without a port gets one */
 	assert_int_equal(rcm_listen(a->r, a->ch, id[5], 1), 0);
 	assert_int_equal(rcm_query(a->r, a->ch, id[5], &info), 0);
 	assert_true(info.src.port >= 32768);
@@ -168,7 +168,7 @@ addresses_and_routes_are_resolved_later(void **state)
 	/* nothing is due any more */
 	hosts_pass(SEC);
 	host_quiet(a);
-	/* an error at once is the call's */
+	/* an immediate error is returned by the call */
 	a->answer = -ENETUNREACH;
 	id = do_create(a, 1, WIRE_CM_PS_TCP);
 	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 100, a->now), -ENETUNREACH);
@@ -204,7 +204,7 @@ resolving_takes_as_long_as_its_timeout_says(void **state)
 	assert_int_equal(rcm_resolve_route(a->r, a->ch, fast, 100, a->now), 0);
 	hosts_pass(100 * MS);
 	assert_int_equal(host_event(a, RCM_EV_ROUTE_ERROR)->status, -ETIMEDOUT);
-	/* who goes meanwhile is not waited for */
+	/* a lookup ends with its id */
 	assert_int_equal(rcm_resolve_addr(a->r, a->ch, slow, NULL, &to, 100, a->now), 0);
 	assert_int_equal(rcm_destroy(a->r, a->ch, slow, &reported, a->now), 0);
 	assert_int_equal(a->cancelled, slow);
@@ -229,7 +229,7 @@ events_of_an_id_are_bounded(void **state)
 	assert_int_equal(a->readable, 1);
 	host_event(a, RCM_EV_ADDR_ERROR);
 	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 1, a->now), 0);
-	/* those that wait go with their id, those of others stay */
+	/* pending events are dropped with their id, those of other ids stay */
 	a->answer = 0;
 	assert_int_equal(rcm_resolve_addr(a->r, a->ch, do_create(a, 2, WIRE_CM_PS_TCP), NULL, &to,
 					  1, a->now),

@@ -39,7 +39,7 @@ joining_tells_the_groups_attributes(void **state)
 	assert_int_equal(e->conn.qkey, RCM_UD_QKEY);
 	assert_memory_equal(e->path.addr.remote, group4.gid, 16);
 	assert_memory_equal(e->path.addr.local, a->gid, 16);
-	/* an event that waits goes with its group */
+	/* a pending event is dropped with its group */
 	assert_int_equal(rcm_leave(a->r, a->ch, six, &reported), 0);
 	assert_int_equal(reported, 0);
 	host_quiet(a);
@@ -48,7 +48,7 @@ joining_tells_the_groups_attributes(void **state)
 	assert_int_equal(a->joined, 0);
 	assert_int_equal(rcm_leave(a->r, a->ch, four, &reported), -ENOENT);
 	assert_int_equal(rcm_leave(a->r, a->ch, 0, &reported), -ENOENT);
-	/* they count for their id as well */
+	/* they count towards their id, too */
 	assert_int_equal(rcm_destroy(a->r, a->ch, id, &reported, a->now), 0);
 	assert_int_equal(reported, 1);
 }
@@ -116,7 +116,7 @@ groups_end_with_their_id(void **state)
 	}
 	assert_int_equal(host_event(a, RCM_EV_MULTICAST_JOIN)->id, kept);
 	host_quiet(a);
-	/* a device that is gone has no groups to leave */
+	/* a removed device has no groups to leave */
 	rcm_device_removed(a->r, 0, a->now);
 	assert_int_equal(rcm_destroy(a->r, a->ch, other, &reported, a->now), 0);
 	assert_int_equal(reported, 1);

@@ -37,7 +37,7 @@ sidr_resolves_a_service(void **state)
 	t = node_event(p, CM_EV_SIDR_REQUEST);
 	assert_memory_equal(t->ev.private_data, ANY_DATA, sizeof(ANY_DATA));
 	assert_int_equal(cm_sidr_answer(p->cm, t->ev.id, &s, p->now), 0);
-	/* the answer is lost: a copy of the question gets it again, and nobody is asked again */
+	/* the response is lost: a copy of the request gets it again, without another event */
 	lose();
 	pass(wire_cm_time_ns(CM_SIDR_TIMEOUT));
 	deliver();
@@ -73,7 +73,7 @@ sidr_refusals(void **state)
 	deliver();
 	assert_int_equal(node_event(a, CM_EV_SIDR_RESPONSE)->ev.msg->sidr_rep.status,
 			 WIRE_SIDR_UNSUPPORTED);
-	/* the owner goes */
+	/* the owner ends */
 	l.sidr = true;
 	listen_with(p, &l, 0);
 	assert_int_equal(cm_sidr_ask(a->cm, id[1], &q, a->now), 0);
@@ -136,7 +136,7 @@ a_refused_path_changes_nothing(void **state)
 	assert_int_equal(node_event(a, CM_EV_PATH_RESPONSE)->ev.status, -ECONNREFUSED);
 	assert_int_equal(cm_qp_attr_get(a->cm, ids.active, &x), 0);
 	assert_int_equal(x.alternate.remote_gid[0], 0);
-	/* and no answer is none; the connection stays */
+	/* silence is not a refusal; the connection stays */
 	assert_int_equal(cm_load_path(a->cm, ids.active, &path, NULL, 0, a->now), 0);
 	lose();
 	pass(10 * SEC);

@@ -41,13 +41,13 @@ rx(const struct wire_cm *m)
 	node_rx_msg(fix.n, &fix.peer, m);
 }
 
-/* A message of the peer about fix.id. */
+/* Builds a message of the peer about fix.id. */
 static void
 rx_plain(uint32_t attr)
 {
 	struct wire_cm m = begin(attr, REQ_TID);
 
-	/* ids stand at the same place in all of these */
+	/* ids are at the same place in all of these */
 	m.rtu.local_comm_id = PEER_COMM;
 	m.rtu.remote_comm_id = fix.id;
 	if (attr == WIRE_CM_DREQ)
@@ -205,7 +205,7 @@ is_sidr(enum cm_state s)
 	return s == CM_SIDR_REQ_SENT || s == CM_SIDR_REQ_RCVD || s == CM_SIDR_REP_SENT;
 }
 
-/* Connect to ESTABLISHED, or as far as state is on that way. */
+/* Connects up to ESTABLISHED, or up to state if it comes earlier. */
 static void
 reach_connection(enum cm_state state)
 {
@@ -316,14 +316,14 @@ reachable(enum cm_state s, enum cm_input in)
 	if (in == CM_IN_TIMEOUT || in == CM_IN_EXPIRED)
 		return false; /* apply() looks for a timer */
 	if (in == CM_IN_STALE || s == CM_IDLE || s == CM_LISTEN)
-		return false; /* tests of their own; no MAD can name it */
+		return false; /* has separate tests; no MAD can name it */
 	if (is_sidr(s) || sidr_in)
 		return (in == CM_IN_SIDR_REP && s == CM_SIDR_REQ_SENT) ||
 		       (in == CM_IN_SIDR_REQ && (s == CM_SIDR_REQ_RCVD || s == CM_SIDR_REP_SENT));
 	if (in == CM_IN_REQ && s == CM_CLOSED)
 		return false; /* forgotten */
 	if (in == CM_IN_LAP_AGAIN)
-		return false; /* every_cell_of_the_alternate_paths_table brings it */
+		return false; /* in every_cell_of_the_alternate_paths_table */
 	return side_of(in) < 0 || side_of_state(s) < 0 || side_of(in) == side_of_state(s);
 }
 
@@ -383,7 +383,7 @@ apply_mad(enum cm_input in)
 	}
 }
 
-/* Bring an input to fix.id. True: it was refused. */
+/* Applies an input to fix.id. True: it was refused. */
 static bool
 apply(enum cm_state s, enum cm_input in)
 {
@@ -422,7 +422,7 @@ want_of(const struct want *w, size_t n, uint32_t state, uint32_t in)
 	return NULL;
 }
 
-/* What was sent and reported is what was wanted, or nothing. */
+/* Checks that exactly the expected MAD and event were sent and reported. */
 static void
 check_output(const struct want *w)
 {
@@ -540,7 +540,7 @@ every_cell_of_the_alternate_paths_table(void **state)
 				fail_msg("%s x %s was not exercised", cm_lap_state_name[s],
 					 cm_input_name[inputs[i]]);
 		}
-	/* the other inputs never come to this table */
+	/* the other inputs never reach this table */
 	for (enum cm_lap_state s = 0; s < CM_LAP_NSTATES; s++)
 		for (enum cm_input in = 0; in < CM_NINPUTS; in++)
 			if (cm_table[CM_ESTABLISHED][in].act != CM_ACT_LAP)

@@ -83,7 +83,7 @@ const struct want wants[] = {
 	{CM_ESTABLISHED, CM_IN_REJ_STALE, "", CM_TIMEWAIT, CM_EV_DISCONNECTED},
 	{CM_ESTABLISHED, CM_IN_STALE, "DREQ", CM_DREQ_SENT, CM_EV_DISCONNECTED},
 	{CM_ESTABLISHED, CM_IN_DESTROY, "DREQ", CM_DREQ_SENT, 0},
-	/* with no LAP under way; lap_wants has the others */
+	/* with no LAP outstanding; lap_wants has the others */
 	{CM_ESTABLISHED, CM_IN_LOAD_PATH, "LAP", CM_ESTABLISHED, 0},
 	{CM_ESTABLISHED, CM_IN_LAP, "", CM_ESTABLISHED, CM_EV_PATH_REQUEST},
 	{CM_ESTABLISHED, CM_IN_MRA_LAP, "", CM_ESTABLISHED, 0},

@@ -16,7 +16,7 @@ struct want {
 
 extern const struct want wants[];
 extern const size_t nwants;
-/* Of the alternate path of an id that is ESTABLISHED: states are those of the LAP. */
+/* For the alternate path of an ESTABLISHED id: states are those of the LAP. */
 extern const struct want lap_wants[];
 extern const size_t nlap_wants;
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client of rdma_cm channels, and a daemon of the fakes that serves it. EAL is there for mbufs.
- */
+/* A client of rdma_cm channels, and a daemon built from fakes that serves it. EAL is for mbufs. */
 #ifndef TEST_CONTROL_CM_CLIENT_H
 #define TEST_CONTROL_CM_CLIENT_H
 
@@ -50,7 +49,7 @@ uint32_t cm_ask(struct cm_client *c, uint32_t cmd, const void *body, size_t len,
 extern bool cm_taken;
 /* The secret that the next MIGRATE_ID carries. */
 extern const uint8_t *cm_from;
-/* Does poll say that an event waits, or that the daemon hung up? */
+/* Does poll report an event, or that the daemon hung up? */
 bool cm_readable(const struct cm_client *c);
 bool cm_ended(const struct cm_client *c);
 

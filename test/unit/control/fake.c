@@ -108,7 +108,7 @@ worker_quiesce(struct worker_set *ws)
 	say("quiesce");
 }
 
-/* Jobs that are left, then a quiescent state: once round the loop, or as often as it takes. */
+/* Remaining jobs, then a quiescent state: one round of the loop, or as many as needed. */
 static void
 run(struct worker *w)
 {
@@ -268,7 +268,7 @@ timer_now_ns(void)
 	return daemon_now_ns();
 }
 
-/* A broker that is not there, and needs not be: no connection here carries descriptors. */
+/* An absent broker, which is not needed: no connection here carries descriptors. */
 bool
 broker_keep(struct daemon *d, uint64_t id, const struct ipc_peer *peer)
 {

@@ -11,8 +11,8 @@
 #define FAKE_WORKERS 2
 
 /*
- * What workers were asked for since fake_reset, a word each: "forget" a QP, "doorbell": leave a
- * ring; "grace" for the start of a grace period; "quiesce", "readers": the control thread waits.
+ * The requests to workers since fake_reset, one word each: "forget" a QP, "doorbell": leave a ring;
+ * "grace": the start of a grace period; "quiesce", "readers": the control thread waits.
  */
 extern char fake_said[256];
 /* Numbers of QPs that workers have and of doorbell rings that they watch. */
@@ -20,11 +20,10 @@ extern unsigned fake_qps, fake_doorbells;
 /* Number of calls that the control thread waited for, since fake_reset. */
 extern unsigned fake_calls;
 
-/* May frames be sent? The last one, which is the test's to free. */
+/* May frames be sent? The last frame, which the test must free. */
 extern bool fake_sends;
 extern struct rte_mbuf *fake_sent;
-/* Frames that worker 0 has not taken: it takes them when it is asked how many, unless it is stuck.
- */
+/* Frames that worker 0 has not taken. It takes them when their number is queried, unless stuck. */
 extern unsigned fake_waiting;
 extern bool fake_stuck;
 
@@ -37,15 +36,15 @@ void fake_reset(void);
 void fake_stop(unsigned i);
 void fake_resume(struct daemon *d, unsigned i);
 
-/* A session with a context on the device, by its own HELLO; *client: the other end. */
+/* A session with a context on the device, after its own HELLO; *client: the other end. */
 struct session *fake_session(struct daemon *d, int *client);
 /* The same without HELLO. */
 struct session *fake_connect(struct daemon *d, int *client);
 struct session *fake_connect_as(struct daemon *d, uid_t uid, int *client);
-/* Ask for op as a client does, and read the answer into rep (rep_len bytes). Its status. */
+/* Requests op as a client does and reads the reply into rep (rep_len bytes). Returns its status. */
 uint32_t fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len,
 		  void *rep, size_t rep_len);
-/* The two halves of fake_ask. FAKE_NO_REPLY: none has come yet. */
+/* The two halves of fake_ask. FAKE_NO_REPLY: no reply yet. */
 #define FAKE_NO_REPLY UINT32_MAX
 void fake_send(struct session *s, int client, uint16_t op, const void *req, size_t req_len);
 uint32_t fake_receive(int client, uint16_t op, void *rep, size_t rep_len);

@@ -9,8 +9,10 @@
 #define NUMBER   4u
 #define ROUTE    offsetof(struct rdma_ucm_query_route_resp, ibdev_index)
 
-/* Every command: least sizes, and where the id stands. The kernel's structs before ECE and before
- * the device index are legal. */
+/*
+ * Every command: minimum sizes and the offset of the id. The kernel's structs from before ECE and
+ * before the device index are legal.
+ */
 static const struct {
 	uint32_t cmd, in, out, id;
 } commands[] = {
@@ -189,7 +191,7 @@ addresses_of_three_families_are_bound_and_reported(void **state)
 	assert_int_equal(r.src_size, sizeof(in6));
 	assert_memory_equal(&r.src_addr, &in6, sizeof(in6));
 
-	/* librdmacm's question whether there is AF_IB: a wildcard, any port */
+	/* librdmacm's probe for AF_IB: a wildcard, any port */
 	id = cm_make_id(&one, 1, RDMA_PS_IB);
 	ib_address(ib, RDMA_PS_TCP, 0, (const uint8_t[16]){0});
 	memset(ib + 38, 0, 2);
@@ -249,7 +251,7 @@ options_are_checked(void **state)
 
 	assert_int_equal(option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1, 1), 0);
 	assert_int_equal(option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &yes, 4, 4), EINVAL);
-	/* a value that did not come */
+	/* a missing value */
 	assert_int_equal(option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1, 0), EINVAL);
 	assert_int_equal(option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, 4, 4), 0);
 	assert_int_equal(option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, 1, 4), EINVAL);

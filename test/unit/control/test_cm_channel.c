@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels of rdma_cm: their life, the token, quotas, clients that break the protocol. */
+/* Channels of rdma_cm: lifetime, the token, quotas, clients that break the protocol. */
 #include <sys/socket.h>
 #include <unistd.h>
 #include "cm_client.h"
@@ -107,7 +107,7 @@ an_id_migrates_with_its_events(void **state)
 	assert_int_equal(migrate(&two, one.secret, id, &reported), 0);
 	assert_int_equal(reported, 0);
 	assert_true(cm_readable(&two));
-	/* the other channel says so with its next reply */
+	/* the other channel's next reply reports it */
 	assert_int_equal(get_event(&one), EAGAIN);
 	assert_true(cm_taken);
 	assert_false(cm_readable(&one));
@@ -131,7 +131,7 @@ the_last_copy_of_a_channel_ends_it(void **state)
 	assert_int_equal(d.quota.used_all[QUOTA_CM_CHANNELS], 1);
 }
 
-/* Commands end with the process; what it made lives on in those who have the channel. */
+/* Commands end with the process; its ids remain for other holders of the channel. */
 static void
 the_end_of_the_commands_ends_nothing(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections of rdma_cm through the control plane: a device to itself, MADs by QP1. */
+/* Connections of rdma_cm through the control plane: a device to itself, MADs over QP1. */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <rte_mbuf.h>
@@ -228,7 +228,7 @@ a_client_that_dies_is_disconnected(void **state)
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 2);
 }
 
-/* No user may take a QP of another for its own: its owner could not connect it any more. */
+/* No user may use a QP of another: its owner could not connect it any more. */
 REQUIREMENT("CM-12")
 static void
 a_qp_of_another_user_is_refused(void **state)
@@ -319,7 +319,7 @@ a_neighbour_is_waited_for(void **state)
 	assert_int_equal(cm_end_id(&one, id), 1);
 }
 
-/* The MADs of a burst wait for the worker, but not for ever. */
+/* The MADs of a burst wait for the worker, up to a limit. */
 REQUIREMENT("CM-15")
 static void
 a_daemon_that_ends_sends_no_more_than_the_worker_takes(void **state)

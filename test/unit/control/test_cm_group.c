@@ -104,7 +104,7 @@ a_group_is_reported_again_as_long_as_it_has_members(void **state)
 	}
 	cm_end_id(&one, id); /* it leaves what it has joined */
 	assert_int_equal(said(), NET_GROUP_LEFT);
-	/* who joins again before the second report is a member */
+	/* an id that joins again before the second report is a member */
 	make_member(&group);
 	assert_int_equal(said(), NET_GROUP_JOINED);
 	pass(2);

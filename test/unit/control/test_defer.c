@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers that do not run: what has to wait for them waits without the control thread, which serves
- * other clients meanwhile (lib/control/defer.h). fake.c fails a test that calls a stopped worker.
+ * Workers that do not run: requests that need them wait without blocking the control thread, which
+ * serves other clients meanwhile (lib/control/defer.h). fake.c fails a test that calls a stopped
+ * worker.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -79,7 +80,7 @@ make_mw(struct client *c)
 	return make(c, UROCE_CTRL_ALLOC_MW, &req, sizeof(req));
 }
 
-/* Empty: without a broker there is nobody to look for memory. */
+/* Empty: without a broker nothing checks for lost memory. */
 static uint32_t
 make_mr(struct client *c)
 {
@@ -129,7 +130,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* What needs no worker is answered at once, whatever another client waits for. */
+/* A request that needs no worker gets its reply at once, whatever other clients wait for. */
 static void
 assert_served(struct client *c)
 {
@@ -229,7 +230,7 @@ a_session_ends_without_the_control_thread_waiting(void **state)
 	assert_int_equal(fake_doorbells, FAKE_WORKERS);
 }
 
-/* What the request was for ends with the session, once. */
+/* The request's object ends with the session, once. */
 static void
 a_session_ends_while_its_request_waits(void **state)
 {
@@ -287,7 +288,7 @@ windows_on_a_session_s_regions_are_unbound_when_quiescent(void **state)
 	assert_ptr_equal(shown(&m->mr), &m->mr); /* its owner may bind it again */
 }
 
-/* The window's session ends, too, in between: it goes with that, but lets the region go first. */
+/* The window's session ends meanwhile: the window goes with it, after releasing the region. */
 REQUIREMENT("MEM-04")
 static void
 two_sessions_end_that_share_a_window(void **state)
@@ -313,7 +314,7 @@ a_region_with_a_window_is_in_use_again(void **state)
 	fake_stop(0);
 	ask_to_end(&a, UROCE_CTRL_DEREG_MR, handle);
 	assert_ptr_equal(shown(&region->mr), &mr_hidden);
-	region->mr.windows = 1; /* a bind that the stopped worker is in */
+	region->mr.windows = 1; /* a bind that the stopped worker is executing */
 	fake_resume(&d, 0);
 	assert_int_equal(fake_receive(a.fd, UROCE_CTRL_DEREG_MR, NULL, 0), EBUSY);
 	assert_ptr_equal(shown(&region->mr), &region->mr);

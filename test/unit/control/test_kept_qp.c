@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept of destroyed QPs (control/kept_qp.h). */
+/* The records of destroyed QPs (control/kept_qp.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

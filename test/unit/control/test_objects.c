@@ -123,7 +123,7 @@ make_qp(struct all *a)
 static const struct row {
 	const char *name;
 	uint32_t (*make)(struct all *a);
-	uint16_t end;     /* 0: only with its session or its descriptor */
+	uint16_t end;     /* operation that destroys it; 0: only its session or descriptor does */
 	size_t at;        /* its handle in struct all */
 	const char *says; /* calls to workers when it is destroyed */
 	enum quota_kind takes[4];
@@ -235,7 +235,7 @@ qp_keeps_its_pd(void **state)
 	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 1);
 }
 
-/* Each kind is refused for lack of each resource that it takes: nothing remains. */
+/* Each kind is refused for lack of each resource that it needs: nothing remains. */
 static void
 refused_object_leaves_nothing(void **state)
 {
@@ -308,7 +308,7 @@ end_of_a_session_frees_all_objects(void **state)
 	assert_int_equal(fake_doorbells, 2 * FAKE_WORKERS);
 	fake_reset();
 	session_destroy(s);
-	/* every QP has left its worker before the point at which all have let go */
+	/* every QP has left its worker before the end of the grace period */
 	assert_string_equal(fake_said, "forget forget doorbell forget doorbell grace grace");
 	assert_int_equal(fake_qps, 0);
 	assert_int_equal(fake_doorbells, FAKE_WORKERS);
@@ -351,7 +351,7 @@ failed_queues_fail_their_qps_in_one_call_of_each_worker(void **state)
 	assert_int_equal(q->qp->conn.state, QP_ERR);
 }
 
-/* A message that is no request ends the connection, and with it everything. */
+/* A message that is not a request ends the connection and all its objects. */
 static void
 malformed_message_ends_the_session(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams of QP1, out and in (lib/control/slow_path.h). EAL is there for its mbufs alone. */
+/* Datagrams of QP1, out and in (lib/control/slow_path.h). EAL is used only for its mbufs. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* A MAD from the device's address of index i to remote. */
+/* Sends a MAD from the device's address of index i to remote. */
 static struct slow_datagram
 datagram(unsigned i, const uint8_t remote[16])
 {
@@ -107,7 +107,7 @@ a_datagram_to_the_device_itself_comes_back(void **state)
 	assert_memory_equal(got.payload, mad, sizeof(mad));
 }
 
-/* The neighbour is asked for, and the datagram is the caller's to send again. */
+/* The neighbour is looked up, and the caller must send the datagram again. */
 static void
 a_neighbour_is_asked_for(void **state)
 {
