@@ -73,7 +73,7 @@ one_wrong_byte_is_detected(void **state)
 		assert_false(client_verify(&c, SEED, SLOTS));
 		c.to[5 * STRIDE + i] ^= 1;
 	}
-	/* a byte that was not written at all is no better */
+	/* a byte that was not written counts as wrong, too */
 	c.to[5 * STRIDE + 60] ^= 0xff;
 	assert_false(client_verify(&c, SEED, SLOTS));
 }

@@ -88,7 +88,7 @@ model_cnp(struct model *m, uint64_t us)
 		model_cut(m, us);
 }
 
-/* One microsecond: what is due at us. */
+/* Runs the timers that are due in one microsecond. */
 static void
 model_step(struct model *m, uint64_t us)
 {

@@ -85,7 +85,7 @@ swift_paces_fractions_of_a_packet(void **state)
 	/* One packet takes longer than a round trip, but no longer than at the minimum rate. */
 	assert_in_range(s.flow.next_send_ns - now, 990 * US,
 			MTU * 8000000ull / s.flow.param.min_kbps);
-	/* Short round trips raise it to the full window again, whose pace is free. */
+	/* Short round trips raise it to the full window again, which sets no pace. */
 	for (uint32_t i = 0; i < 200000 && s.flow.limits; i++)
 		acked(&s, now += 10 * US, 20 * US);
 	assert_false(s.flow.limits);
@@ -131,7 +131,7 @@ timely_rises_and_falls(void **state)
 	was = s.flow.timely.rate_kbps;
 	acked(&s, 5 * MS, 30 * US);
 	assert_int_equal(s.flow.timely.rate_kbps, was + 40000);
-	/* At once again: a small share of the step. */
+	/* Again, at once: a small share of the step. */
 	was = s.flow.timely.rate_kbps;
 	acked(&s, 5 * MS + 3 * US, 30 * US);
 	assert_in_range(s.flow.timely.rate_kbps, was + 3900, was + 4100);

@@ -8,7 +8,7 @@
 #include "cc/cc.h"
 #include "../../kit/requirement.h"
 
-static struct cc_flow flow; /* of which the policy uses little */
+static struct cc_flow flow; /* the policy uses little of it */
 
 static struct cc
 fresh(void)
@@ -76,12 +76,12 @@ spurious_probe_keeps_the_window(void **state)
 	cc_on_spurious(&cc, &flow, 5);
 	assert_int_equal(cc.window_pkts, CC_AGAIN_PKTS);
 	cc_on_timeout(&cc, &flow, 6);
-	cc_on_probe(&cc, &flow, 7, false); /* of the window that there is now */
+	cc_on_probe(&cc, &flow, 7, false); /* relative to the current window */
 	cc_on_spurious(&cc, &flow, 8);
 	assert_int_equal(cc.window_pkts, 1);
 }
 
-/* What is called by the table is what the fast path does. */
+/* The table's hooks and the fast path do the same. */
 static void
 cc_table_agrees_with_the_fast_path(void **state)
 {

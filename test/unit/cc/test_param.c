@@ -29,7 +29,7 @@ bad(const char *text, const char *message)
 	struct cc_param p;
 
 	if (cc_param_parse(&p, text, err, sizeof(err)) && cc_param_fill(&p, 0, err, sizeof(err)))
-		fail_msg("%s was taken", text);
+		fail_msg("%s was accepted", text);
 	assert_string_equal(err, message);
 }
 
@@ -87,7 +87,7 @@ wrong_texts_are_named(void **state)
 	bad("timely:target=100:high=10", "target=100, high=10 us: legal: target <= high");
 }
 
-/* A text that was printed means the same. */
+/* Printed parameters parse to the same values. */
 static void
 printed_texts_are_taken(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What test/unit/ipc/test_options.c does not see of lib/cli: words, letters, files, pairs. */
+/* The parts of lib/cli that test/unit/ipc/test_options.c does not cover: words, letters, files,
+ * pairs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

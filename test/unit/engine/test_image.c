@@ -29,7 +29,7 @@ sends_in_flight_complete_after_a_move(void **state)
 	peer_ack(c, SQ + 2); /* in the middle of the second */
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	conn_move(c);
-	pkt_none(c); /* nothing is sent again */
+	pkt_none(c); /* nothing is retransmitted */
 	client_does(c, 4, UROCE_WR_SEND, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
 	conn_move(c);
