@@ -21,7 +21,7 @@ refuse_versions(const struct ipc_offer *own, uint16_t min, uint16_t max,
 		char why[UROCE_CTRL_MAX_WHY])
 {
 	snprintf(why, UROCE_CTRL_MAX_WHY,
-		 "no version of uroce's ABI in common: the client speaks %u to %u, the daemon %u "
+		 "no version of uroce's ABI in common: the client supports %u to %u, the daemon %u "
 		 "to %u; install provider and daemon of the same release",
 		 min, max, own->version_min, own->version_max);
 }

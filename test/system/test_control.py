@@ -40,8 +40,8 @@ def versions(path):
     ignored."""
     c, own = control.Connection(path), control.VERSION
     for versions, features, required, want in (
-            ((own + 1, own + 3), 0, 0, f"the client speaks {own + 1} to {own + 3}, the daemon "),
-            ((1, control.VERSION_MIN - 1), 0, 0, f"the client speaks 1 to {control.VERSION_MIN - 1}, the daemon "),
+            ((own + 1, own + 3), 0, 0, f"the client supports {own + 1} to {own + 3}, the daemon "),
+            ((1, control.VERSION_MIN - 1), 0, 0, f"the client supports 1 to {control.VERSION_MIN - 1}, the daemon "),
             ((own, own), 1 << 63, 1 << 63, "the client requires features 0x8000000000000000")):
         status, why, _ = c.hello("uroce0", versions=versions, features=features, required=required)
         assert (status, want in why.decode()) == (errno.EPROTONOSUPPORT, True), (status, why)
@@ -60,7 +60,7 @@ def versions(path):
     c = control.Connection(path)
     c.version = 6
     status, why, _ = c.call("HELLO", struct.pack("<32sII", b"uroce0", 1, 0))
-    assert (status, b"the client speaks 6 to 6" in why) == (errno.EPROTONOSUPPORT, True), (status, why)
+    assert (status, b"the client supports 6 to 6" in why) == (errno.EPROTONOSUPPORT, True), (status, why)
 
 
 def spare_bytes(path):

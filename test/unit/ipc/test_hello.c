@@ -60,13 +60,13 @@ no_common_version_names_both_ranges(void **state)
 	struct uroce_hello_rep rep;
 
 	assert_int_equal(agree(&newer, &older, &rep), EPROTONOSUPPORT);
-	assert_non_null(strstr(why, "the client speaks 7 to 8, the daemon 9 to 11"));
+	assert_non_null(strstr(why, "the client supports 7 to 8, the daemon 9 to 11"));
 	assert_int_equal(agree(&older, &newer, &rep), EPROTONOSUPPORT);
-	assert_non_null(strstr(why, "the client speaks 9 to 11, the daemon 7 to 8"));
+	assert_non_null(strstr(why, "the client supports 9 to 11, the daemon 7 to 8"));
 	assert_int_equal(rep.version, 0);
 	/* before version 7 a HELLO had no range */
 	ipc_hello_refuse_old(&newer, 6, why);
-	assert_non_null(strstr(why, "the client speaks 6 to 6, the daemon 9 to 11"));
+	assert_non_null(strstr(why, "the client supports 6 to 6, the daemon 9 to 11"));
 }
 
 static void

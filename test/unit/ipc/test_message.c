@@ -158,7 +158,7 @@ a_hello_of_any_version_is_read(void **state)
 	h.version = 6;
 	assert_int_equal(verdict(w, h, 40, 0, IPC_STATE_NEW), EPROTONOSUPPORT);
 	ipc_msg_why(&w->msg, EPROTONOSUPPORT, why);
-	assert_non_null(strstr(why, "the client speaks 6 to 6"));
+	assert_non_null(strstr(why, "the client supports 6 to 6"));
 	h.version = UROCE_ABI_VERSION_FIRST;
 	assert_int_equal(verdict(w, h, 40, 0, IPC_STATE_NEW), -EPROTO);
 	/* once both have agreed, no other version is spoken */
