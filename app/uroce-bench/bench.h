@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroce-bench: what its modes share. Single threaded; the daemon uses nothing of it. */
+/* uroce-bench: shared by its modes. Single threaded; not used by the daemon. */
 #ifndef UROCE_BENCH_H
 #define UROCE_BENCH_H
 
@@ -62,7 +62,7 @@ struct bench_options {
 	/* mode "client" */
 	enum bench_measure measure;
 	uint32_t clients; /* processes that post operations, 1 .. 64 */
-	uint32_t batch;   /* messages of one post, 1 .. 64; 0: a quarter of depth, but 1 .. 16 */
+	uint32_t batch;   /* messages per post, 1 .. 64; 0: a quarter of depth, but 1 .. 16 */
 	bool apart;       /* the two ends of a connection in two processes */
 	bool adaptive;    /* the daemon's --idle */
 	double loss;      /* percent of the frames in either direction to drop; 0: none */
@@ -70,19 +70,19 @@ struct bench_options {
 	const char *socket, *dev, *peer_socket, *peer_dev;
 
 	/* mode "connect" */
-	uint32_t live; /* connections that stay, 0 .. 20000 */
+	uint32_t live; /* connections that stay open, 0 .. 20000 */
 	bool no_qps;   /* these have no QPs, and no others are made */
 
 	/* modes "wire" and "limit" */
 	enum bench_port port;
-	uint32_t link_mtu;   /* of the interface; 0: what packets of mtu need */
+	uint32_t link_mtu;   /* of the interface; 0: as packets of mtu need */
 	uint32_t run_ms;     /* time of a measurement over a port, 5 .. 10000 */
 	bool versus_limit;   /* measure the limit model in the same run */
 	bool versus_testpmd; /* measure testpmd in the same run */
 };
 
 extern const struct cli_program bench_program; /* for cli_wrong */
-/* Parse argv into o. Prints what is wrong and exits with 2; --help exits with 0. */
+/* Parses argv into o. On an error: prints it and exits with 2; --help exits with 0. */
 void bench_options_parse(struct bench_options *o, int argc, char **argv);
 
 /* The values of one figure, one for each run. */
@@ -124,7 +124,7 @@ bool bench_pin(unsigned cpu);
 double bench_core_distance(void);
 
 /*
- * Pass a cache line to and fro between two threads or processes with 2 * turns stores to *word,
+ * Pass a cache line back and forth between two threads or processes with 2 * turns stores to *word,
  * which starts at 0. One calls bench_pong, the other bench_ping, which returns the one-way latency
  * in ns. turns is a multiple of 100.
  */
@@ -133,7 +133,7 @@ double bench_ping(uint32_t *word, uint32_t turns);
 
 #define BENCH_CORES 2
 /*
- * ns that one turn of a loop of additions takes on the caller's core. It is longer while a sibling
+ * ns per iteration of a loop of additions on the caller's core. It is longer while a sibling
  * thread of the core is busy, even one of another virtual machine. Takes about half a millisecond.
  */
 double bench_speed_here(void);

@@ -227,7 +227,7 @@ measure_rate(struct bench_report *r)
 	end_row(r, "rate");
 }
 
-/* Drop this share of the frames on both devices: of requests and of responses. */
+/* Drops this share of the frames on both devices, so of requests and of responses. */
 static void
 lose(double percent)
 {
@@ -310,10 +310,10 @@ run_hops(uint32_t count)
 }
 
 /*
- * To the worker and back, by a WR of which no packet is made: from the client having published it
- * until a poll has found its completion, less what the worker does of it and what such a poll takes
- * with the completion at hand. What is left has the two hops, and of the worker's loop and the
- * client's, half a turn each.
+ * The way to the worker and back, with a WR that sends no packet: the time from publishing it until
+ * a poll finds its completion, less the worker's work on it and the time of a poll whose completion
+ * is in the cache. The rest consists of the two hops and half an iteration each of the worker's and
+ * the client's loop.
  */
 static void
 measure_hops(struct bench_report *r)
@@ -339,7 +339,7 @@ measure_hops(struct bench_report *r)
 		bench_add(r, "bare_rings", "ns", f.away_ns);
 		bench_add(r, "bare_publish", "ns", f.publish_ns);
 	}
-	bench_report_row(r, "client, hops, a window unbound, no packet, %u client%s", o->clients,
+	bench_report_row(r, "client, hops, unbind a window, no packet, %u client%s", o->clients,
 			 o->clients == 1 ? "" : "s");
 }
 

@@ -48,8 +48,7 @@ void client_hist_add(struct client_hist *h, uint64_t ns);
 void client_hist_merge(struct client_hist *h, const struct client_hist *other);
 /* The quantile share (0 .. 1) of the times; 0 if there are none. */
 double client_hist_at(const struct client_hist *h, double share);
-/* The mean of the faster half. For times near the resolution of the clock, where a median is
- * coarse. */
+/* The mean of the faster half, for times near the clock's resolution, where a median is coarse. */
 double client_hist_low(const struct client_hist *h);
 
 /* ---- messages between the mode and a client, over SOCK_SEQPACKET ---- */
@@ -65,7 +64,7 @@ struct client_plan {
 	uint32_t role;             /* enum client_role */
 	uint32_t op;               /* enum bench_op */
 	uint32_t size, mtu, qps, depth;
-	uint32_t batch; /* messages of one post; the last is signaled */
+	uint32_t batch; /* messages per post; the last is signaled */
 	uint32_t queue; /* WRs that each queue holds: depth or more */
 	uint32_t inline_bytes;
 	bool hops;          /* allocate a memory window, for CLIENT_HOPS */
@@ -174,8 +173,8 @@ void client_loss_counters(const struct client_daemon *d, struct client_losses *s
 /* The share (0 .. 1) of cpu that a thread uses which only sleeps, 2 ms at a time, for ns. */
 double client_bare_sleeps(unsigned cpu, uint64_t ns);
 /*
- * Adds n times to h, each after a pause of pause_us (below a second): from before a thread on CPU
- * from writes an eventfd until it sees that a thread on CPU to has been woken.
+ * Adds n times to h, each after a pause of pause_us (below a second): a thread on CPU `from` writes
+ * an eventfd; the time until it sees that the thread on CPU `to` was woken.
  */
 void client_bare_wakes(unsigned from, unsigned to, uint32_t n, uint32_t pause_us,
 		       struct client_hist *h);

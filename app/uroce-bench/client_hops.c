@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --measure hops, in the client's process: a window unbound, of which no packet is made, in pieces;
- * and, in the mode's, how long bare rings of the same lines take, and what the worker does of it.
+ * --measure hops. In the client's process: the parts of the time to unbind a window, which sends no
+ * packet. In the mode's: the time of bare rings of the same cache lines, and of the worker's part.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 
 #define POLL_ROUNDS 100u
 #define POLL_DEPTH  8u /* completions that wait for their poll, of a queue of 16 */
-#define POLL_WARM   2u /* of them, polled first and not counted: the code comes into the caches */
+#define POLL_WARM   2u /* of them, polled first and not counted, to warm the caches */
 #define POLL_NAP_NS 200000
 
 #define FLOOR_SLOTS 64u
@@ -32,9 +32,8 @@ low_ns(const struct client_hist *cycles)
 }
 
 /*
- * What a poll takes that finds a completion whose line is in this core's cache: the worker made it
- * here, on the CPU that it shares with us for once. 0 where it is not known, or we may not go
- * there.
+ * The time of a poll that finds a completion in this core's cache, because for this measurement the
+ * client runs on the worker's CPU. 0 if that CPU is unknown or not permitted.
  */
 static double
 poll_ns(struct client *c)
@@ -93,7 +92,7 @@ client_hops(struct client *c, uint64_t count, struct client_pieces *p)
 	};
 }
 
-/* Rings as bare as they can be: an index, WQEs of two lines; CQEs, each a line with its phase. */
+/* Minimal rings: an index, WQEs of two lines; CQEs of one line each, with a phase. */
 static struct {
 	uint32_t prod __attribute__((aligned(128)));
 	struct {
@@ -173,9 +172,9 @@ bind_post(struct rc_conn *c, const struct mr *mw)
 }
 
 /*
- * The worker's own part: the same WQE for a requester whose client is on the same core, so that no
- * cache line goes from core to core. Only what lies between WQE and CQE counts: the end of an
- * engine's turn comes when the client has its completion already.
+ * The worker's part: the same WQE for a requester whose client is on the same core, so that no
+ * cache line moves between cores. Only the time from WQE to CQE counts: the engine's turn ends
+ * after the client has its completion.
  */
 double
 client_step_ns(void)
@@ -190,7 +189,7 @@ client_step_ns(void)
 
 	engine_link_open(&link, &o);
 	qp = n->rc.conn[0].qp;
-	qp->bind.polled = true; /* as the worker has it of a client that posts all the time */
+	qp->bind.polled = true; /* as for a client that posts continuously */
 	env->counters = qp->bind.counters;
 	mw.pd = n->rc.mr.pd;
 	if (mr_table_add(&n->rc.mrs, &mw, WINDOW) != 0)

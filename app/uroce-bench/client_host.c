@@ -145,7 +145,7 @@ wait_ready(int out)
 
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
 		if (strncmp(line, READY, strlen(READY)) == 0)
-			return; /* f stays open: the daemon may say more */
+			return; /* f stays open: the daemon may log more */
 		fputs(line, stderr);
 	}
 	bench_die("uroced did not start");
@@ -155,7 +155,7 @@ static pid_t
 daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_options *o, int out)
 {
 	char uroced[PATH_MAX], cpu[16], qps[16];
-	/* Huge pages, if available, as any daemon has them; memory is counted in small ones. */
+	/* Huge pages if available, as for any daemon; memory is measured on small ones. */
 	char *plain = o->no_huge || o->measure == BENCH_MEMORY ? "--no-huge" : NULL;
 	char *argv[] = {uroced,
 			"--socket",
@@ -235,7 +235,7 @@ client_start(struct client_proc *p, unsigned i, const char *socket_path,
 }
 
 /* The client has printed the reason on stderr. */
-#define GONE "a client has ended before it was done"
+#define GONE "a client has ended early"
 
 void
 client_say(struct client_proc *p, const void *msg, size_t len)

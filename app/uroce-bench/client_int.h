@@ -33,7 +33,7 @@ struct client {
 	uint8_t *from, *to;
 	struct ibv_mr *from_mr, *to_mr;
 	uint32_t slots, stride;
-	struct ibv_mw *mw;        /* of --measure hops */
+	struct ibv_mw *mw;        /* for --measure hops */
 	bool can_inline;          /* messages are sent inline */
 	struct client_end end[2]; /* 0: posts the operations; 1: their target */
 	bool has[2];
@@ -56,7 +56,8 @@ void client_post_recvs(struct client *c, unsigned side, uint32_t q, uint32_t n);
 void client_post(struct client *c, unsigned side, uint32_t q, uint32_t n);
 /* Unbind the window, which is not bound. This sends no packet. */
 void client_post_bind(struct client *c);
-/* Take completions of a CQ. Returns their number. Yields if there are none and the plan says so. */
+/* Takes completions of a CQ. Returns their number. If there are none, yields if plan.yield is set.
+ */
 int client_poll(struct client *c, struct ibv_cq *cq, struct ibv_wc wc[CLIENT_POLL]);
 
 /* ---- client_data.c ---- */

@@ -18,9 +18,9 @@ void
 client_check(const struct bench_options *o)
 {
 	if (o->size == 0)
-		refuse("--size 0: must be 1 .. 8388608, as there is no data to verify");
+		refuse("--size 0: must be 1 .. 8388608, because there is no data to verify");
 	if (o->batch > o->depth)
-		refuse("--batch: must be 1 .. --depth, or no batch is ever complete");
+		refuse("--batch: must be 1 .. --depth, otherwise no batch is ever complete");
 	if (o->dev != NULL && strlen(o->dev) >= CLIENT_NAME_MAX)
 		refuse("--dev: must be shorter than 64 characters");
 	if (o->peer_dev != NULL && strlen(o->peer_dev) >= CLIENT_NAME_MAX)
@@ -28,8 +28,8 @@ client_check(const struct bench_options *o)
 	if (o->peer_socket != NULL && o->socket == NULL)
 		refuse("--peer-socket: needs --socket for the daemon of this end");
 	if (o->socket != NULL && (o->measure == BENCH_IDLE || o->measure == BENCH_MEMORY))
-		refuse("--measure idle and memory: only with a daemon of our own, not with "
-		       "--socket");
+		refuse("--measure idle and memory: only without --socket, because they need a new "
+		       "daemon");
 	if (client_apart(o) && (o->measure == BENCH_WAKE || o->measure == BENCH_IDLE ||
 				o->measure == BENCH_MEMORY || o->measure == BENCH_HOPS))
 		refuse("--apart, --peer-socket, --peer-dev: only with --measure rate or latency");

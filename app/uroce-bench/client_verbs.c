@@ -7,7 +7,7 @@
 #include "client_int.h"
 #include "kit/verbs.h"
 
-#define MEM_BYTES (64u * 1024) /* messages of more have one slot; as mode "engine" has it */
+#define MEM_BYTES (64u * 1024) /* larger messages have one slot, as in mode "engine" */
 #define READS     16
 #define RNR_TIMER 1  /* 10 us */
 #define TIMEOUT   14 /* 67 ms */
@@ -52,7 +52,7 @@ cq_make(struct client *c, uint64_t entries)
 	return cq;
 }
 
-/* Receives that a QP has posted: twice what can be on its way, unless only pings come. */
+/* Receives that a QP posts: twice the messages in flight, unless there are only pings. */
 static uint32_t
 recv_room(const struct client *c)
 {

@@ -57,7 +57,7 @@ add_times(struct bench_report *r, const struct client_hist *connects,
 	bench_add(r, "disconnect_p99", "us", client_hist_at(disconnects, 0.99) / 1e3);
 }
 
-/* Connections made and ended again, with `live` others alive. */
+/* Makes and ends connections, with `live` others alive. */
 static void
 measure(const struct bench_options *o, struct bench_report *r, struct client_proc *p, uint32_t live)
 {
@@ -108,7 +108,7 @@ bench_connect(const struct bench_options *o, struct bench_report *r)
 
 	client_daemon_start(&d, o);
 	start(&p, d.socket);
-	if (!o->no_qps) /* QPNs in TIMEWAIT could be those that are made up */
+	if (!o->no_qps) /* QPNs in TIMEWAIT could equal made-up ones */
 		measure(o, r, &p, 0);
 	if (o->live != 0)
 		keep(o, r, &p, &d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mode "connect": rdma_cm connections a second, and the times of connect and disconnect. The mode
+ * Mode "connect": rdma_cm connections per second, and the times of connect and disconnect. The mode
  * (connect.c) starts a daemon with two devices and one process under uroce-run
  * (connect_process.c), in which one thread accepts on uroce0 and others connect to it. The
  * destination is an address of uroce0, so uroce0 is the device of both ends.
@@ -18,11 +18,11 @@
 struct connect_order {
 	uint32_t count;
 	uint32_t clients; /* threads that connect, 1 .. CONNECT_MAX_CLIENTS */
-	uint32_t keep;    /* 1: they stay; 0: each is disconnected before its thread's next one */
-	uint32_t no_qps;  /* 1: without QPs, with made-up QPNs; only with keep */
+	uint32_t keep; /* 1: they stay open; 0: each is disconnected before its thread's next one */
+	uint32_t no_qps; /* 1: without QPs, with made-up QPNs; only with keep */
 };
 
-/* The answer; a struct client_hist of connects and one of disconnects follow it. */
+/* The reply; a struct client_hist of connects and one of disconnects follow it. */
 struct connect_answer {
 	uint64_t ns; /* from the first thread's start to the last one's end */
 	/* sums over all connections */

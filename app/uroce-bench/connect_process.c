@@ -62,7 +62,7 @@ destroy(struct rdma_cm_id *id)
 
 /* ---- the side that accepts ---- */
 
-/* The id whose connection has ended waits here for its last event, TIMEWAIT_EXIT or none. */
+/* An id whose connection has ended is kept here until its last event, TIMEWAIT_EXIT or none. */
 static void
 serve(struct rdma_cm_event *event, struct shared *s)
 {
@@ -166,7 +166,7 @@ expect(struct connector *c, enum rdma_cm_event_type type)
 	exit(1);
 }
 
-/* Asks for the connection and waits until it is established. */
+/* Requests the connection and waits until it is established. */
 static void
 ask(struct connector *c, struct rdma_cm_id *id)
 {

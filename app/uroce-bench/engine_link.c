@@ -13,7 +13,7 @@
 #define PORT_SLOTS 4096
 #define MEM_BYTES  (64u * 1024) /* memory for messages, unless one is larger */
 
-/* of a sender without a transport */
+/* for a sender without a transport */
 #define BARE_HEADERS 54 /* Ethernet, IPv4, UDP and BTH */
 #define BARE_SWEEPS  5
 

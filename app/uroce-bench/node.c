@@ -278,7 +278,7 @@ node_main(const char *fd, const char *side_text)
 	struct stat st;
 
 	if (fstat(atoi(fd), &st) != 0 || (size_t)st.st_size < sizeof(*sh)) {
-		fputs("uroce-bench: mode node is for uroce-bench itself\n", stderr);
+		fputs("uroce-bench: mode node is internal to uroce-bench\n", stderr);
 		return 2;
 	}
 	sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(fd), 0);

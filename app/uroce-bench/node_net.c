@@ -65,7 +65,7 @@ void
 node_net_open(void)
 {
 	if (unshare(CLONE_NEWNS) != 0)
-		bench_die("namespaces of its own: %m (needs root)");
+		bench_die("private namespaces: %m (needs root)");
 	new_net(1);
 	new_net(0);
 	/* /run: files of DPDK and sockets; /sys: of the network namespace */

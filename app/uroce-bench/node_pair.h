@@ -110,7 +110,7 @@ void node_pair_open(struct node_pair *p, const struct bench_options *o, enum nod
 void node_pair_close(struct node_pair *p);
 
 struct node_pair_sample {
-	double rate; /* messages or frames a second */
+	double rate; /* messages or frames per second */
 	/* the worse value of before and after, of the slower core */
 	double distance_ns, speed_ns;
 };
@@ -120,7 +120,7 @@ struct node_pair_sample {
  */
 void node_pair_run(struct node_pair *p, enum node_role role, uint32_t frame,
 		   struct node_pair_sample *s);
-/* ", near" or ", far": by the median of the figure "distance" of the row under way. */
+/* ", near" or ", far": by the median of the figure "distance" of the current row. */
 const char *node_pair_far(struct bench_report *r);
 /* RC: are the received bytes correct? */
 bool node_pair_verify(const struct node_pair *p);
@@ -155,7 +155,7 @@ struct testpmd_pair {
 	FILE *to[2], *from[2];
 };
 void testpmd_pair_open(struct testpmd_pair *t, const struct bench_options *o, unsigned link);
-/* Received frames a second over run_ms; never 0, as with node_pair_run. */
+/* Received frames per second over run_ms; never 0, as with node_pair_run. */
 double testpmd_pair_run(struct testpmd_pair *t, uint32_t frame, uint32_t run_ms);
 void testpmd_pair_close(struct testpmd_pair *t);
 

@@ -14,7 +14,7 @@
 #include "test/kit/rc_connect.h"
 #include "worker/worker.h"
 
-#define LOOK_US 2000 /* of the main thread, which takes its time from the worker's core */
+#define LOOK_US 2000 /* poll interval of the main thread, which shares the worker's core */
 #define GROUP   16   /* messages posted together, the last signaled; or a quarter of --depth */
 
 struct rc {
@@ -28,7 +28,7 @@ struct rc {
 	struct uroce_db_ring *db;
 	uint64_t posted, done;
 	uint32_t group;
-	uint32_t step; /* that the worker has come to */
+	uint32_t step; /* that the worker has reached */
 };
 
 static void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What bare UDP sockets move: one sends super-frames of equal segments from one buffer, the other
- * receives them into one. No CRC, no copy but the kernel's.
+ * The rate of bare UDP sockets: one sends super-frames of equal segments from one buffer, the other
+ * receives them into one. There is no CRC, and no copy except the kernel's.
  */
 #include <arpa/inet.h>
 #include <errno.h>

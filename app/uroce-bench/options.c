@@ -70,17 +70,17 @@ static const struct cli_field options[] = {
 	SWITCH("no-huge", no_huge, "do not use huge pages (under valgrind)"),
 	SWITCH("json", json, "one JSON document instead of a table"),
 	{ROW("quiet", CLI_SWITCH, quiet), .letter = 'q',
-	 .help = "do not tell the progress, which is printed on terminals only"},
+	 .help = "do not print progress (printed on terminals only)"},
 	HEADING("Modes limit and wire:"),
 	{ROW("port", CLI_CHOICE, port), .arg = "KIND", .names = bench_port_name + BENCH_PORT_MEMIF,
 	 .min = BENCH_PORT_MEMIF, .help = "the port between the two processes"},
 	NUMBER("link-mtu", link_mtu, "BYTES", 576, 65535, NULL,
-	       "of the interface below the port; default: what --mtu needs"),
-	NUMBER("run-ms", run_ms, "MS", 5, 10000, "50", "time of a measurement over a port"),
+	       "MTU of the interface below the port; default: as --mtu needs"),
+	NUMBER("run-ms", run_ms, "MS", 5, 10000, "50", "duration of a measurement over a port"),
 	SWITCH("versus-limit", versus_limit,
-	       "wire: also the limit model of the same port, with the ratio"),
+	       "wire: also measure the limit model of the same port, and print the ratio"),
 	SWITCH("versus-testpmd", versus_testpmd,
-	       "wire: also a dpdk-testpmd on such a port, with the ratio"),
+	       "wire: also measure dpdk-testpmd on such a port, and print the ratio"),
 	HEADING("Mode connect:"),
 	NUMBER("live", live, "N", 0, 20000, "0",
 	       "also measure with this many other connections alive"),
@@ -90,25 +90,25 @@ static const struct cli_field options[] = {
 	HEADING("Mode client:"),
 	{ROW("measure", CLI_CHOICE, measure), .arg = "WHAT", .names = bench_measure_name,
 	 .def = "rate",
-	 .help = "rate: messages a second, many in flight\n"
-		 "latency: one at a time; SEND there and back, half of it\n"
-		 "hops: to the worker and back, no packet made: a window unbound\n"
+	 .help = "rate: messages per second, many in flight\n"
+		 "latency: one at a time; for SEND half of the round trip\n"
+		 "hops: to the worker and back without a packet: unbind a window\n"
 		 "wake: one message after 100 ms of silence\n"
 		 "idle: CPU time of the daemon when nothing is sent\n"
-		 "memory: of daemon and client, a QP; queues are as deep as --depth"},
+		 "memory: of daemon and client, per QP; queues are as deep as --depth"},
 	NUMBER("clients", clients, "N", 1, 64, "1",
 	       "processes that post, each with --qps connections"),
 	NUMBER("batch", batch, "N", 1, 64, NULL,
-	       "messages of one post, the last signaled;\n"
+	       "messages per post, the last signaled;\n"
 	       "default: a quarter of the depth, at most 16"),
 	SWITCH("apart", apart, "the other end of the connections in separate processes"),
 	{ROW("loss", CLI_OTHER, loss), .arg = "PERCENT", .take = take_percent,
 	 .legal = "a percentage above 0 and below 100",
-	 .help = "the rate when this share of the frames is lost either way, and its share of the\n"
+	 .help = "the rate when this share of the frames is lost each way, and its share of the\n"
 		 "rate without loss; between uroce0 and uroce1 of one daemon, or between --dev\n"
 		 "and --peer-dev"},
 	{ROW("idle", CLI_CHOICE, adaptive), .arg = "POLICY", .names = idle_names, .def = "poll",
-	 .help = "of the daemon"},
+	 .help = "idle policy of the daemon"},
 	TEXT("socket", socket, "PATH", "a running daemon, instead of a new one"),
 	TEXT("dev", dev, "NAME", "the device [the first]"),
 	TEXT("peer-socket", peer_socket, "PATH", "daemon of the other end [the same]"),
@@ -119,25 +119,23 @@ static const struct cli_field options[] = {
 
 const struct cli_program bench_program = {
 	.name = "uroce-bench",
-	.usage =
-		"usage: uroce-bench MODE [OPTION...]\n"
-		"\n"
-		"  engine   two engines back to back on one core, over net_ring: what the "
-		"transport "
-		"costs\n"
-		"  client   verbs programs on a daemon: what they get of it\n"
-		"  connect  rdma_cm connections on a daemon, made and ended by --clients threads\n"
-		"  limit    what CRC and copy alone cost, between a message of --size and the "
-		"buffers\n"
-		"           of a burst of packets; with --port, frames alone over it\n"
-		"  wire     two processes, a worker on a core each, and a port between them "
-		"(root)\n"
-		"  probe    how far the cores are from each other, how fast each is; nothing else\n"
-		"  versus   the same transfer by what a user would take instead; --help tells "
-		"more\n"
-		"  loss     goodput and latency while frames are lost, beside kernel TCP\n"
-		"  incast   many senders to one receiver behind a bottleneck\n"
-		"  report   every goal and what is reached of it; --help tells more\n",
+	.usage = "usage: uroce-bench MODE [OPTION...]\n"
+		 "\n"
+		 "  engine   two engines back to back on one core, over net_ring: the cost of the "
+		 "transport\n"
+		 "  client   verbs programs on a daemon\n"
+		 "  connect  rdma_cm connections on a daemon, made and ended by --clients threads\n"
+		 "  limit    the cost of CRC and copy alone, between a message of --size and the "
+		 "buffers\n"
+		 "           of a burst of packets; with --port, frames alone over it\n"
+		 "  wire     two processes, each with a worker on a core, and a port between them "
+		 "(root)\n"
+		 "  probe    the distance between the cores, and the speed of each\n"
+		 "  versus   the same transfer over alternatives such as TCP; see versus "
+		 "--help\n"
+		 "  loss     goodput and latency while frames are lost, next to kernel TCP\n"
+		 "  incast   many senders to one receiver behind a bottleneck\n"
+		 "  report   every goal and the measured result; see report --help\n",
 	.options = options,
 };
 

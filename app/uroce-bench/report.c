@@ -32,7 +32,7 @@ bench_report_start(const struct bench_options *o)
 	r->runs = o->runs;
 	if (o->quiet)
 		cli_progress_quiet();
-	cli_progress("uroce-bench: %s: getting ready", o->mode);
+	cli_progress("uroce-bench: %s: preparing", o->mode);
 	r->probe = !o->no_probe;
 	if (r->probe) {
 		r->distance_before = bench_core_distance();
@@ -42,7 +42,7 @@ bench_report_start(const struct bench_options *o)
 	r->doc = json_pack("{s:s, s:i, s:o}", "mode", o->mode, "runs", (int)o->runs, "rows",
 			   r->rows);
 	if (!r->json)
-		printf("median of %u runs (least .. most)\n", o->runs);
+		printf("median of %u runs (min .. max)\n", o->runs);
 	return r;
 }
 
@@ -152,7 +152,7 @@ bench_report_row(struct bench_report *r, const char *fmt, ...)
 	json_array_append_new(r->rows, row);
 }
 
-/* Adds the speed of the cores before and after: ns of a turn of the loop of additions on each. */
+/* Adds the speed of the cores before and after: ns per iteration of the loop of additions. */
 static void
 add_speeds(struct bench_report *r, const double *after)
 {
@@ -165,7 +165,7 @@ add_speeds(struct bench_report *r, const double *after)
 		for (unsigned k = 0; k < BENCH_CORES && at[t][k] > 0; k++) {
 			json_array_append_new(then, json_real(at[t][k]));
 			if (!r->json)
-				printf("core %u %s: a turn of additions takes %.3f ns\n", k,
+				printf("core %u %s: an iteration of additions takes %.3f ns\n", k,
 				       t == 0 ? "before" : "after", at[t][k]);
 		}
 		json_array_append_new(ns, then);

@@ -39,9 +39,8 @@ bench_speed_here(void)
 	for (unsigned i = 0; i < TRIES; i++)
 		bench_figure_add(&ns, bench_ns(additions()) / TURNS);
 	/*
-	 * Not the least: a busy neighbour pauses, too, for some of the tries. Processes of this
-	 * machine that want the core take a few tries away from this one, and do not move the
-	 * median.
+	 * Not the minimum: a busy neighbour also pauses during some of the tries. Other processes
+	 * of this machine on the core take only a few tries away, which does not move the median.
 	 */
 	return bench_figure_median(&ns);
 }

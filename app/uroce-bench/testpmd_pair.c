@@ -19,7 +19,7 @@
 #define XDP_ROOM  "--mbuf-size=3712" /* fits into a page with its headers */
 #define SETTLE_MS 10
 
-/* Read up to the line that contains what; text gets the part behind what. */
+/* Reads up to the line that contains what; text gets the part after what. */
 static void
 read_until(FILE *from, const char *what, char *text, size_t size)
 {
@@ -43,7 +43,7 @@ say(const struct testpmd_pair *t, unsigned s, const char *what)
 	fflush(t->to[s]);
 }
 
-/* Received or sent frames a second since the last query. */
+/* Received or sent frames per second since the last query. */
 static double
 rate(const struct testpmd_pair *t, unsigned s, const char *which)
 {
@@ -54,7 +54,7 @@ rate(const struct testpmd_pair *t, unsigned s, const char *which)
 	return strtod(text, NULL);
 }
 
-/* Start the one of side s, and wait until it forwards. */
+/* Starts the testpmd of side s and waits until it forwards. */
 static void
 start(struct testpmd_pair *t, unsigned s, const char *vdev)
 {
@@ -101,7 +101,7 @@ start(struct testpmd_pair *t, unsigned s, const char *vdev)
 	read_until(t->from[s], "packet forwarding - ", text, sizeof(text));
 	/* testpmd continues without a port and prints no rate */
 	if (strncmp(text, "ports=0", 7) == 0)
-		bench_die("dpdk-testpmd has no port: %s did not open", vdev);
+		bench_die("dpdk-testpmd has no port: it could not open %s", vdev);
 }
 
 void

@@ -62,7 +62,7 @@ wire_close(struct wire *w, const struct bench_options *o)
 }
 
 /*
- * Packets a second that the sender's core could make if it did only testpmd's work, the ICRC and,
+ * Packets per second that the sender's core could make if it did only testpmd's work, the ICRC and,
  * if the driver does not copy, the copy into the port's buffers. On af_packet and af_xdp the
  * sender's core is the limit, because the kernel does the work of both ends there.
  */
@@ -96,7 +96,7 @@ measure(struct wire *w, const struct bench_options *o, struct bench_report *r)
 	bench_add(r, "core_speed", "ns", RTE_MAX(s.speed_ns, port.speed_ns));
 	if (o->versus_limit) {
 		bytes_ns = bench_packet_ns(RTE_MIN(o->size, o->mtu), o->size);
-		/* sockets: compared with bare UDP sockets, the most a user gets from the kernel */
+		/* sockets: compared with bare UDP sockets, the maximum that the kernel allows */
 		other = node_net_is_socket(o->port) ? port.rate
 						    : 1e9 / (1e9 / port.rate + bytes_ns);
 		bench_add(r, "port", "M/s", port.rate * 1e-6);
