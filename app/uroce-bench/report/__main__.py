@@ -31,7 +31,7 @@ def options(argv):
     parser = argparse.ArgumentParser(
         prog=f"uroce-bench {mode}", description={
             "versus": "The same transfer with uroce and with the usual alternatives.",
-            "loss": "Goodput and latency while frames are lost, also beside TCP of the kernel.",
+            "loss": "Goodput and latency while frames are lost, also next to kernel TCP.",
             "incast": "Many senders to one receiver behind a bottleneck.",
             "report": "Every goal with the measured figure, and the distance and share of the cores during "
                       "the measurement."}[mode])
@@ -41,7 +41,7 @@ def options(argv):
     parser.add_argument("--repeats", type=int, metavar="N", help="measurements of each figure, 1 .. 64")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the page")
     parser.add_argument("-q", "--quiet", action="store_true",
-                        help="do not tell the progress, which is printed on terminals only")
+                        help="do not print progress (printed on terminals only)")
     if mode == "report":
         parser.add_argument("--html", metavar="FILE", help="also a page with pictures; measures by size, loss and QPs")
         parser.add_argument("--picture", metavar="FILE", help="with --html: also the picture of bandwidth, as SVG")
@@ -66,7 +66,7 @@ def options(argv):
 
 
 def write_page(given, data):
-    """The page, and the picture if it is wanted."""
+    """Writes the page, and the picture if requested."""
     with open(given.html, "w", encoding="utf-8") as out:
         out.write("\n".join(pictures.document(data)) + "\n")
     if given.picture:

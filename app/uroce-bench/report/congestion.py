@@ -18,7 +18,7 @@ SENDERS = 8
 
 
 def name(op, size, percent):
-    """Of a goal."""
+    """Samples of a goal."""
     return f"{op.upper()} {size}, {percent:g} % lost"
 
 
@@ -26,7 +26,7 @@ def _loss(plan, op, size, percent):
     doc = machine.run_bench("client", "--op", op, "--size", SIZES[size], "--depth", 64 if size == "64 KiB" else 16,
                             "--loss", percent, "--runs", 3)
     cells = doc["rows"][0]
-    return [Sample(good, alone, f"lossless {alone:.3g} Gb/s; {resent:.0f} packets sent again, {probes:.0f} probes, "
+    return [Sample(good, alone, f"lossless {alone:.3g} Gb/s; {resent:.0f} packets retransmitted, {probes:.0f} probes, "
                    f"{timeouts:.0f} ACK timeouts, {exhausted:.0f} QPs without retries left")
             for good, alone, resent, probes, timeouts, exhausted in zip(*(cells[key]["each"] for key in (
                 "goodput", "lossless", "resent", "probes", "timeouts", "exhausted")))]
@@ -55,7 +55,7 @@ class Memif:
             self.daemons.append(processes.Daemon(machine.program("uroced"), [vdev], [dev], processes.netns()))
 
     def impair(self, *words, sides=(0, 1)):
-        """Runs urocectl impair on the daemons; returns what it says of each."""
+        """Runs urocectl impair on the daemons; returns the output for each."""
         return [json.loads(processes.sh(machine.program("urocectl"), "--socket", self.daemons[i].socket, "--json",
                                         "impair", "uroce0", *words))["impair"][0] for i in sides]
 
@@ -114,7 +114,7 @@ def incast(plan):
                                         "show", "stats"))["stats"][0]["total"]
     return {f"{SENDERS} QPs, 64 KiB WRITE, through 2 Gb/s": Sample(
         good, note=f"{seen['queue_drop']} frames dropped and {seen['queue_mark']} marked by the queue, at most "
-        f"{seen['queue_peak'] / 1000:.0f} kB; {stats['retransmitted_packets']} packets sent again, "
+        f"{seen['queue_peak'] / 1000:.0f} kB; {stats['retransmitted_packets']} packets retransmitted, "
         f"{stats['retry_exceeded']} QPs without retries left")}
 
 

@@ -86,7 +86,7 @@ KERNEL_PORTS = ("udp", "packet")  # ports that are sockets of the kernel
 
 
 def _kernel_port(kind):
-    """The goals of one of them."""
+    """The goals of one kind of socket port."""
     def socket_goals(name, group):
         return (Goal(f"{kind}, {name}, bare sockets", SOCKETS, group, "M packets/s", ">=", 0.6, of="bare sockets"),
                 Goal(f"{kind}, {name}, af_packet", SOCKETS, group, "M packets/s", ">=", 10, of="af_packet"))
@@ -147,7 +147,7 @@ GOALS = (
 )
 
 
-FEW = 3  # so many samples of the better kind are enough to leave out all others
+FEW = 3  # this many samples of the better kind are enough to leave out all others
 ONE_CORE = ("engine64", "engine1m")  # groups that use only the first core
 
 
@@ -181,8 +181,8 @@ def _told(goal, samples):
 
 def _possible(goal, samples):
     """
-    What this machine permits at its best moment, whatever the state of the cores was then. A goal that is
-    `beyond` was therefore out of reach during the whole run.
+    The best that this machine permitted at any moment of the run, in any state of the cores. A goal that
+    is `beyond` it was therefore out of reach during the whole run.
     """
     ratios = {s.ratio(goal, s.possible): s for s in samples if s.possible is not None}
     if not ratios:
@@ -200,8 +200,8 @@ def make_row(goal, samples=(), error=None, skipped=None):
     The row of a goal, from its samples, from an error, or from the reason for skipping it. The figure is
     the median of the samples that _chosen selects from those whose base was not starved (a starved base
     meets no goal). The ratio is the median of their ratios, each with its own base. The note is that of
-    the sample nearest to the ratio. If the machine's limit is known, the row has it and tells whether
-    the goal is beyond it.
+    the sample nearest to the ratio. If the machine's limit is known, the row has it, and `beyond` if the
+    goal exceeds it.
     """
     row = {"name": name_of(goal), "group": goal.group, "goal": goal.text(), "figure": None,
            "unit": goal.unit, "ratio": None, "state": None, "met": False}

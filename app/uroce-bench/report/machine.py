@@ -47,7 +47,7 @@ def source():
 
 
 def program(name):
-    """The path of a program of uroce, in the build tree or beside uroce-bench."""
+    """The path of a program of uroce, in the build tree or next to uroce-bench."""
     here = bench().parent
     for path in (here.parent / name / name, here / name):
         if path.is_file():
@@ -70,7 +70,7 @@ def run_bench(mode, *options, timeout=120):
         try:
             done = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, check=False)
         except subprocess.TimeoutExpired:
-            raise RuntimeError(f"{' '.join(argv[1:])}: no end within {timeout} s") from None
+            raise RuntimeError(f"{' '.join(argv[1:])}: did not end within {timeout} s") from None
         if "Cannot init memory" not in done.stderr:
             break
         time.sleep(0.5)  # another program took the huge pages after they were found free
@@ -138,7 +138,7 @@ def describe():
 
 
 class HugePages:
-    """Reserves huge pages until so many MiB are free, if permitted; back() releases them."""
+    """Reserves huge pages until this many MiB are free, if permitted; back() releases them."""
 
     def __init__(self, mib):
         self.knob = pathlib.Path("/proc/sys/vm/nr_hugepages")

@@ -85,7 +85,7 @@ SENDER_LIMITED = ("af_packet", "af_xdp")  # the kernel does the work of both end
 
 
 def _wire(goal, port, size, mtu, beside):
-    """Packets a second of RC WRITEs over a port, beside the limit model or testpmd on the same port."""
+    """Packets per second of RC WRITEs over a port, and of the limit model or testpmd on the same port."""
     def call(plan):
         doc = machine.run_bench("wire", "--port", port, "--size", size, "--mtu", mtu,
                                 f"--versus-{beside}", "--runs", 12 if plan.quick else 32, "--run-ms", 30)
@@ -100,8 +100,8 @@ def _wire(goal, port, size, mtu, beside):
 
 def _sockets(kind, name, size, mtu, link_mtu):
     """
-    Packets a second of RC WRITEs over a port that is a socket of the kernel, beside bare sockets with the
-    same segments and, directly after it, beside af_packet; with a path MTU of 4096 the goodput instead.
+    Packets per second of RC WRITEs over a port that is a socket of the kernel, compared with bare sockets
+    with the same segments and, directly after it, with af_packet; with a path MTU of 4096 the goodput.
     """
     def call(plan):
         shape = ("--size", size, "--mtu", mtu, "--link-mtu", link_mtu, "--depth", 16 if size > mtu else 128,
@@ -136,7 +136,7 @@ def client_hops(plan):
     doc = machine.run_bench("client", "--measure", "hops", "--runs", 7)
     return {"two ring hops": _runs(doc, lambda ns: Sample(
         ns("hops") / 1000, ns("line_round_trip") / 1000,
-        f"a window unbound: {ns('published_to_found'):.0f} ns from published to found, less the worker's "
+        f"unbinding a window: {ns('published_to_found'):.0f} ns from published to found, less the worker's "
         f"{ns('worker_step'):.0f} and a poll's {ns('poll'):.0f} ns; the post before it takes "
         f"{ns('post'):.0f} ns, in which the fence waits for the index's line; bare rings: "
         f"{ns('bare_rings'):.0f} ns, and {ns('bare_publish'):.0f} ns to publish; a cache line there and "
@@ -192,7 +192,7 @@ def qp_memory(plan):
 
 
 def connect(plan):
-    """Connections of one client that are made and ended: from rdma_connect to ESTABLISHED."""
+    """Makes and ends connections of one client; measures from rdma_connect to ESTABLISHED."""
     row = machine.run_bench("connect", "--count", 1000, "--runs", 3 if plan.quick else 9)["rows"][0]
     note = (f"with addresses, route and QP {row['connects']['median']:.0f} /s; "
             f"median {row['connect_p50']['median']:.0f} "
@@ -298,7 +298,7 @@ NEEDS = {
 LOSS = ("loss", "loss-ops", "loss-latency", "loss-tcp")
 QUICK_S = 150  # a quick run starts no group that would end later ..
 LAST_S = 175   # .. except those of ONCE
-FIRST_S = {"qps64": 15, "qps4k": 20}  # seconds that slow groups take the first time, beside rxe
+FIRST_S = {"qps64": 15, "qps4k": 20}  # seconds that slow groups (other than rxe) take the first time
 VERSUS = (*(f"tcp-{kind}{what}" for kind in goals.KERNEL_PORTS for what in ("", "1500", "-latency")), "tcp-loopback",
           "tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
 
@@ -308,7 +308,7 @@ class Prober:
 
     def __init__(self):
         self.last = None
-        self.fastest_ns = float("inf")  # loop of the whole run: a core that nobody else has a part of
+        self.fastest_ns = float("inf")  # of the loop during the whole run, on a core that nobody else used
 
     def look(self):
         seen = machine.cores()
@@ -318,8 +318,8 @@ class Prober:
     @contextlib.contextmanager
     def around(self, samples):
         """
-        Adds to samples what the block puts into its dictionary: for each goal a sample, or a list with one
-        for each run. Samples without data about the cores get what the probes around the block found.
+        Adds the samples that the block puts into its dictionary: for each goal a sample, or a list with one
+        for each run. Samples without data about the cores get those of the probes around the block.
         """
         before = self.last if self.last is not None else self.look()
         self.last = None  # the block may fail after a long time

@@ -63,9 +63,9 @@ def lines(pairs, head):
     yield (f"{head['cpu']}, {head['cores']} cores, Linux {head['kernel']}, commit {head['commit']}; "
            f"load {head['load'][0]:.1f} before, {head['load'][1]:.1f} after; {head['seconds']:.0f} s")
     if head.get("fastest_loop_ns"):
-        yield (f"cores: the fastest loop of additions of this run took {head['fastest_loop_ns']:.3f} ns a turn; "
+        yield (f"cores: the fastest loop of additions of this run took {head['fastest_loop_ns']:.3f} ns per iteration; "
                "\"shared\" are slower by a tenth")
-    yield _line("", "goal", "figure (least .. most)", "ratio", "cores", "met").rstrip()
+    yield _line("", "goal", "figure (min .. max)", "ratio", "cores", "met").rstrip()
     title = None
     for goal, row in pairs:
         if goal.title != title:

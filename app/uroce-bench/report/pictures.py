@@ -16,15 +16,15 @@ SCHEMES = {
              "series": ("#7fb2ff", "#ffab70", "#7ee08f", "#c6a5ff", "#ff8fc0", "#aeb6c2")},
 }
 PICTURES = (
-    ("bandwidth", "Bandwidth", "Payload that one program moves to another by one connection. Higher is better. The limit is "
-     "what checksum and copy alone would allow.", "message size", "Gb/s", True),
-    ("messages", "Message rate", "Messages a second on one connection. Higher is better; small messages show what a message "
-     "costs beyond its bytes.", "message size", "million messages/s", True),
-    ("latency", "Latency", "Half of the time there and back. Lower is better. p99: one message of a hundred takes longer.",
+    ("bandwidth", "Bandwidth", "Payload that one program sends to another over one connection. Higher is better. The limit "
+     "is the bandwidth of checksum and copy alone.", "message size", "Gb/s", True),
+     ("messages", "Message rate", "Messages per second on one connection. Higher is better; small messages show the fixed "
+     "cost of a message.", "message size", "million messages/s", True),
+     ("latency", "Latency", "Half of the round-trip time. Lower is better. p99: one message in a hundred takes longer.",
      "message size", "microseconds", True),
     ("loss", "Goodput when frames are lost", "Share of the lossless bandwidth that remains when frames are dropped in both "
      "directions.", "frames lost, %", "% of lossless", False),
-    ("qps", "Many connections", "Messages a second of all connections together. A flat line means that more connections "
+    ("qps", "Many connections", "Messages per second of all connections together. A flat line means that more connections "
      "cost nothing.", "queue pairs", "million messages/s", False),
 )
 CSS = """
@@ -130,7 +130,7 @@ def document(data):
     yield f"<style>{CSS.format(**{name: _variables(scheme) for name, scheme in SCHEMES.items()})}</style></head><body>"
     yield "<h1>uroce: RDMA over any Ethernet port, measured</h1>"
     yield ("<p>uroce lets programs move data by RDMA, directly between their memories, without a special network card. A "
-           "daemon does on a processor core what such a card does. This page shows how fast that is here.</p>")
+           "daemon does the work of such a card on a processor core. This page shows how fast it is on this machine.</p>")
     yield (f"<p>{html.escape(data['cpu'])}, {data['cores']} cores, Linux {html.escape(data['kernel'])}, commit "
            f"{html.escape(data['commit'])}. {sum(row['met'] for row in rows)} of {len(measured)} measured goals met. Other "
            f"programs kept {data['load'][0]:.1f} cores busy at the start and {data['load'][1]:.1f} at the end; figures of a "
@@ -143,6 +143,6 @@ def document(data):
     yield "</div>"
     for why in sweeps.get("missing", ()):
         yield f"<p>Not measured: {html.escape(why)}</p>"
-    yield "<h2>Goals</h2><p>Each with the figure of this run: the median, and the least and most.</p>"
+    yield "<h2>Goals</h2><p>Each with the figure of this run: the median, minimum and maximum.</p>"
     yield from _goals(rows)
     yield "</body></html>"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a long measurement is doing: one line on standard error, which the next one replaces."""
+"""Progress of a long measurement: one line on standard error, which the next one replaces."""
 import shutil
 import sys
 

@@ -33,7 +33,7 @@ def first_s():
 
 
 def guest_build(source):
-    """Builds uroce for the guest's processor, which has no AVX-512, beside the build tree."""
+    """Builds uroce for the guest's processor, which has no AVX-512, next to the build tree."""
     folder = build_folder()
     if not (folder / "build.ninja").exists():
         processes.sh("meson", "setup", folder, source, "-Dtarget=x86-64-v2", "--buildtype=release")
@@ -82,7 +82,7 @@ def boot(source, rounds, seconds, deadline):
         made = both.submit(image, source)
         build, guest = guest_build(source), made.result()
     if time.monotonic() + BOOT_S > deadline:
-        raise machine.NoTime("the guest is built now, which took long")
+        raise machine.NoTime("the guest is built now, which took too long")
     share = processes.tmpdir()
     bundle(build, share / "root")
     shutil.copytree(source / "test/interop/guest", share / "guest")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the page of `report --html` draws besides the goals: series of (x, y) by size, loss or QPs."""
+"""The data that `report --html` draws in addition to the goals: series of (x, y) by size, loss or QPs."""
 import json
 import os
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs in the guest: perftest between two rxe devices, then between two of uroce, on the same veth
-# pair. One line "figure WHO WHAT VALUE" each; on stderr what goes wrong.
+# pair. Prints one line "figure WHO WHAT VALUE" each; errors go to stderr.
 #
 #   versus.sh ROUNDS SECONDS
 . guest/two-rxe.sh
@@ -45,8 +45,8 @@ on() {
 	"${before[@]}" "$1" -d "$device" -x "$gid" -F "${@:2}"
 }
 
-# figure WHO WHAT EXPRESSION SERVER CLIENT TOOL ARG...: of awk, from the line that the tool prints. What
-# moved nothing in its time, as rxe does at times, is tried again.
+# figure WHO WHAT EXPRESSION SERVER CLIENT TOOL ARG...: EXPRESSION is for awk, on the line that the tool
+# prints. A run that moved nothing, as sometimes with rxe, is repeated.
 figure() {
 	local who=$1 what=$2 expression=$3 line value
 	shift 3
@@ -69,8 +69,8 @@ port_of() {
 	echo "net_af_packet$1,iface=veth$1,blocksz=16384,framesz=8192,framecnt=1024,qpairs=1,qdisc_bypass=1"
 }
 
-# The worker has one processor, its clients the other: left to itself the scheduler puts all of them on
-# one, where they yield to each other. rxe, which works in its callers' context, is left as it likes it.
+# The worker has one processor, its clients the other: otherwise the scheduler puts all of them on one,
+# where they yield to each other. rxe works in its callers' context and is not pinned.
 start_uroce() {
 	/opt/uroce/app/uroced/uroced --socket /tmp/uroced.sock --no-huge --mem 192 --idle poll --lcores 1 \
 		--vdev "$(port_of 0)" --vdev "$(port_of 1)" \
@@ -86,8 +86,8 @@ start_uroce() {
 	return 1
 }
 
-# libibverbs asks the kernel's RDMA core first and looks into sysfs, where uroce-run shows its devices,
-# only where there is no such core: it must be away while uroce's turn lasts.
+# libibverbs queries the kernel's RDMA core first, and reads sysfs, where uroce-run shows its devices,
+# only without it: so the core must be unloaded while uroce is measured.
 core_away() {
 	echo 'install ib_core /bin/false' >/etc/modprobe.d/no-core.conf
 	rmmod rdma_rxe rdma_ucm rdma_cm iw_cm ib_cm ib_umad ib_uverbs ib_core
@@ -111,7 +111,7 @@ pktgen() {
 	echo "rem_device_all" >$say/kpktgend_0
 }
 
-# limit OPTION...: uroce-bench's mode limit; median NAME KEY: of its row of that name, that figure
+# limit OPTION...: runs uroce-bench's mode limit; median NAME KEY: that figure of its row of that name
 limit() {
 	/opt/uroce/app/uroce-bench/uroce-bench limit --no-huge --no-probe --runs 1 --json "$@" >/tmp/limit.json
 }
@@ -123,9 +123,8 @@ median() {
 		row && found && /"median":/ { print $2 + 0; exit }' /tmp/limit.json
 }
 
-# What no transport over this link, and none of ours on this processor, can be quicker than: frames of
-# messages of 64 B and of 4 KiB, made by the kernel; the same between two bare af_packet ports; CRC and
-# copy of 4 KiB.
+# Limits of this link for any transport, and of this processor for uroce: frames of messages of 64 B and
+# of 4 KiB, made by the kernel; the same between two bare af_packet ports; CRC and copy of 4 KiB.
 limits() {
 	modprobe pktgen || return
 	echo "figure veth rate $(pktgen 138)"
