@@ -19,7 +19,7 @@ take_qpn(struct request *rq, const char *word)
 	char *end = NULL;
 
 	if (strncmp(word, "qpn=", 4) != 0)
-		usage_error("capture %s start: '%s' is no filter; legal: qpn=N", rq->what, word);
+		usage_error("capture %s start: '%s' is not a filter; legal: qpn=N", rq->what, word);
 	n = word[4] >= '0' && word[4] <= '9' ? strtoul(word + 4, &end, 0) : 0;
 	if (end == NULL || *end != '\0' || n == 0 || n > QPN_MOST)
 		usage_error("capture %s start: '%s': N is 1 to %u, see show qp", rq->what, word,
@@ -45,7 +45,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 	else if (nth == 3 && rq->value != NULL)
 		take_qpn(rq, word);
 	else
-		usage_error("capture %s %s: surplus argument '%s'", rq->what, rq->verb, word);
+		usage_error("capture %s %s: unexpected argument '%s'", rq->what, rq->verb, word);
 }
 
 static void

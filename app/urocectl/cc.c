@@ -28,7 +28,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 	} else if (strcmp(word, "dev") == 0) {
 		rq->keyword = word;
 	} else if (rq->value != NULL) {
-		usage_error("cc set: surplus argument '%s'; legal: %s", word, LEGAL);
+		usage_error("cc set: unexpected argument '%s'; legal: %s", word, LEGAL);
 	} else if (strlen(word) >= sizeof(rq->set.addr)) {
 		usage_error("cc set: '%s' is longer than %zu characters", word,
 			    sizeof(rq->set.addr) - 1);

@@ -41,7 +41,7 @@ find_run(char path[PATH_MAX])
 		if (realpath(at, path) != NULL && access(path, X_OK) == 0)
 			return 0;
 	}
-	fprintf(stderr, "urocectl: cdi: no uroce-run beside urocectl in %s\n", dir);
+	fprintf(stderr, "urocectl: cdi: no uroce-run next to urocectl in %s\n", dir);
 	return -1;
 }
 
@@ -78,7 +78,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 {
 	(void)rq;
 	(void)nth;
-	usage_error("cdi: surplus argument '%s'; legal: cdi [--output FILE]", word);
+	usage_error("cdi: unexpected argument '%s'; legal: cdi [--output FILE]", word);
 }
 
 static void

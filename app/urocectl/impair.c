@@ -12,9 +12,9 @@ const char impair_help[] =
 	"KEY=VALUE,KEY=VALUE..\n"
 	"  drop dup reorder ce  0%..100% of the frames\n"
 	"  corrupt              0%..100%: bits flipped, which the receiver's checks find\n"
-	"  corrupt_fixed        0%..100%: bits flipped from the BTH on, under a right ICRC\n"
+	"  corrupt_fixed        0%..100%: bits flipped from the BTH on, with a correct ICRC\n"
 	"  delay jitter         0ns..10s (ns us ms s), for delay_prob=0%..100% [100%]\n"
-	"  rate                 1kbit..1Tbit a second: a bottleneck, with\n"
+	"  rate                 1kbit..1Tbit per second: a bottleneck, with\n"
 	"  queue                1B..1GB (B kB MB GB) that may wait for it; more is dropped\n"
 	"  kmin kmax pmax       marks CE on frames with ECT: up to kmin bytes in the queue none,\n"
 	"                       from kmax on all, in between up to pmax [100%]\n"
@@ -60,7 +60,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 	else if (req->flags == UROCE_IMPAIR_SET)
 		add_spec(req, word);
 	else
-		usage_error("impair %s %s: surplus argument '%s'", rq->what, rq->verb, word);
+		usage_error("impair %s %s: unexpected argument '%s'", rq->what, rq->verb, word);
 }
 
 static void

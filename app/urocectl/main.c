@@ -55,7 +55,7 @@ static const struct cli_field options[] = {
 	 .type = CLI_TEXT,
 	 CLI_AT(struct request, output),
 	 .arg = "FILE",
-	 .help = "cdi: write FILE instead of standard output"},
+	 .help = "cdi: write to FILE instead of standard output"},
 	{NULL},
 };
 
@@ -87,15 +87,13 @@ static const struct command *const commands[] = {
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static const char other_help[] =
-	"\ntrace: why a queue pair failed and what happened before, also if it was destroyed; "
-	"without QPN "
-	"the list\n"
-	"\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n";
+	"\ntrace: why a queue pair failed and what happened before, also for destroyed ones; "
+	"without QPN\n  it prints the list\n"
+	"\ncapture: writes the frames that DEVICE receives and sends to FILE, as pcapng\n";
 
 static const char status_help[] =
-	"\nExit status: 0; 1 when the daemon cannot be reached, refuses, or has no such object; 2 "
-	"for wrong "
-	"use.\n";
+	"\nExit status: 0 success; 1 the daemon cannot be reached, refuses, or has no such object; "
+	"2 wrong\n  usage.\n";
 
 /* The topics with their filters. */
 static void
@@ -103,7 +101,7 @@ show_help(FILE *out)
 {
 	char words[256];
 
-	fprintf(out, "show WHAT, and FILTERs that all must match\n");
+	fprintf(out, "show WHAT; objects must match all FILTERs\n");
 	for (unsigned i = 0; topic_at(i) != NULL; i++) {
 		const struct topic *t = topic_at(i);
 
@@ -111,8 +109,8 @@ show_help(FILE *out)
 		fprintf(out, "  %-9s %s%s%s%s\n", t->name, t->help, words[0] != '\0' ? " (" : "",
 			words, words[0] != '\0' ? ")" : "");
 	}
-	fprintf(out, "  Only root and the daemon's user see more of other users' objects than that "
-		     "they exist.\n");
+	fprintf(out,
+		"  Only root and the daemon's user see the details of other users' objects.\n");
 }
 
 void
@@ -200,7 +198,7 @@ find_command(struct request *rq, int words, char **argv)
 	if (strcmp(argv[1], "install") != 0 && strcmp(argv[1], "uninstall") != 0)
 		usage_error("unknown command '%s'; legal: %s", argv[1], command_names());
 	if (words > 1)
-		usage_error("%s: surplus argument '%s'", argv[1], argv[2]);
+		usage_error("%s: unexpected argument '%s'", argv[1], argv[2]);
 	run_install(rq, argv[1]);
 }
 

@@ -201,7 +201,7 @@ take_dev(const char *word, bool port)
 	size_t len = strcspn(word, "/");
 
 	if (len == 0 || len >= sizeof(ask_for.dev))
-		usage_error("rdma %s: '%s' is no name of a device", ask_for.kind, word);
+		usage_error("rdma %s: '%s' is not a device name", ask_for.kind, word);
 	if (word[len] != '\0' && (!port || strcmp(word + len, "/1") != 0))
 		usage_error("rdma %s: '%s': a device has no port '%s'; legal: %.*s%s", ask_for.kind,
 			    word, word + len + 1, (int)len, word, port ? "/1" : "");
@@ -263,7 +263,7 @@ take_shown(unsigned i)
 	}
 	take_dev(ask_for.word[i], strcmp(ask_for.kind, "link") == 0);
 	if (i + 1 < ask_for.n)
-		usage_error("rdma %s show: surplus argument '%s'%s", ask_for.kind,
+		usage_error("rdma %s show: unexpected argument '%s'%s", ask_for.kind,
 			    ask_for.word[i + 1],
 			    strcmp(ask_for.kind, "res") == 0
 				    ? "; objects are pd cq qp cm_id mr ctx srq"

@@ -8,7 +8,7 @@
 
 #define LEGAL_ADDR "addr add|del IP/LEN dev DEVICE"
 #define LEGAL_PKEY "pkey set KEY dev DEVICE index N, pkey del dev DEVICE index N"
-#define ONE_PKEY   "one from 0x0001 to 0xffff other than 0x8000"
+#define ONE_PKEY   "a key from 0x0001 to 0xffff other than 0x8000"
 
 static bool
 is_addr(const struct request *rq)
@@ -59,7 +59,7 @@ static void
 take_value(struct request *rq, const char *word)
 {
 	if (rq->value != NULL || (!is_addr(rq) && is_del(rq)))
-		usage_error("%s %s: surplus argument '%s'; legal: %s", rq->cmd->name, rq->verb,
+		usage_error("%s %s: unexpected argument '%s'; legal: %s", rq->cmd->name, rq->verb,
 			    word, is_addr(rq) ? LEGAL_ADDR : LEGAL_PKEY);
 	rq->value = word;
 	if (!is_addr(rq)) {
@@ -67,7 +67,7 @@ take_value(struct request *rq, const char *word)
 		return;
 	}
 	if (strlen(word) >= sizeof(rq->set.addr))
-		usage_error("addr: '%s' is no address like 10.9.0.1/24 or fd00::1/64", word);
+		usage_error("addr: '%s' is not an address like 10.9.0.1/24 or fd00::1/64", word);
 	strcpy(rq->set.addr, word);
 }
 

@@ -25,11 +25,11 @@ const char set_help[] =
 	"  pkey none dev DEVICE index N       empty entry 1 to 15 (as pkey del)\n"
 	"  cc POLICY dev DEVICE               the congestion policy (as the command cc)\n"
 	"  log-level LEVEL                    " LEGAL_LEVELS "\n"
-	"  quota RESOURCE N                   what each uid but root may hold (show quota lists "
+	"  quota RESOURCE N                   limit of each uid except root (show quota lists "
 	"the\n"
-	"                                     resources); memory in MiB. What users hold beyond "
-	"it they\n"
-	"                                     keep. The total of all users is set by uroced.conf\n"
+	"                                     resources), memory in MiB; objects beyond a lowered "
+	"limit\n"
+	"                                     remain. uroced.conf sets the total of all users\n"
 	"  impair, capture                    have their own commands\n"
 	"show port prints addresses and P_Keys, show quota the quotas, show config the log "
 	"level.\n";
@@ -97,7 +97,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 		rq->set.pkey = (uint32_t)n;
 		rq->value = word;
 	} else {
-		usage_error("set %s: surplus argument '%s'", rq->verb, word);
+		usage_error("set %s: unexpected argument '%s'", rq->verb, word);
 	}
 }
 

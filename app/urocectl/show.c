@@ -24,7 +24,7 @@ show_surplus(const struct request *rq, const char *word)
 	char words[256];
 
 	filter_words(rq->topic->filters, words, sizeof(words));
-	usage_error("%s: surplus argument '%s'; legal: %s", name_of(rq), word,
+	usage_error("%s: unexpected argument '%s'; legal: %s", name_of(rq), word,
 		    words[0] != '\0' ? words : "nothing more");
 }
 

@@ -18,7 +18,7 @@
 const char top_help[] =
 	"\ntop: workers' time, and clients and QPs by their traffic; interval and count as watch\n"
 	"  sort KEY    tx rx sends receives pid qpn [tx]; t r s e p n on the keyboard, q ends\n"
-	"  tx and rx are PSNs a second: packets of requests, a READ's response included.\n";
+	"  tx and rx are PSNs per second: packets of requests, a READ's response included.\n";
 
 /* What rows are sorted by; the names of the command and the key on the keyboard. */
 static const struct sort {
@@ -66,7 +66,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 	} else if (rq->keyword == NULL && strcmp(word, "sort") == 0) {
 		rq->keyword = word;
 	} else if (!repeat_take(rq, word)) {
-		usage_error("top: surplus argument '%s'; legal: " LEGAL, word);
+		usage_error("top: unexpected argument '%s'; legal: " LEGAL, word);
 	}
 }
 

@@ -15,7 +15,7 @@ static const struct topic topics[] = {
 	{"gid", FILTER_DEV | FILTER_TYPE, false, "addresses"},
 	{"neigh", FILTER_DEV | FILTER_STATE, false, "neighbours and their MACs"},
 	{"client", OWNED, false, "programs that have opened a device"},
-	{"quota", FILTER_UID, false, "what each user holds, and may hold"},
+	{"quota", FILTER_UID, false, "objects of each user, and the limits"},
 	{"pd", OWNED, false, "protection domains"},
 	{"qp", OWNED | FILTER_QPN | FILTER_STATE | FILTER_TYPE | FILTER_WORKER, false,
 	 "queue pairs; show qp QPN: everything about one"},
@@ -31,7 +31,7 @@ static const struct topic topics[] = {
 	{"cm_stats", 0, true, "counters of the connection manager"},
 	{"config", 0, false, "the options that the daemon runs with"},
 	{"trace", OWNED | FILTER_QPN | FILTER_STATE | FILTER_TYPE, false,
-	 "QPs whose events are kept; trace QPN tells their story"},
+	 "QPs with recorded events; trace QPN prints them"},
 };
 #define NTOPICS (sizeof(topics) / sizeof(topics[0]))
 

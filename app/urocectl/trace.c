@@ -18,7 +18,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 	if (filter_take(&rq->filters, FILTERS, "trace", word))
 		return;
 	if (rq->has_qpn)
-		usage_error("trace: surplus argument '%s'", word);
+		usage_error("trace: unexpected argument '%s'", word);
 	if (!cli_number(word, 0, 0xffffff, &qpn))
 		usage_error("QPN '%s' is not a number from 0 to 0xffffff", word);
 	rq->qpn = (uint32_t)qpn;

@@ -14,7 +14,7 @@
 #define LEGAL_REST "interval S, count N"
 
 const char watch_help[] =
-	"\nwatch WHAT: repeats show WHAT; adds rates a second to stats, drops, cm_stats, qp, cq, "
+	"\nwatch WHAT: repeats show WHAT; adds rates per second to stats, drops, cm_stats, qp, cq, "
 	"worker\n"
 	"  interval S  seconds between two reports, 0.1 to 3600 [1]\n"
 	"  count N     end after N reports, as option -n [no end]\n"
@@ -55,7 +55,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 	    filter_take(&rq->filters, rq->topic->filters, "watch", word))
 		return;
 	filter_words(rq->topic->filters, words, sizeof(words));
-	usage_error("watch %s: surplus argument '%s'; legal: %s%s" LEGAL_REST, rq->what, word,
+	usage_error("watch %s: unexpected argument '%s'; legal: %s%s" LEGAL_REST, rq->what, word,
 		    words, words[0] != '\0' ? ", " : "");
 }
 

@@ -43,8 +43,8 @@ static int
 refuse_socket(const struct device *dev, struct uroce_impair_rep *rep)
 {
 	snprintf(rep->error, sizeof(rep->error),
-		 "%s: a port of kernel sockets has no place for faults; `tc qdisc add dev %s root "
-		 "netem` makes some",
+		 "%s: faults cannot be injected on a port of kernel sockets; use "
+		 "`tc qdisc add dev %s root netem`",
 		 dev->name, dev->port.netdev);
 	return -ENOTSUP;
 }

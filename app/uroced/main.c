@@ -109,7 +109,8 @@ tables_open(struct daemon *d, const struct options *o)
 	d->pool =
 		rte_pktmbuf_pool_create("uroce", o->mbufs, MBUF_CACHE, 0, MBUF_ROOM, SOCKET_ID_ANY);
 	if (d->pool == NULL) {
-		LOG(ERR, "no memory for %u packet buffers: more --mem or fewer --mbufs", o->mbufs);
+		LOG(ERR, "no memory for %u packet buffers: use more --mem or fewer --mbufs",
+		    o->mbufs);
 		return -ENOMEM;
 	}
 	d->nworkers = o->workers;

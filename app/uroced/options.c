@@ -80,7 +80,8 @@ static const struct cli_field table[] = {
 	 .help = "CPUs of the workers, one each in turn; default: all CPUs, unpinned if they are "
 		 "few"},
 	{ROW("idle", CLI_CHOICE, idle), .arg = "POLICY", .def = "auto", .names = idle_names,
-	 .help = "poll: workers spin; adaptive: they yield and sleep; auto: poll if there are CPUs "
+	 .help = "poll: workers spin; adaptive: they yield and sleep; auto: poll if there are "
+		 "enough "
 		 "enough"},
 	{ROW("no-huge", CLI_SWITCH, no_huge),
 	 .help = "use no huge pages, which is also what happens when too few are free"},
@@ -172,7 +173,7 @@ static const struct cli_program program = {
 		 "RoCEv2 daemon: gives ports to verbs programs as devices uroce0 ..; without "
 		 "options, UDP\n"
 		 "sockets on the interfaces of this host\n",
-	.more = "The same names serve in the configuration file, section [" SECTION "].\n",
+	.more = "The same names are used in the configuration file, section [" SECTION "].\n",
 	.options = table,
 };
 
@@ -236,7 +237,8 @@ options_parse(struct options *o, int argc, char **argv, char err[OPTIONS_ERR_MAX
 	int rc = cli_args(&program, &line, argc, argv, err, OPTIONS_ERR_MAX);
 
 	if (rc > 0) {
-		snprintf(err, OPTIONS_ERR_MAX, "'%.200s' is no option: all start with --", argv[1]);
+		snprintf(err, OPTIONS_ERR_MAX, "'%.200s' is not an option: all start with --",
+			 argv[1]);
 		return -EINVAL;
 	}
 	if (rc == 0 && line.config != NULL)

@@ -101,7 +101,7 @@ send_messages(void *arg)
 		box->lost = 0;
 		pthread_mutex_unlock(&box->mutex);
 		if (lost != 0 && box == &outbox[OUTBOX_JOURNAL])
-			sd_journal_send("MESSAGE=%u lines lost: the journal does not take them",
+			sd_journal_send("MESSAGE=%u lines lost: the journal did not accept them",
 					lost, "PRIORITY=4", "SYSLOG_IDENTIFIER=uroced", NULL);
 		send_message(box, e);
 		free(e);

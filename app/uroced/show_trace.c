@@ -185,7 +185,7 @@ add_fault(struct text *t, const struct qp_record *r, const char *verb)
 /* Kinds with a fixed sentence, in which one %u is the PSN. */
 static const char *const plain[QP_RECORD_KINDS] = {
 	[QP_RECORD_ANSWERED] = "acknowledged up to PSN %u",
-	[QP_RECORD_READ_GAP] = "READ responses before PSN %u are missing: asked again",
+	[QP_RECORD_READ_GAP] = "READ responses before PSN %u are missing: requested again",
 	[QP_RECORD_SR_OFF] = "the peer ignores selective acknowledgements: none from PSN %u on",
 	[QP_RECORD_EXCUSED] = "ACK timeout at PSN %u, costs no retry: a worker did not run",
 	[QP_RECORD_PATH] = "migrated to the alternate path",
@@ -229,11 +229,11 @@ record_words(struct text *t, const struct qp_record *r)
 		    r->n == 1 ? "" : "s", r->psn);
 		break;
 	case QP_RECORD_AGAIN:
-		add(t, "%u packet%s sent again alone, the first of PSN %u", r->n,
+		add(t, "%u packet%s retransmitted selectively, the first of PSN %u", r->n,
 		    r->n == 1 ? "" : "s", r->psn);
 		break;
 	case QP_RECORD_PROBE:
-		add(t, "no response for a while: asks with PSN %u%s", r->psn,
+		add(t, "no response for a while: probes with PSN %u%s", r->psn,
 		    r->n == 1 ? "" : ", repeatedly");
 		break;
 	case QP_RECORD_TIMEOUT:

@@ -202,7 +202,7 @@ static const struct cli_field global_keys[] = {
 	 GLOBAL(rate_bps),
 	 .type = CLI_OTHER,
 	 .take = take_bps,
-	 .legal = "a rate from 1kbit to 1Tbit a second (bit kbit Mbit Gbit Tbit)"},
+	 .legal = "a rate from 1kbit to 1Tbit per second (bit kbit Mbit Gbit Tbit)"},
 	{.name = "queue", BYTES, GLOBAL(queue_bytes)},
 	{.name = "kmin", BYTES, GLOBAL(kmin_bytes)},
 	{.name = "kmax", BYTES, GLOBAL(kmax_bytes)},
@@ -265,7 +265,7 @@ check_queue(struct impair_cfg *cfg, char *err, size_t room)
 	if (cfg->hold == 0)
 		cfg->hold = cfg->queue_bytes != 0 ? IMPAIR_MAX_HOLD : DEFAULT_HOLD;
 	if (cfg->rate_bps == 0 && (cfg->queue_bytes != 0 || marks)) {
-		snprintf(err, room, "%s: needs rate=, from 1kbit to 1Tbit a second",
+		snprintf(err, room, "%s: needs rate=, from 1kbit to 1Tbit per second",
 			 cfg->queue_bytes != 0 ? "queue" : "kmin, kmax");
 		return -EINVAL;
 	}

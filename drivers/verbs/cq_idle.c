@@ -48,7 +48,8 @@ prov_poll_mode(bool shared_cores, enum prov_poll_mode *mode)
 		*mode = PROV_POLL_YIELD;
 	} else {
 		fprintf(stderr,
-			"uroce: UROCE_POLL=%s is no way to poll: use spin, yield or adaptive (the "
+			"uroce: UROCE_POLL=%s is not a way to poll: use spin, yield or adaptive "
+			"(the "
 			"default)\n",
 			s);
 		return EINVAL;

@@ -92,8 +92,8 @@ restart(struct daemon *d)
 		close(b->w.fd);
 		b->w.fd = -1;
 		b->nbusy = 0;
-		log_event(RTE_LOG_ERR, LOG_EVENT_BROKER_LOST, &none, "the broker (pid %d) is gone",
-			  b->pid);
+		log_event(RTE_LOG_ERR, LOG_EVENT_BROKER_LOST, &none,
+			  "the broker (pid %d) has ended", b->pid);
 	}
 	waitpid(b->pid, NULL, WNOHANG);
 	if (daemon_now_ns() - b->spawned_ns < RETRY_NS)
@@ -103,7 +103,7 @@ restart(struct daemon *d)
 		LOG(ERR, "no broker: %s; no memory can be registered", strerror(-rc));
 		return;
 	}
-	LOG(NOTICE, "another broker is pid %d", b->pid);
+	LOG(NOTICE, "the new broker is pid %d", b->pid);
 	if (d->server.fd >= 0)
 		broker_keep(d, BROKER_LISTENER,
 			    &(struct ipc_peer){.sock = d->server.fd, .pidfd = -1});
@@ -145,7 +145,7 @@ set_busy(struct broker *b, uint32_t uid, bool busy)
 		b->busy = p;
 		b->busy[b->nbusy++] = uid;
 	}
-	LOG_LIMITED(WARNING, "uid %u: %s descriptors of its clients hang on being closed: %s", uid,
+	LOG_LIMITED(WARNING, "uid %u: %s descriptors of its clients block when closed: %s", uid,
 		    busy ? "too many" : "fewer",
 		    busy ? "its connections are refused" : "it may connect again");
 }

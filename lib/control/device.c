@@ -219,19 +219,19 @@ device_create(struct daemon *d, const struct devspec *spec, bool inward)
 	int rc;
 
 	if (daemon_device_named(d, spec->name) != NULL) {
-		LOG(ERR, "two devices of the name %s", spec->name);
+		LOG(ERR, "two devices are named %s", spec->name);
 		return -EEXIST;
 	}
 	for (uint32_t i = 0; i < d->ndevs; i++) {
 		if (strcmp(d->dev[i]->port.name, spec->port) != 0)
 			continue;
-		LOG(ERR, "option --dev: port '%s' is that of device %s: %s needs another",
+		LOG(ERR, "option --dev: port '%s' is used by device %s: %s needs another",
 		    spec->port, d->dev[i]->name, spec->name);
 		return -EBUSY;
 	}
 	dev = d->ndevs < UROCE_MAX_DEVICES ? calloc(1, sizeof(*dev)) : NULL;
 	if (dev == NULL) {
-		LOG(ERR, "%s: no room for another device", spec->name);
+		LOG(ERR, "%s: no space for another device", spec->name);
 		return -ENOMEM;
 	}
 	dev->d = d;

@@ -61,8 +61,8 @@ device_hostif_open(struct device *dev, const char *name)
 		return 0;
 	if (port_shares_interface(&dev->port)) {
 		LOG(ERR,
-		    "%s: hostif=%s: the kernel has %s and every frame of it already; hostif= is "
-		    "for ports that take their interface whole",
+		    "%s: hostif=%s: the kernel already receives every frame of %s; hostif= is "
+		    "for ports without a kernel interface",
 		    dev->name, name, dev->port.netdev);
 		return -EINVAL;
 	}

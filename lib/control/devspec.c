@@ -201,7 +201,7 @@ mismatch(const struct devspec *s)
 	if (s->share && mismatch_share(s) != NULL)
 		return mismatch_share(s);
 	if (s->hostif[0] != '\0' && (s->udp || s->packet || s->share))
-		return "hostif is for ports that the kernel does not have: it has this one";
+		return "hostif is for ports without a kernel interface; this port has one";
 	if (s->packet)
 		return s->iface[0] == '\0' ? "port=packet needs an interface, iface=eth0" : NULL;
 	if (!s->udp)

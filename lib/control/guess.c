@@ -61,7 +61,7 @@ guess_look(struct device *dev)
 		LOG_LIMITED(WARNING,
 			    "%s: peers use R_Keys of no region: %" PRIu64
 			    " requests since the last check, %u of them to QP 0x%x of uid %u "
-			    "(pid %d), which has got %u in total",
+			    "(pid %d), which has received %u in total",
 			    dev->name, n, most, q->qp->conn.qpn, q->o.s->peer.uid, q->o.s->peer.pid,
 			    q->wrong_keys);
 	else

@@ -80,7 +80,7 @@ static void
 turn_away_hung(struct daemon *d, const struct ipc_peer *peer)
 {
 	LOG_LIMITED(WARNING,
-		    "client of pid %d turned away: what uid %u gave before hangs on being closed",
+		    "client of pid %d refused: closing earlier descriptors of uid %u still blocks",
 		    peer->pid, peer->uid);
 	turn_away(d, peer);
 }
@@ -98,7 +98,7 @@ turn_away_blindly(struct daemon *d)
 	if (ipc_server_accept(&d->server, &peer) == 0)
 		turn_away(d, &peer);
 	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	LOG_LIMITED(WARNING, "a client turned away: no descriptor left");
+	LOG_LIMITED(WARNING, "a client refused: no descriptor left");
 }
 
 /* Creates a session for a connection, if its user may have one more. Returns 0 or -errno. */
@@ -136,8 +136,7 @@ fail_clients:
 	quota_give(user, QUOTA_CLIENTS, 1);
 fail_user:
 	if (d->quota.refusal[0] != '\0')
-		LOG_LIMITED(WARNING, "client of pid %d turned away: %s", peer->pid,
-			    d->quota.refusal);
+		LOG_LIMITED(WARNING, "client of pid %d refused: %s", peer->pid, d->quota.refusal);
 	quota_user_put(user);
 	return rc;
 }
@@ -171,7 +170,7 @@ group_id(const char *name, gid_t *gid)
 		return 0;
 	g = getgrnam(name);
 	if (g == NULL) {
-		LOG(ERR, "option --socket-group: '%s' is no group of this system", name);
+		LOG(ERR, "option --socket-group: '%s' is not a group of this system", name);
 		return -ENOENT;
 	}
 	*gid = g->gr_gid;

@@ -58,22 +58,23 @@ refuse_addr(struct uroce_set_rep *rep, const struct device *dev, const char *add
 {
 	switch (-rc) {
 	case EEXIST:
-		return refuse(rep, rc, "%s: address '%s' is there already", dev->name, addr);
+		return refuse(rep, rc, "%s: address '%s' already exists", dev->name, addr);
 	case EADDRINUSE:
-		return refuse(rep, rc, "%s: address '%s' is that of its gateway", dev->name, addr);
+		return refuse(rep, rc, "%s: address '%s' is its gateway's", dev->name, addr);
 	case ENOSPC:
-		return refuse(rep, rc,
-			      "%s: no GID entry is free: all %u are taken, or in use still",
-			      dev->name, UROCE_MAX_GIDS);
+		return refuse(rep, rc, "%s: no free GID entry: all %u are in use", dev->name,
+			      UROCE_MAX_GIDS);
 	case ENOENT:
-		return refuse(rep, rc, "%s: address '%s' is not there; see: urocectl show port",
+		return refuse(rep, rc, "%s: address '%s' not found; see: urocectl show port",
 			      dev->name, addr);
 	case EPERM:
-		return refuse(rep, rc, "%s: address '%s' is GID 0, made from the MAC, and stays",
-			      dev->name, addr);
+		return refuse(
+			rep, rc,
+			"%s: address '%s' is GID 0, derived from the MAC, and cannot be removed",
+			dev->name, addr);
 	case EINVAL:
 		return refuse(rep, rc,
-			      "'%s' is no address that a host can have; legal: an address with "
+			      "'%s' is not a host address; legal: an address with "
 			      "prefix length like 10.9.0.1/24 or fd00::1/64",
 			      addr);
 	default:
@@ -145,11 +146,11 @@ static int
 pkey_set(struct device *dev, uint32_t index, uint32_t pkey, struct uroce_set_rep *rep)
 {
 	if (index >= UROCE_MAX_PKEYS)
-		return refuse(rep, -EINVAL, "%s: P_Key index %u is not one from 0 to %u", dev->name,
-			      index, UROCE_MAX_PKEYS - 1);
+		return refuse(rep, -EINVAL, "%s: P_Key index %u is not a number from 0 to %u",
+			      dev->name, index, UROCE_MAX_PKEYS - 1);
 	if (pkey > 0xffff || pkey == 0x8000)
 		return refuse(rep, -EINVAL,
-			      "%s: P_Key %#x is not one from 0x0001 to 0xffff other than 0x8000",
+			      "%s: P_Key %#x is not a key from 0x0001 to 0xffff other than 0x8000",
 			      dev->name, pkey);
 	if (pkey == 0 && index == 0)
 		return refuse(rep, -EINVAL, "%s: P_Key entry 0 must have a key", dev->name);
@@ -254,8 +255,8 @@ uid_quota_set(struct quota *q, const char *name, uint32_t limit, struct uroce_se
 	if (k == QUOTA_NKINDS)
 		return refuse_resource(rep, name);
 	if (quota_set(q, k, limit) < 0)
-		return refuse(rep, -EINVAL, "limit %u of %s is not one from 1 to %llu%s", limit,
-			      name, (unsigned long long)(q->limit[k].all / quota_unit(k)),
+		return refuse(rep, -EINVAL, "limit %u of %s is not a number from 1 to %llu%s",
+			      limit, name, (unsigned long long)(q->limit[k].all / quota_unit(k)),
 			      quota_unit(k) > 1 ? " MiB" : "");
 	return 0;
 }

@@ -104,7 +104,7 @@ hostif_tap_open(struct hostif *h, const struct hostif_params *p, char *err, size
 
 	if (if_nametoindex(h->name) != 0) {
 		snprintf(err, room,
-			 "hostif=%s: there is an interface of that name already; name a new one",
+			 "hostif=%s: an interface of that name already exists; use another name",
 			 h->name);
 		return -EEXIST;
 	}

@@ -132,7 +132,7 @@ find_netdev(struct port_packet *u, const uint8_t *want)
 		return -ENODEV;
 	}
 	if (memcmp(u->mac, none, 6) == 0) {
-		PORT_LOG(ERR, u->name, "%s is no Ethernet interface; port=udp works on it",
+		PORT_LOG(ERR, u->name, "%s is not an Ethernet interface; port=udp works on it",
 			 u->netdev);
 		return -EINVAL;
 	}
@@ -256,7 +256,7 @@ move(struct port_packet *u, uint32_t ifindex)
 	if (u->shared && memcmp(mac, u->mac, 6) != 0) {
 		if (!u->stranger)
 			PORT_LOG(WARNING, u->name,
-				 "%s has another MAC than before: `ip link set %s address "
+				 "the MAC of %s has changed: `ip link set %s address "
 				 "%02x:%02x:%02x:%02x:%02x:%02x`, or restart uroced",
 				 u->netdev, u->netdev, u->mac[0], u->mac[1], u->mac[2], u->mac[3],
 				 u->mac[4], u->mac[5]);

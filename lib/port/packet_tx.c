@@ -90,7 +90,8 @@ lose(struct port_packet *u, uint32_t frames, int err)
 	if (err <= 0 || err >= 192 || (said[err / 64] >> err % 64 & 1))
 		return;
 	said[err / 64] |= 1ull << err % 64;
-	PORT_LOG(WARNING, u->name, "cannot send: %s; packets are lost (said once)", strerror(err));
+	PORT_LOG(WARNING, u->name, "cannot send: %s; packets are lost (logged once)",
+		 strerror(err));
 }
 
 /*

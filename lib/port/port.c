@@ -144,7 +144,7 @@ static const char *
 queue_hint(const struct port *p)
 {
 	if (strcmp(p->driver, "net_af_packet") == 0)
-		return ": framesz= in --vdev is more than packet buffers hold, use 8192 or less";
+		return ": framesz= in --vdev is larger than packet buffers, use 8192 or less";
 	if (strcmp(p->driver, "net_af_xdp") == 0)
 		return ": the interface's driver takes no XDP at this MTU (veth: 3498 at most; try "
 		       "`ip link set .. mtu 1500`) or none at all; net_af_packet works on any "
@@ -228,7 +228,7 @@ choose_mac(struct port *p, const uint8_t *want, bool *filtered)
 	if (want != NULL) {
 		memcpy(own.addr_bytes, want, 6);
 		if (!rte_is_valid_assigned_ether_addr(&own)) {
-			PORT_LOG(ERR, p->name, "a port cannot have the MAC asked for");
+			PORT_LOG(ERR, p->name, "the port cannot have the requested MAC");
 			return -EINVAL;
 		}
 	}
@@ -270,7 +270,7 @@ open_filters(const struct port *p, bool filtered)
 	if (!filtered && rte_eth_allmulticast_enable(p->id) == 0)
 		return;
 	if (rte_eth_promiscuous_enable(p->id) != 0)
-		PORT_LOG(INFO, p->name, "takes no address filter; frames may be missing");
+		PORT_LOG(INFO, p->name, "does not support address filters; frames may be missing");
 }
 
 /* One call of ethdev on EAL's interrupt thread. */

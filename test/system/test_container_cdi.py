@@ -48,7 +48,7 @@ def write_file(spec_dir, daemon):
 def wrong_use(daemon):
     socket = ("--socket", str(daemon.socket))
     done = ctl(*socket, "cdi", "surplus")
-    assert done.returncode == 2 and "surplus argument 'surplus'" in done.stderr, done
+    assert done.returncode == 2 and "unexpected argument 'surplus'" in done.stderr, done
     done = ctl(*socket, "--output", "/dev/null", "show", "qp")
     assert done.returncode == 2 and "--output is for cdi" in done.stderr, done
     done = ctl(*socket, "cdi", "--output", "/proc/nowhere/uroce.json")

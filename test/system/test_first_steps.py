@@ -74,7 +74,7 @@ def short_link():
 
 def port_taken():
     """Two devices on one port."""
-    start_fails("net_af_packet0,iface=lo", "port 'net_af_packet0' is that of device uroce0",
+    start_fails("net_af_packet0,iface=lo", "port 'net_af_packet0' is used by device uroce0",
                 "uroce1", ns=lib.netns(), extra=("--dev", "name=uroce1,port=net_af_packet0"))
 
 

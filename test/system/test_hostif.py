@@ -265,15 +265,15 @@ def refused(ns, spec, text, vdev="net_ring0", port_name="net_ring0", before=()):
 def refusals():
     ns = lib.netns()
     lib.sh("ip", "-n", ns, "tuntap", "add", "dev", "taken", "mode", "tap")
-    refused(ns, "hostif=taken", "hostif=taken: there is an interface of that name already")
-    refused(ns, "hostif=lo", "there is an interface of that name already")
+    refused(ns, "hostif=taken", "hostif=taken: an interface of that name already exists")
+    refused(ns, "hostif=lo", "an interface of that name already exists")
     for name in ("", "sixteenletters12", "a/b", "a:b", "..", "a%d"):
         refused(ns, f"hostif={name}", "a name for a new interface")
     refused(ns, "hostif=roce0", "needs CAP_NET_ADMIN", before=("capsh", "--drop=cap_net_admin", "--", "-c",
                                                                 'exec "$0" "$@"'))
     a, b = lib.netns(), lib.netns()
     lib.veth(a, "10.9.0.1/24", b, "10.9.0.2/24", 1500)
-    refused(a, "hostif=roce0", "for ports that take their interface whole", lib.af_packet("eth0"), "net_af_packet0")
+    refused(a, "hostif=roce0", "for ports without a kernel interface", lib.af_packet("eth0"), "net_af_packet0")
     lib.Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,hostif=roce0"], ns).stop()
     assert interface(ns) is None, "the interface is left"
 

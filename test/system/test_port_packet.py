@@ -96,7 +96,7 @@ def own():
     with lib.case("own MAC: urocectl impair is refused, with the reason"):
         done = subprocess.run([lib.UROCECTL, "--socket", link.a.daemon.socket, "impair", "uroce0", "set", "drop=0.1"],
                               text=True, capture_output=True, timeout=20)
-        assert done.returncode != 0 and "no place for faults" in done.stderr, done
+        assert done.returncode != 0 and "faults cannot be injected" in done.stderr, done
     link.stop()
 
 
@@ -221,7 +221,7 @@ def refusals():
     ns = spaces(1500)[0]
     taken = lib.Daemon([], [SHARE], ns)
     for spec, text in (("share=yes,iface=eth0", "UDP port 4791 of eth0 is taken"), ("iface=nothere", "no interface nothere"),
-                       ("addr=10.9.0.7/24", "needs an interface"), ("iface=lo", "no Ethernet interface"),
+                       ("addr=10.9.0.7/24", "needs an interface"), ("iface=lo", "not an Ethernet interface"),
                        ("iface=eth0,share=yes,vlan=7", "the kernel has its own"),
                        ("iface=eth0,addr=10.9.0.7", "prefix length")):
         try:

@@ -174,7 +174,7 @@ def main():
         link.stop()
     with lib.case("refusals"):
         for more, text in (("addr=10.9.0.1/24", "the kernel has its own"), ("mac=02:00:00:00:00:09", "its own"),
-                           ("vlan=7", "its own"), ("hostif=roce0", "it has this one")):
+                           ("vlan=7", "its own"), ("hostif=roce0", "this port has one")):
             refused(f"{SHARE},{more}", text)
         refused("name=uroce0,port=net_af_packet0,share=yes", "share=yes is for port=packet and net_af_xdp",
                 lib.af_packet("eth0"))
