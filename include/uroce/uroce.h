@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program may want to know of uroce beyond verbs. A verbs program needs none of it.
+ * Definitions for programs that use more of uroce than verbs. A verbs program needs none of them.
  */
 #ifndef UROCE_UROCE_H
 #define UROCE_UROCE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An rdma_cm channel: what replaces an open file of /dev/infiniband/rdma_cm. librdmacm's commands
+ * An rdma_cm channel: it replaces an open file of /dev/infiniband/rdma_cm. librdmacm's commands
  * (rdma/rdma_user_cm.h, ABI 4) go to the daemon unchanged.
  *
  * An observer's connection (hello.h) that requests UROCE_CTRL_CM_OPEN gets two descriptors:

@@ -8,14 +8,13 @@
  * may be empty. File descriptors are attached to the message (SCM_RIGHTS). A message whose magic,
  * version or length is wrong ends the connection; a bad value in a well-formed one gets its errno.
  *
- * The first request is HELLO (hello.h: what a client of another version must say). It makes the
- * context: closing the socket destroys everything the context owns. A HELLO with an empty device
- * name makes an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE, SET and CM_OPEN
- * work.
+ * The first request is HELLO (hello.h, also for clients of other versions). It creates the context:
+ * closing the socket destroys everything the context owns. A HELLO with an empty device name
+ * creates an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE, SET and CM_OPEN work.
  *
  *   client                                  daemon
  *   HELLO(device, versions)   -->
- *                             <--  geometry + fds: async, doorbell segment, one eventfd a worker
+ *                             <--  geometry + fds: async, doorbell segment, an eventfd per worker
  *   CREATE_CQ / CREATE_QP ..  -->
  *                             <--  handle, segment and offset of its rings; + fd of the segment
  *                                  when the client has not seen it yet
@@ -109,7 +108,7 @@ struct uroce_ring_loc {
 	uint64_t seg_bytes; /* size to map, whole segment, from offset 0 */
 	uint64_t off;       /* of the ring's header in the segment */
 	uint32_t entries;   /* power of two */
-	uint32_t stride;    /* bytes an entry */
+	uint32_t stride;    /* bytes per entry */
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_ring_loc) == 32, "ring_loc size");
 
@@ -479,7 +478,7 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_impair_rep) == 256, "impair_rep size");
  * Captures the frames that a device's workers receive and send, into a pcapng file with nanosecond
  * timestamps. START comes with the descriptor of a regular file, open for writing. The same clients
  * as for IMPAIR's SET may use it. EBUSY: a capture is running; ENOENT: STOP without a capture. The
- * reply says how much has been captured; the reply to STOP, what the file contains.
+ * reply has the amount captured so far; the reply to STOP describes the complete file.
  */
 enum uroce_capture_flags {
 	UROCE_CAPTURE_SHOW = 0,

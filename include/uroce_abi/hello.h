@@ -2,13 +2,13 @@
 /*
  * HELLO, the first request of a connection: both sides agree on a version and on features.
  *
- * What a provider of another version must say: the same HELLO. Its layout, and that of struct
- * uroce_ctrl_hdr, never change: any client can say HELLO to any daemon since version 7.
+ * A provider of any version sends the same HELLO. Its layout, and that of struct uroce_ctrl_hdr,
+ * never change: any client can send HELLO to any daemon since version 7.
  *
  *   client                                      daemon
  *   HELLO: versions 7 to 9, features it    -->
  *   offers, features it requires
- *                                          <--  version 8, the highest that both speak; the
+ *                                          <--  version 8, the highest that both support; the
  *                                               features that both offer
  *                                     or   <--  EPROTONOSUPPORT and a sentence with both ranges, or
  *                                               with the features that one side requires and the
@@ -17,17 +17,17 @@
  *
  * - hdr.version is version_max in a HELLO and in its reply, and the agreed version in every other
  *   message. The daemon does not compare a HELLO's hdr.version with anything.
- * - A side that speaks a range speaks every version in it.
- * - A feature is a bit of a 64-bit mask. A side ignores bits that it does not know. It uses a
- *   feature only if the reply has its bit. A bit that a side cannot do without is also in its
- *   mask of required features, which is a subset of those it offers.
- * - Spare bytes of a HELLO stay zero in all versions. A later version that has more to say defines
- * a feature bit and a further message.
+ * - A side that supports a range supports every version in it.
+ * - A feature is a bit of a 64-bit mask. A side ignores unknown bits. It uses a feature only if the
+ *   reply has its bit. A side that needs a feature also sets its bit in the mask of required
+ *   features, which is a subset of those it offers.
+ * - Spare bytes of a HELLO are zero in all versions. A later version that needs more fields defines
+ *   a feature bit and a further message.
  * - A client up to version 6 sends a HELLO that ends behind pid and four zero bytes. It gets
  *   EPROTONOSUPPORT and the sentence.
  *
- * A change of layout or meaning raises UROCE_ABI_VERSION. A daemon or client that still speaks the
- * old layout leaves UROCE_ABI_VERSION_MIN where it is. An addition that the other side may ignore
+ * A change of layout or meaning raises UROCE_ABI_VERSION. A daemon or client that still supports
+ * the old layout keeps UROCE_ABI_VERSION_MIN. An addition that the other side may ignore
  * takes spare bytes and a feature bit instead.
  */
 #ifndef UROCE_ABI_HELLO_H

@@ -13,7 +13,7 @@
 #ifndef UROCE_ABI_VERSION_H
 #define UROCE_ABI_VERSION_H
 
-/* The versions that this source speaks. hello.h: when to change which, how both sides agree. */
+/* The versions that this source supports. hello.h: when to change them, how both sides agree. */
 #define UROCE_ABI_VERSION       7
 #define UROCE_ABI_VERSION_MIN   7
 #define UROCE_ABI_VERSION_FIRST 7 /* the first whose HELLO has a range */
