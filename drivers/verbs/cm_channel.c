@@ -2,9 +2,9 @@
 /*
  * The table of channels, and how one is made and ends.
  *
- * Nothing tells this process when the last copy of a channel's descriptor is closed, maybe in a
- * child. But then the daemon ends the channel and hangs up on the command socket. Each open and
- * close looks at a few entries and removes those that were hung up on, so that the number of dead
+ * This process gets no notification when the last copy of a channel's descriptor is closed, maybe
+ * in a child. But then the daemon ends the channel and hangs up on the command socket. Each open
+ * and close checks a few entries and removes those that were hung up on, so that the number of dead
  * entries stays in proportion to that of live ones.
  *
  * Fork: the table is changed by single stores, so a child can use its copy even if another thread
@@ -27,7 +27,7 @@
 
 #define DEV_FILE   "/sys/class/misc/rdma_cm/dev"
 #define CM_BUCKETS 1024
-#define CM_SWEEP   4 /* entries that an open or close looks at */
+#define CM_SWEEP   4 /* entries that an open or close checks */
 
 static struct {
 	pthread_mutex_t mutex;

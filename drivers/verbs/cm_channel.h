@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The channels of rdma_cm that this process has (uroce_abi/cm.h): what librdmacm does with a file
- * of /dev/infiniband/rdma_cm, done with the daemon's sockets.
+ * The rdma_cm channels of this process (uroce_abi/cm.h): the file operations of librdmacm on
+ * /dev/infiniband/rdma_cm, implemented with the daemon's sockets.
  *
  * A program gets the channel's socket as its descriptor, so poll, epoll, fcntl, dup and close work
  * on it without uroce. A table maps the socket's inode to its command socket. Each call compares
@@ -32,8 +32,8 @@ int prov_cm_open(int flags);
 /*
  * write(2) of a command, struct rdma_ucm_cmd_hdr and its body. len, or -1 with errno: the daemon's;
  * EINVAL for a length that does not fit; EBADF, EINVAL for a MIGRATE_ID from no open descriptor,
- * from one that is no channel; EFAULT for a command that needs a response address and has none; EIO
- * once the daemon is gone, but ids then get DEVICE_REMOVAL and can be destroyed (cm_ids.h).
+ * from one that is not a channel; EFAULT for a command that needs a response address and has none;
+ * EIO once the daemon is gone, but ids then get DEVICE_REMOVAL and can be destroyed (cm_ids.h).
  * GET_EVENT waits for an event unless the descriptor is O_NONBLOCK (EAGAIN). The wait is a
  * cancellation point, and interrupted by signals (EINTR) as read(2) is.
  */

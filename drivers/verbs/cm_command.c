@@ -143,7 +143,7 @@ command_lost(struct cm_channel *ch, struct command *c)
 
 /*
  * One exchange on the channel of fd: the command's status, or EIO. A process that was killed in an
- * exchange leaves a reply, or a token, that nobody expects: the channel is of no use to the others.
+ * exchange leaves an unexpected reply or token: the channel is then useless to the others.
  */
 static int
 command_run(int fd, struct command *c)
@@ -231,7 +231,7 @@ event_take(int fd, struct command *c)
 		rc = event_peek(fd, MSG_DONTWAIT);
 		if (rc == EAGAIN && !(fcntl(fd, F_GETFL) & O_NONBLOCK))
 			rc = event_wait(fd);
-		if (rc && rc != EIO) /* the daemon is gone: the ids are told */
+		if (rc && rc != EIO) /* the daemon is gone: the ids get their event */
 			return rc;
 		rc = command_run(fd, c);
 	} while (rc == EAGAIN); /* another thread took the event */
@@ -277,7 +277,7 @@ option_prepare(struct command *c)
 	return 0;
 }
 
-/* Makes c of what the program wrote. 0 or a positive errno. */
+/* Parses the program's write into c. 0 or a positive errno. */
 static int
 command_prepare(struct command *c, const void *buf, size_t len)
 {

@@ -11,7 +11,7 @@
 #include "uroce_abi/cm.h"
 #include "cm_ids.h"
 
-/* What the processes that have a channel by fork share. In a page of its own. */
+/* State shared by processes that have a channel by fork, in a separate page. */
 struct cm_shared {
 	pthread_mutex_t lock; /* held from a command to its reply; robust */
 	uint32_t cookie;      /* of the last command */

@@ -16,8 +16,9 @@
 
 /* An id, or a group that one has joined. */
 struct cm_known {
-	TAILQ_ENTRY(cm_known) link; /* of its channel, those that were told last; not of a group */
-	struct cm_channel *ch;      /* not of a group */
+	TAILQ_ENTRY(cm_known)
+	link;                  /* in its channel's list, ids with the event last; not for a group */
+	struct cm_channel *ch; /* not of a group */
 	LIST_ENTRY(cm_known) group_link;
 	LIST_HEAD(, cm_known) groups;
 	struct cm_known *joined_by; /* of a group */
@@ -92,7 +93,7 @@ drop(struct cm_known *k)
 	free(k);
 }
 
-/* NULL: no memory; the id will not be told. */
+/* NULL: no memory; the id will get no event. */
 static struct cm_known *
 add(uint32_t id, uint64_t uid)
 {

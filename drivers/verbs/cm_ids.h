@@ -25,9 +25,9 @@ void cm_ids_note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t i
 		 const void *reply, size_t len);
 
 /*
- * Performs cmd without the daemon, which is gone: GET_EVENT, as long as an id of ch is to be told;
- * DESTROY_ID and LEAVE_MCAST of known ids. 0, with *len bytes in reply, which has room for at least
- * 512; all other commands: EIO.
+ * Performs cmd without the daemon, which has ended: GET_EVENT, as long as an id of ch lacks its
+ * event; DESTROY_ID and LEAVE_MCAST of known ids. 0, with *len bytes in reply, which has space for
+ * at least 512; all other commands: EIO.
  */
 int cm_ids_lost(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, void *reply,
 		size_t *len);

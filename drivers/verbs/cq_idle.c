@@ -5,7 +5,7 @@
  * clients.
  *
  * Posted receives do not count: programs post them long before they expect a message, and an MPI
- * rank polls its CQ beside shared memory, where each pause delays a message that does not use RDMA.
+ * rank also polls shared memory, where each pause delays a message that does not use RDMA.
  * Traffic counts. After a post to a QP of this CQ, or a completion, a completion is expected for
  * PROV_AWAITED_NS, and for as long again if the daemon has sends that it has not retired by then.
  * If none is expected (quiet CQ), an empty poll costs one comparison.

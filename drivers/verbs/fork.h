@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the provider does around a fork(2) of its process.
+ * Fork handlers of the provider.
  *
  * Programs and libraries (UCX) call verbs from their own fork handlers. glibc runs prepare
  * handlers in reverse order of installation and the others in order, so a handler that was
@@ -18,7 +18,7 @@
 /*
  * One part of the provider. Handlers run on the forking thread. prepare and parent must leave all
  * locks free. child runs in the only thread of the child. A lock that another thread of the parent
- * held stays locked there for ever, so the handler initialises its locks again. Data that those
+ * held stays locked there forever, so the handler initialises its locks again. Data that those
  * threads were changing has all stores up to some point of their program order.
  */
 struct fork_part {

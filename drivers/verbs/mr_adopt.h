@@ -36,12 +36,12 @@ struct mr_hold;
  *   hold     out: to be given to mr_pieces_release exactly once, after the reply to DEREG_MR
  *
  * The environment variable UROCE_MR_MODE, read at each call, overrides: "copy" makes everything
- * COPY, "adopt" fails where "auto" (the default) would fall back to COPY.
+ * COPY, "adopt" fails if "auto" (the default) would fall back to COPY.
  *
  * Returns 0, or a positive errno and nothing held: EINVAL range wraps, or the mode is none of these
- * (which is said on stderr once), EFAULT part of the range is not mapped or not readable, ENOMEM,
- * EMFILE, EOPNOTSUPP mode "adopt" and the range cannot be.
- * May be called from fork handlers (fork.h).
+ * (which is printed on stderr once), EFAULT part of the range is not mapped or not readable,
+ * ENOMEM, EMFILE, EOPNOTSUPP mode "adopt" and the range cannot be. May be called from fork handlers
+ * (fork.h).
  */
 int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
 		    int *fds, unsigned *nfds, struct mr_hold **hold);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replaces the pages of a range of this process, private anonymous memory by a shared memfd or the
- * other way round, while other threads and system calls keep storing into it.
+ * Replaces the pages of a range of this process, private anonymous memory by a shared memfd or vice
+ * versa, while other threads and system calls keep storing into it.
  *
  * Into a memfd, in chunks: userfaultfd write-protects the chunk, so that a store (of a thread, or
  * of the kernel in read(2)) waits. The present pages are copied to the memfd, and mremap moves a
@@ -10,8 +10,8 @@
  * is populated). Back to private memory: page_return.h, where loads wait, too; or the same method
  * as above if that cannot be used.
  *
- * Without a userfaultfd nobody can be held back. A process with one thread needs nobody held back:
- * the same steps then do without (alone.h).
+ * Without a userfaultfd no store can be held back. A process with one thread does not need that:
+ * the same steps then work without it (alone.h).
  *
  * The caller's thread must not touch the range meanwhile: it would wait for itself. The range
  * therefore contains neither its stack nor its thread control block, all signals are blocked while

@@ -85,7 +85,7 @@ page_swap_close(struct page_swap *swap)
 static struct page_swap process_swap = {.uffd = -1, .return_uffd = -1, .pagemap = -1};
 static pid_t process_pid; /* the process whose memory the descriptors act on */
 
-/* A page_swap that holds nobody back, for a process with one thread. */
+/* A page_swap that holds no store back, for a process with one thread. */
 static int
 page_swap_open_alone(struct page_swap *swap)
 {

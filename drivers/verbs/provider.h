@@ -16,7 +16,7 @@
  *   ud_sent.c  destruction waits for datagrams that were posted
  *   query.c    attributes of device and port
  *   post.c post_recv.c wr.c cq.c cq_ex.c   fast path: shared memory only
- *   cq_idle.c idle.c   what an empty poll does with the core
+ *   cq_idle.c idle.c   how an empty poll uses the core
  *   daemon_lost.c     completions after the daemon is lost
  *
  * The code follows the conventions of verbs: a function in the operation table returns 0 or a
@@ -391,7 +391,7 @@ void prov_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from);
 int prov_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t attr_size);
 int prov_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr);
-/* The clock that completions' timestamps are of; EINVAL for any other. */
+/* Reads the clock of completion timestamps; EINVAL for any other clock. */
 int prov_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values);
 
 /* ---- cq.c, cq_ex.c ---- */
@@ -477,7 +477,7 @@ bool prov_state_sends(uint32_t state);
 bool prov_state_receives(uint32_t state);
 /* Number of WRs that still fit. Reads the daemon's index only if want do not seem to fit. */
 uint32_t prov_ring_room(struct prov_ring *r, uint32_t want);
-/* Makes WRs up to r->prod visible. True: the daemon wants its doorbell rung. Lock held. */
+/* Makes WRs up to r->prod visible. True: the daemon needs a doorbell. Lock held. */
 bool prov_ring_publish(struct prov_ring *r);
 /* As prov_ring_publish, for qp's SQ; completions are expected in its CQs from now on. */
 bool prov_sq_publish(struct prov_qp *qp);

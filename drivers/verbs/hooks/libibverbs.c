@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hooks of libibverbs. It does a few things without asking its provider: it makes a completion
+ * Hooks of libibverbs. It does a few things without calling its provider: it creates a completion
  * channel by writing a command to the uverbs device, reads the channel's events and the
  * asynchronous ones from descriptors, and reads GIDs and P_Keys from sysfs (sysfs.c). The provider
  * answers these calls. Calls for descriptors and files that are not ours go to libc.

@@ -8,7 +8,7 @@
  * the provider. Usually librdmacm is in the process then, and the provider's constructor applies
  * the hooks. Or a program has listed the devices before, and loads librdmacm (or UCX, or libfabric)
  * with dlopen: listing devices reads their files in sysfs by calls that libibverbs.c redirects, and
- * each of these looks whether librdmacm has come.
+ * each of these checks whether librdmacm was loaded.
  */
 #include "librdmacm.h"
 
