@@ -213,7 +213,7 @@ on_timer(struct watch *w, uint32_t events)
 		LOG_LIMITED(NOTICE,
 			    "client %u: %s (pid %d): its memory could not be %s within %u s",
 			    first->s->id, first->s->comm, first->s->peer.pid,
-			    first->m.hdr.op == UROCE_CTRL_DEREG_MR ? "let go" : "looked up",
+			    first->m.hdr.op == UROCE_CTRL_DEREG_MR ? "released" : "looked up",
 			    (unsigned)(LIMIT_NS / SECOND_NS));
 		wait_fail(b, first, -ETIMEDOUT);
 	}

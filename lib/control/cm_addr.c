@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include "control/cm_parts.h"
 
-/* The kernel's struct sockaddr_ib, which has no header of its own. */
+/* The kernel's struct sockaddr_ib, which no header declares separately. */
 struct sockaddr_of_ib {
 	uint16_t family;
 	uint16_t pkey; /* network order, as the following */

@@ -100,7 +100,7 @@ throttle_end(struct daemon *d, struct throttle *t)
 	t->waits = false;
 }
 
-/* CPU time, so that an overloaded machine throttles nobody. */
+/* CPU time, so that no user is throttled because the machine is overloaded. */
 uint64_t
 throttle_clock_ns(void)
 {
