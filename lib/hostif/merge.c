@@ -32,7 +32,7 @@ parse_ip(struct segment *s, struct rte_mbuf *m)
 	const struct rte_ipv4_hdr *v4;
 	const struct rte_ipv6_hdr *v6;
 
-	/* Headers are changed in place, so nobody else may hold the frame. */
+	/* Headers are changed in place, so the frame must have no other reference. */
 	if (m->nb_segs != 1 || rte_mbuf_refcnt_read(m) != 1 || m->data_len < L3 + sizeof(*v6))
 		return false;
 	s->f = rte_pktmbuf_mtod(m, uint8_t *);
@@ -96,7 +96,7 @@ same_ip(const struct segment *a, const struct segment *b, uint32_t index)
 			(uint16_t)(rte_be_to_cpu_16(x->packet_id) + index));
 }
 
-/* Does b go on where the super-frame ends that begins with a and has bytes of payload? */
+/* Does b continue the super-frame that begins with a and has this many bytes of payload? */
 static bool
 goes_on(const struct segment *a, const struct segment *b, uint32_t index, uint32_t bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bursts over a queue of a started ethdev port: the only ethdev calls of the data path. For the
- * thread that owns the queue, and for nobody else. A worker goes through port/queue.h, which knows
+ * thread that owns the queue only. A worker uses port/queue.h, which knows
  * the other kinds of ports, too.
  */
 #ifndef PORT_BURST_H
@@ -37,7 +37,7 @@ port_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 	return got;
 }
 
-/* Does somebody who may hold frames back (drivers/impair) sit on the queue? */
+/* May frames of the queue be held back by a callback (drivers/impair)? */
 static inline bool
 port_rx_hooked(uint16_t port, uint16_t queue)
 {

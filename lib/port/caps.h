@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the device of a port can do, whether uroce uses it or not: asked once, when the port starts.
- * doc/hardware.md says which of it is used.
+ * doc/hardware.md describes which of them are used.
  */
 #ifndef PORT_CAPS_H
 #define PORT_CAPS_H

@@ -2,7 +2,7 @@
 /*
  * A port that is a packet socket of the kernel on one interface: whole frames both ways. Runs of
  * equal frames leave as super-frames (PACKET_VNET_HDR), and received super-frames are cut. The port
- * has a MAC of its own, or shares that of the interface with the kernel. Private to lib/port.
+ * has a separate MAC, or shares that of the interface with the kernel. Private to lib/port.
  *
  *   packet.c         the socket
  *   packet_filter.c  which frames it takes; the UDP port that it keeps from the kernel

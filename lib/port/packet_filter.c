@@ -47,7 +47,7 @@ filter_own(int fd, const uint8_t mac[6])
 
 /*
  * Takes RoCE that the kernel would take too, and what tells neighbours' MACs: ARP and neighbour
- * advertisements. Not frames of VLANs, which have an interface of their own, and not fragments.
+ * advertisements. Not frames of VLANs, which have a separate interface, and not fragments.
  */
 static int
 filter_shared(int fd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Converts frames to messages. If somebody cuts a super-frame, its segment k gets the
+ * Converts frames to messages. If a kernel or NIC cuts a super-frame, its segment k gets the
  * identification in its header plus k. The ICRC of each frame is therefore changed to that, in a
  * copy: the frame stays as it is.
  */

@@ -139,7 +139,7 @@ configure(struct port *p, const struct rte_eth_dev_info *info)
 	return rc;
 }
 
-/* Why a driver refuses a receive queue, where it says so to nobody but its own log. */
+/* Why a driver refuses a receive queue, if it only logs the reason. */
 static const char *
 queue_hint(const struct port *p)
 {
@@ -418,7 +418,7 @@ port_close(struct port *p)
 	rc = ethdev_call(p, rte_eth_dev_close);
 	if (rc != 0)
 		PORT_LOG(WARNING, p->name, "cannot close: %s", rte_strerror(-rc));
-	/* a frame that somebody still holds keeps the pool alive */
+	/* a frame that is still referenced keeps the pool alive */
 	if (p->own_pool != NULL && rte_mempool_full(p->own_pool))
 		rte_mempool_free(p->own_pool);
 	p->own_pool = NULL;

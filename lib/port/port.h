@@ -126,7 +126,7 @@ struct port_params {
  * which a page holds one: its frames are limited to that). Errors are logged with the port's name
  * and reason. 0 or -errno: -ENODEV no such port, -EINVAL what was asked for cannot be, else what
  * the driver says. A memif needs as many queues as its peer has, else what is sent on those that
- * the peer does not have waits for ever.
+ * the peer does not have waits forever.
  */
 int port_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
 /*
@@ -141,7 +141,7 @@ int port_xdp_share_program(char *path, size_t room);
 size_t port_list(char *list, size_t room);
 /*
  * Stop and close the ethdev, which is gone then (but for a memif server's, which EAL's end closes).
- * Workers must have let go of it.
+ * Workers must no longer use it.
  */
 void port_close(struct port *p);
 /*
@@ -191,7 +191,7 @@ int port_rx_fd(const struct port *p, uint16_t queue);
 /*
  * A memif client connects when it is started and never again: with its server absent, port_open
  * leaves it not started (and link_up false) instead of failing, and when its server goes it stays
- * down. True for such a one: try port_restart now and then.
+ * down. True for such a port: call port_restart periodically.
  */
 bool port_wants_restart(const struct port *p);
 /* Stop and start again, with no worker using it. 0, or -errno: p->started is false. */

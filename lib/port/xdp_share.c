@@ -46,7 +46,7 @@ port_xdp_may_share(const struct port *p)
 			 p->driver);
 		return -EINVAL;
 	}
-	/* the driver of DPDK 22.11 gives its further queues a program of its own */
+	/* the driver of DPDK 22.11 loads its own program on further queues */
 	if (p->nrxq == 1)
 		return 0;
 	PORT_LOG(ERR, p->name, "share=yes takes one queue: no queue_count= in --vdev");
