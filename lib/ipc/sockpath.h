@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the control socket is if nobody names it: /run/uroce/uroced.sock (UROCE_DEFAULT_SOCK), or,
+ * The default path of the control socket: /run/uroce/uroced.sock (UROCE_DEFAULT_SOCK), or,
  * for a daemon that may not create it, below a folder of its own user. No DPDK.
  */
 #ifndef UROCE_IPC_SOCKPATH_H

@@ -13,7 +13,7 @@
  *
  *   ASKED     -> FREE       worker: withdraws the job
  *   BEGUN     -> ABANDONED  worker: stops waiting
- *   ABANDONED -> OVER       thread: the result is ready, nobody waits for it
+ *   ABANDONED -> OVER       thread: the result is ready, but the worker has given up
  *   OVER      -> FREE       worker: discards the result, or a retry takes it
  */
 enum copy_state {

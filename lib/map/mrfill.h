@@ -35,7 +35,7 @@ void mrfill_start(struct mrfill *f, uint8_t *at, size_t len);
 void mrfill_cancel(struct mrfill *f);
 
 /*
- * munmap a range of base pages that nobody uses any more, in the background if it is long. Returns
+ * munmap an unused range of base pages, in the background if it is long. Returns
  * true if it is still mapped; mrfill_unmapped returns debt later, when it is unmapped.
  */
 bool mrfill_unmap(uint8_t *at, size_t len, void *debt);

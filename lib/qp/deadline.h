@@ -7,7 +7,7 @@
  *
  * The fast path moves QP_DEADLINE_PROBE only. It is kept in snd.probe_ns, in the requester's cache
  * line, and 0 means that it is not set. The others are in conn.deadline_ns, and a bit of
- * snd.deadlines says which of them are set: a QP without loss or waits has none, and pays a test of
+ * snd.deadlines flags those that are set: a QP without loss or waits has none, and pays a test of
  * one byte.
  *
  * Owner worker only.

@@ -133,7 +133,7 @@ struct qp_env {
 /*
  * Quantum: how far one turn of a QP may fill env->tx. Each turn has a fixed cost, cache misses if
  * there are many QPs, so a turn may have many packets. Its bytes are limited, because long packets
- * delay the other QPs. A lone QP delays nobody and requests an ACK at the end of each turn
+ * delay the other QPs. A lone QP delays no other and requests an ACK at the end of each turn
  * (RSP-02): it gets the bytes of a whole burst.
  */
 #define QP_TURN_BYTES  (64 * 1024u)

@@ -135,7 +135,7 @@ static enum drop_reason
 migration_requested(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (!alt_usable(qp)) {
-		/* Report once: the peer retransmits, and the sender may be somebody else. */
+		/* Report once: the peer retransmits, and the sender may be another host. */
 		if (!qp->conn.mig_refused)
 			migration_failed(env, qp);
 		qp->conn.mig_refused = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The queue pair and its life: create, modify, query, free. Only the worker that owns a QP touches
- * it. The control thread creates and frees it, and sends requests to the owner for everything else.
+ * it. The control thread creates and frees it, and sends requests to the owner foreverything else.
  *
  *   qp.h        the object; modify and query
  *   conn.h      struct qp_conn: protocol state of a connection

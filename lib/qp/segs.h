@@ -40,9 +40,9 @@ qp_segs_is_back(const struct rte_mbuf *payload)
 bool qp_segs_whole(const struct qp_segs *s);
 
 /*
- * Lend a pair for the end of a frame: len bytes (< 65536) at src, which nobody writes through the
- * segment, and tail bytes (<= 64) for the caller to fill. Returns the first segment, which is freed
- * with the frame. Pairs are lent round robin: NULL while the next one is still lent.
+ * Lend a pair for the end of a frame: len bytes (< 65536) at src, which must not be written through
+ * the segment, and tail bytes (<= 64) for the caller to fill. Returns the first segment, which is
+ * freed with the frame. Pairs are lent round robin: NULL while the next one is still lent.
  */
 static inline struct rte_mbuf *
 qp_segs_lend(struct qp_segs *s, const uint8_t *src, uint32_t len, uint32_t tail)

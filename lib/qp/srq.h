@@ -24,7 +24,7 @@ struct srq {
 
 /*
  * Resize while traffic runs. The client posts nothing until it has the new ring, and indices
- * continue in it. The waiting WQEs can therefore be copied while the worker goes on taking them
+ * continue in it. The waiting WQEs can therefore be copied while the worker continues to take them
  * from the old ring; copies of those taken meanwhile are not used.
  *
  * srq_look: owner worker. Read the queue's indices: WQEs head .. prod - 1 wait. Returns false if

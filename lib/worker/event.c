@@ -185,8 +185,8 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	n = take(ws, ev, max);
 	/*
-	 * These were put before listener_asleep was set, so nobody wrote event_fd, and there may be
-	 * more than max.
+	 * These were put before listener_asleep was set, so event_fd was not written, and there may
+	 * be more than max.
 	 */
 	if (n != 0 && __atomic_exchange_n(&ws->listener_asleep, 0, __ATOMIC_RELAXED) != 0 &&
 	    write(ws->event_fd, &one, sizeof(one)) < 0)

@@ -80,7 +80,7 @@ worker_host_awake(struct worker_host *h)
 
 	__atomic_store_n(&h->asleep, 0, __ATOMIC_RELAXED);
 	if (read(h->wake_fd, &count, sizeof(count)) < 0)
-		return; /* nobody had woken it */
+		return; /* it was not woken */
 }
 
 uint32_t

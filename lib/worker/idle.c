@@ -32,7 +32,7 @@
 #define ALONE_NS       5000ull
 
 /*
- * Returns true if there is work that a sleep would delay and for which nobody would wake the
+ * Returns true if there is work that a sleep would delay and for which nothing would wake the
  * worker.
  */
 static bool
@@ -87,7 +87,7 @@ sleep_on_fd(struct worker *w, uint64_t ns, bool ports)
 
 /*
  * Drains the descriptors that ended the last sleep. Not right after the sleep, because each call
- * takes 1 .. 2 us, for which whoever woke the worker would wait.
+ * takes 1 .. 2 us, for which the thread that woke the worker would wait.
  */
 static void
 drain(struct worker *w)
@@ -186,7 +186,7 @@ may_sleep(const struct worker *w)
 {
 	if (w->now_ns - w->idle_since_ns < AWAKE_NS && !crowd_is(&w->crowd, w->now_ns))
 		return false;
-	/* nobody wakes us for frames that a port refused, or for a QP without buffers */
+	/* nothing wakes the worker for frames that a port refused, or for a QP without buffers */
 	return !w->more && w->nhot == 0 && w->engine.env.tx_n == 0 && w->lo_n == 0 &&
 	       w->fwd_n == 0 && w->held_n == 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "worker/worker_parts.h"
 
-_Static_assert(PORT_IDS_MAX <= ENGINE_MAX_DEVS, "the engine has a device for every port");
+_Static_assert(PORT_IDS_MAX <= ENGINE_MAX_DEVS, "the engine has a device forevery port");
 
 static void
 resume_on_worker(struct worker *w, void *arg)

@@ -57,7 +57,7 @@ void
 stall_over(struct worker *w, uint64_t gap_ns)
 {
 	__atomic_store_n(&w->resumed_ns, w->now_ns, __ATOMIC_RELAXED);
-	/* Nobody polled these ports meanwhile, but a dead one must not block others for ever. */
+	/* Nobody polled these ports meanwhile, but a dead one must not block others forever. */
 	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++) {
 		struct worker_dev *d = &w->dev[i];
 

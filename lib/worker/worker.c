@@ -238,7 +238,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	return w;
 }
 
-/* Frees the events and their mbufs, which nobody receives any more. */
+/* Frees the remaining events and their mbufs. */
 static void
 events_free(struct worker_set *ws)
 {

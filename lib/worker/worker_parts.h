@@ -153,7 +153,7 @@ struct worker {
 
 	uint64_t idle_since_ns;  /* 0: not idle */
 	uint64_t sleep_ns;       /* length of the next sleep */
-	uint64_t alone_until_ns; /* nobody else used this core: no yield until then */
+	uint64_t alone_until_ns; /* no other thread used this core: no yield until then */
 	struct crowd crowd;      /* others use this core: sleep, do not yield */
 	/* this descriptor ended the last sleep, and was not read since */
 	bool own_rang, client_rang;
