@@ -36,7 +36,7 @@ static const struct cli_field options[] = {
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct request, all),
 	 .letter = 'a',
-	 .help = "show counters that are zero and quotas that nobody uses, too"},
+	 .help = "also show counters that are zero and unused quotas"},
 	{.name = "batch",
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct request, batch),
@@ -266,7 +266,7 @@ print_refusal(const struct request *rq, int rc)
 	errno = why != NULL ? 0 : -rc;
 }
 
-/* Prints the answer, or says why there is none. Returns the exit status. */
+/* Prints the reply, or the reason why there is none. Returns the exit status. */
 static int
 answer(struct ipc_client *c, const struct request *rq)
 {

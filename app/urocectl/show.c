@@ -105,7 +105,7 @@ show_ask(struct ipc_client *c, const struct request *rq)
 	return all;
 }
 
-/* Removes what nobody holds. */
+/* Removes unused quotas. */
 static void
 drop_unused(json_t *rows)
 {

@@ -275,7 +275,7 @@ repeat(struct ipc_client *c, const struct request *rq, bool screen)
 	for (uint32_t n = 0; good && (rq->count == 0 || n < rq->count); n++) {
 		good = report(c, rq, &old, &by, screen);
 		if (fflush(stdout) != 0)
-			break; /* main says it */
+			break; /* main prints the error */
 	}
 	look_end(&old);
 	return good || errno == 0 ? EXIT_SUCCESS : -1;

@@ -66,7 +66,7 @@ extern const struct command show_command, impair_command, capture_command, addr_
 	pkey_command, trace_command, set_command, watch_command, top_command, rdma_command,
 	cdi_command, cc_command;
 
-/* show.c, for watch: the first word; a word that is no filter (exits); the answer; its text. */
+/* show.c, for watch: the first word; a word that is not a filter (exits); the reply; its text. */
 void show_take_topic(struct request *rq, const char *word);
 void show_surplus(const struct request *rq, const char *word) __attribute__((noreturn));
 json_t *show_ask(struct ipc_client *c, const struct request *rq);

@@ -128,7 +128,7 @@ run(struct ipc_client *c, const struct request *rq)
 		json_decref(old);
 		old = new;
 		if (fflush(stdout) != 0)
-			break; /* main says it */
+			break; /* main prints the error */
 	}
 	if (old == NULL)
 		return -1;

@@ -298,7 +298,7 @@ live_start(struct daemon *d)
 	if (rc != 0)
 		LOG(WARNING,
 		    "%s: %s: programs that read sysfs see no counters (it must be a directory that "
-		    "belongs to the daemon's user, and that nobody else may write to)",
+		    "belongs to the daemon's user, and that no other user may write to)",
 		    live.path, strerror(rc < 0 ? -rc : rc));
 }
 
