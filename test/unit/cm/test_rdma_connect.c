@@ -100,7 +100,7 @@ a_request_is_rejected_with_its_reason(void **state)
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP), passive;
 	struct rcm_event *e;
 
-	/* nobody listens */
+	/* no listener */
 	assert_int_equal(rcm_connect(a->r, a->ch, active, &c, a->now), 0);
 	hosts_deliver();
 	assert_int_equal(host_event(a, RCM_EV_REJECTED)->status, WIRE_CM_REJ_INVALID_SERVICE_ID);

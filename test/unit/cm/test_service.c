@@ -67,7 +67,7 @@ sidr_refusals(void **state)
 	memcpy(q.addr.remote, p->gid, 16);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(cm_create(a->cm, NULL, &id[i]), 0);
-	/* nobody listens; REQs are no SIDR_REQ messages */
+	/* no listener; REQs are not SIDR_REQ messages */
 	do_listen(p);
 	assert_int_equal(cm_sidr_ask(a->cm, id[0], &q, a->now), 0);
 	deliver();

@@ -32,7 +32,7 @@ void fake_open(struct daemon *d);
 void fake_close(struct daemon *d);
 void fake_reset(void);
 
-/* Worker i runs no jobs and reports nothing until fake_resume, which has d go on then. */
+/* Worker i runs no jobs and reports nothing until fake_resume, after which d continues. */
 void fake_stop(unsigned i);
 void fake_resume(struct daemon *d, unsigned i);
 

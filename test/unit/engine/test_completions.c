@@ -320,7 +320,7 @@ overrun_puts_the_cq_into_error(void **state)
 	cqe_none(c);
 	assert_memory_equal(ring, (uint8_t *)c->scq.hdr + UROCE_CQ_HDR, sizeof(ring));
 	event_none(c->b);
-	/* Nobody else is harmed. */
+	/* Other QPs are not affected. */
 	write_done(other, 9, SQ);
 	send_cqe(other, 9, QP_WC_SUCCESS);
 	event_none(c->b);

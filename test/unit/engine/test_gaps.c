@@ -77,7 +77,7 @@ gap_that_never_closes_ends_in_an_error(void **state)
 	}
 }
 
-/* An ACK beyond a READ's data is an implied NAK: once, no retry, and with timeout 0 not for ever.
+/* An ACK beyond a READ's data is an implied NAK: once, no retry, and with timeout 0 not forever.
  */
 REQUIREMENT("REQ-08")
 static void

@@ -25,7 +25,8 @@ conn_late_uc(void **state)
 	return c;
 }
 
-/* Nobody sends a UC message again: its packets wait for the memory, and those behind them, too. */
+/* UC messages are not retransmitted: their packets wait for the memory, and those behind them, too.
+ */
 REQUIREMENT("MEM-05", "RSP-06")
 static void
 late_unreliable_message_waits(void **state)

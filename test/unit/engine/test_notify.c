@@ -93,7 +93,7 @@ only_accepted_packets_count(void **state)
 	uint32_t len;
 
 	(void)cnps(c);
-	peer_tclass(c, 2); /* ECT(0) is no mark */
+	peer_tclass(c, 2); /* ECT(0) is not a mark */
 	peer_write(c, WIRE_OP_WRITE_ONLY, conn_rc.rq_psn, REMOTE_VA, 8, 0, 8);
 	assert_int_equal(OBS(c, NP_MARKED), 0);
 	peer_tclass(c, 3);
@@ -196,7 +196,7 @@ data_has_ect_and_acks_have_not(void **state)
 	assert_int_equal(c->qp->conn.cc_flow.dcqcn.rate_kbps, 5000000);
 }
 
-/* A policy that changes while WQEs are in flight: they are paced, acknowledged, and go on. */
+/* A policy that changes while WQEs are in flight: they are paced and acknowledged, and continue. */
 REQUIREMENT("CC-04")
 static void
 a_policy_changes_with_wqes_in_flight(void **state)

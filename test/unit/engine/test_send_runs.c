@@ -248,7 +248,7 @@ last_packet_of_a_run_is_executed_in_its_turn(void **state)
 	assert_int_equal(cqe.flags, UROCE_CQE_WITH_IMM | UROCE_CQE_SOLICITED);
 	assert_int_equal(cqe.byte_len, MTU + 3);
 	assert_int_equal(c->local->stores, 1);
-	/* The key to invalidate is no window's. Its payload is written all the same. */
+	/* The key to invalidate is not a window's. Its payload is written all the same. */
 	recv_post(c, 2, 4 * MTU, 2 * MTU);
 	BURST(c, RQ + 2, {WIRE_OP_SEND_FIRST, MTU}, {WIRE_OP_SEND_LAST_INV, 3});
 	answer_expect(c, RQ + 3, NAK_SYN(REM_ACCESS));
@@ -286,7 +286,7 @@ late_run_takes_one_receive(void **state)
 	}
 }
 
-/* What follows a gap, or is no packet of this message, is not written with it. */
+/* Packets behind a gap, or of another message, are not written with it. */
 REQUIREMENT("MEM-05", "NAK-04", "NAK-07")
 static void
 run_ends_before_packets_that_are_refused(void **state)

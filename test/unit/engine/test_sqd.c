@@ -39,7 +39,7 @@ sqd_finishes_started_messages_and_holds_new_ones(void **state)
 	pkt_none(c);
 	assert_int_equal(sq_draining(c), 1);
 	event_none(c->b);
-	/* Retries go on. */
+	/* Retries continue. */
 	bench_pass(c->b, 70000000);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	pkt_none(c);

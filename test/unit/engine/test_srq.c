@@ -43,7 +43,7 @@ wqes_are_taken_in_order_by_any_qp(void **state)
 		assert_memory_equal(s->mem->bytes + i * 64, bench_bytes + 7 * i, 9);
 	}
 	assert_int_equal(s->ring.hdr->cons, 8);
-	/* Empty: RNR; and on when somebody posts. */
+	/* Empty: RNR; continues after a post. */
 	peer_sends(c[0], RQ + 4, 0, 8);
 	assert_int_equal(OBS(c[0], RSP_RNR_NAK), 1);
 	srq_post(s, 200, 0, 64);

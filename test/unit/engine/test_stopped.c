@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A worker that dies between any two instructions (CQE-15). A child process plays the worker and is
- * single-stepped. After each step the shared memory must account for every WR exactly once:
+ * single-stepped. After each step the shared memory must account forevery WR exactly once:
  * completions in the CQ first, then those that the provider would make up, in order.
  */
 #include <errno.h>
