@@ -295,7 +295,7 @@ message_over_2_to_the_31_fails(void **state)
 
 		check_refused(c, (struct wr){.op = ops[i], .sge = sge, .nsge = 2},
 			      QP_WC_LOC_LEN_ERR);
-		/* A sum that wraps in 32 bits is no small one. */
+		/* A sum that wraps in 32 bits is not a small one. */
 		c = conn_open(*state, conn_rc);
 		sge[0] = sge[1] = (struct uroce_sge){LOCAL_VA, 1u << 31, c->local->mr.key};
 		check_refused(c, (struct wr){.op = ops[i], .sge = sge, .nsge = 2},

@@ -155,7 +155,7 @@ frames_of_the_kernel_are_marked(void **state)
 	assert_int_equal(CTR(r, QUEUE_MARK), 1);
 }
 
-/* A frame that somebody else holds, too, is marked in a copy. */
+/* A frame with another reference is marked in a copy. */
 static void
 a_shared_frame_is_not_changed(void **state)
 {

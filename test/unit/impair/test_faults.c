@@ -67,7 +67,7 @@ dup_all(void **state)
 		assert_memory_equal(rte_pktmbuf_mtod(r->out[i], char *),
 				    rte_pktmbuf_mtod(r->out[i + 1], char *), r->out[i]->data_len);
 	}
-	/* A copy of its own: whoever gets one may change it. */
+	/* A separate copy: its receiver may change it. */
 	rte_pktmbuf_mtod(r->out[0], char *)[60] ^= 1;
 	assert_memory_not_equal(rte_pktmbuf_mtod(r->out[0], char *),
 				rte_pktmbuf_mtod(r->out[1], char *), r->out[0]->data_len);
@@ -119,7 +119,7 @@ reorder_by_k(void **state)
 	assert_int_equal(CTR(r, REORDER), 1);
 }
 
-/* Two held back at once keep their distances; what is held back passes nobody. */
+/* Two frames held back at once keep their distance and do not overtake each other. */
 static void
 reorder_two(void **state)
 {
@@ -398,7 +398,7 @@ segments_are_joined(void **state)
 	struct fixture *r = *state;
 	uint32_t len = m->data_len;
 
-	/* The last 50 bytes in a buffer of their own. */
+	/* The last 50 bytes in a separate buffer. */
 	memcpy(rte_pktmbuf_append(tail, 50), rte_pktmbuf_mtod(m, char *) + len - 50, 50);
 	rte_pktmbuf_trim(m, 50);
 	assert_int_equal(rte_pktmbuf_chain(m, tail), 0);

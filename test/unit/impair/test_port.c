@@ -47,7 +47,7 @@ static void
 detach(void)
 {
 	assert_int_equal(impair_detach(b.id), 0);
-	impair_reap(); /* nobody polls but this thread */
+	impair_reap(); /* only this thread polls */
 }
 
 static void
@@ -166,7 +166,7 @@ what_is_refused_changes_nothing(void **state)
 	assert_int_equal(impair_show(b.id, &s), -ENOENT);
 	assert_int_equal(impair_attach(31, 1, "", err, sizeof(err)), -ENODEV);
 	assert_string_equal(err, "port 31: no such port");
-	/* One queue more than there is: those that worked are let go again. */
+	/* One queue more than there are: the successful ones are released. */
 	assert_int_equal(impair_attach(b.id, QUEUES + 1, "drop=100%", err, sizeof(err)), -EINVAL);
 	assert_int_equal(impair_show(b.id, &s), -ENOENT);
 	impair_reap();

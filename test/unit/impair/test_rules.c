@@ -197,7 +197,7 @@ rule_corrupts(void **state)
 	assert_int_equal(CTR(r, CORRUPT), 1);
 }
 
-/* A new configuration starts its rules anew; what waits goes on waiting. */
+/* A new configuration starts its rules anew; waiting frames continue to wait. */
 static void
 change_of_configuration(void **state)
 {

@@ -187,7 +187,7 @@ be_server(const char *name)
 	return 0;
 }
 
-/* As the daemon does it: look at the link now and then, and start again while there is none. */
+/* As the daemon does it: check the link periodically, and restart the port while it is down. */
 static void
 restart_until_up(struct port *p)
 {

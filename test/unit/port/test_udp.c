@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port udp against a plain UDP socket of the kernel, over lo of a network namespace of its own:
+ * The port udp against a plain UDP socket of the kernel, over lo of a network separate namespace:
  * random super-frames in, cut to frames; random runs of frames out, as the datagrams that they
  * hold.
  */
@@ -369,7 +369,7 @@ each_queue_gets_the_packets_of_its_qpns(void **state)
 	port_close(&p);
 }
 
-/* Several sockets of one port share the address, but with nobody else. */
+/* Several sockets of one port share the address, but with no other program. */
 static void
 nobody_joins_the_sockets_of_a_port(void **state)
 {

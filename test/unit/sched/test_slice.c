@@ -38,7 +38,7 @@ other_scheduling_policies_are_left_unchanged(void **state)
 	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &param), 0);
 }
 
-/* A thread may have one of two ways to be quick; which, it is told. */
+/* A thread may have one of two ways to run soon; the result says which. */
 static void
 urgent_thread_is_real_time_or_has_short_slices(void **state)
 {

@@ -412,7 +412,7 @@ reg_nothing(struct errno_fixture *b)
 	return got(ibv_reg_mr(b->r->pd, (void *)4096, 4096, 0));
 }
 
-/* libibverbs has numbers of its own for this one; the reason is in errno. */
+/* libibverbs returns its own numbers for this one; the reason is in errno. */
 static int
 rereg_mr(struct errno_fixture *b)
 {
@@ -519,7 +519,7 @@ const size_t nfailures = sizeof(failures) / sizeof(failures[0]);
 
 #define SLOT(name) offsetof(struct verbs_context_ops, name)
 
-/* Arming fails only without a daemon, which has a test of its own. */
+/* Arming fails only without a daemon, which has a separate test. */
 const size_t infallible[] = {
 	SLOT(free_context), SLOT(get_srq_num), SLOT(query_qp_data_in_order),
 	SLOT(unimport_mr),  SLOT(unimport_pd), SLOT(req_notify_cq),

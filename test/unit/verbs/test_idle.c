@@ -96,7 +96,7 @@ lone_thread_spins_for_a_while(void **state)
 	for (unsigned int i = 1; i < PROV_ALONE_NS / POLL_NS; i++)
 		poll_empty(&cq);
 	assert_int_equal(os.yields, 1);
-	/* then somebody has come, and gets the core every time */
+	/* then another thread needs the core, and gets it every time */
 	os.yield_ns = SWITCHED_NS;
 	poll_empty(&cq);
 	assert_int_equal(os.yields, 2);
@@ -183,7 +183,7 @@ thread_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 	assert_int_equal(os.sleeps, 100);
 }
 
-/* A long yield is no polling time: the thread yields again to detect other threads. */
+/* A long yield is not polling time: the thread yields again to detect other threads. */
 static void
 no_sleep_follows_a_long_yield(void **state)
 {
