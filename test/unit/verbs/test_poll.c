@@ -16,7 +16,7 @@
 #include "provider_fixture.h"
 
 #define POLL_NS   50
-#define YIELD_NS  3000         /* somebody else ran */
+#define YIELD_NS  3000         /* another thread ran */
 #define LONG_NS   300000000ull /* nothing that is over by then is still awaited */
 #define MOMENT_NS 40000        /* before anybody sleeps */
 

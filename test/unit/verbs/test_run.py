@@ -69,7 +69,7 @@ class Run(unittest.TestCase):
         self.assertEqual(cat(f"{ib}/ports/1/pkeys/0"), "0xffff")
         self.assertEqual(cat(f"{ib}/ports/1/pkeys/1"), "0x0000")
         self.assertEqual(self.ok("ls", f"{ib}/device/net", **kw), "lo\n")
-        # Files that the kernel has for every RoCE port and that ibstat reads.
+        # Files that the kernel has forevery RoCE port and that ibstat reads.
         port = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "100 Gb/sec (4X EDR)",
                 "link_layer": "Ethernet", "cap_mask": "0x04010000", "lid": "0x0",
                 "lid_mask_count": "0", "sm_lid": "0x0", "sm_sl": "0"}
@@ -119,7 +119,7 @@ class Run(unittest.TestCase):
         self.check_view()
         self.assertEqual(host_view(), before)
 
-    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_view_of_an_ordinary_user(self):
         if subprocess.run(["unshare", "-Um", "true"], user=NOBODY, capture_output=True).returncode:
             self.skipTest("no user namespaces for ordinary users here")

@@ -22,7 +22,7 @@ enum frame_kind { /* bits */
 		  FRAME_KINDS = 4,
 };
 
-/* The path of a kind, and one set of fields for every opcode. */
+/* The path of a kind, and one set of fields forevery opcode. */
 struct wire_path frame_path(unsigned kind);
 struct wire_fields frame_fields(uint8_t opcode);
 

@@ -147,7 +147,7 @@ lone_worker_spins_for_a_while(void **state)
 	for (unsigned i = 0; i < SPIN_NS / ROUND_NS; i++)
 		empty();
 	assert_int_equal(os.yields, 1);
-	/* then somebody has come, and gets the core every time */
+	/* then another thread needs the core, and gets it every time */
 	os.yield_ns = SWITCHED_NS;
 	empty();
 	assert_int_equal(os.yields, 2);
@@ -349,7 +349,7 @@ error_of_a_ports_socket_is_fetched(void **state)
 	close(gone);
 	p.fd = queue.fd = socket(AF_INET, SOCK_DGRAM, 0);
 	assert_int_equal(connect(p.fd, (struct sockaddr *)&to, len), 0);
-	assert_int_equal(send(p.fd, "", 1, 0), 1); /* nobody is there */
+	assert_int_equal(send(p.fd, "", 1, 0), 1); /* the peer is absent */
 	assert_int_equal(poll(&p, 1, 10000), 1);
 	assert_true(p.revents & POLLERR);
 	until_asleep();
