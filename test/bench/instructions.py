@@ -5,7 +5,7 @@
   instructions.py FOLDER [--write]
 
 Builds uroce-bench in FOLDER (kept for the next run) with -Dtarget=x86-64-v3, so the count does not depend on the
-machine and valgrind knows every instruction. Only instructions of our own objects count, because libc and ISA-L
+machine and valgrind supports every instruction. Only instructions of our own objects count, because libc and ISA-L
 choose their code by the CPU. Compares with instructions.json: fails if a side got worse by more than the tolerance;
 asks for --write if one got better by more.
 """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 Runs a program of this folder over folders of inputs: run.py [--seconds N] PROGRAM DIR.. With --seconds it
-is the fuzzer, which goes on from there, in a corpus of its own; what it finds is left where it says.
+is the fuzzer, which continues from there with a separate corpus; it prints where it stores its findings.
 """
 import argparse
 import os

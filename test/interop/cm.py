@@ -53,7 +53,7 @@ def programs(s, c):
 
 
 def no_listener(client, s, c):
-    """Nobody listens: the client is told by a REJ with reason 8 (invalid service id)."""
+    """No listener: the client gets a REJ with reason 8 (invalid service id)."""
     proc = spawn(client, f"rping -c -a {s} -I {c} -C 1 -p 7999")
     try:
         assert proc.wait(30) != 0
@@ -100,7 +100,7 @@ def run(ours, address, rxe, peer, label):
             # Requirements: CM-17
             with lib.case(f"rdma_cm, {way}: {name}"):
                 pair(server, client, serve, ask, says)
-        with lib.case(f"rdma_cm, {way}: rejected, nobody listens"):
+        with lib.case(f"rdma_cm, {way}: rejected, no listener"):
             no_listener(client, s, c)
         with lib.case(f"rdma_cm, {way}: mckey, {GROUP}"):
             group(server, client, s, c)

@@ -68,7 +68,7 @@ DEVIATIONS = {
         # rxe invalidates the window of another QP.
         "send_inv_window_other_qp": {
             **TAKEN, "responder receives": flushed(GOOD, GOOD, GOOD, n=3)},
-        # UC drops such a message and goes on; uroce reports the error (CQE-07, EVT-03).
+        # UC drops such a message and continues; uroce reports the error (CQE-07, EVT-03).
         "uc_write_bad_rkey": {
             "responder receives": flushed(GOOD, GOOD, n=4), "responder state": "RTS",
             "responder memory": CHANGED},

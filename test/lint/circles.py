@@ -3,7 +3,7 @@
 """
 Finds cycles among the .c files of a library: no file may call another that calls it back, directly or through
 others. A call is a reference from one object file to a function or variable that another one of the same library
-defines. A function pointer passed as an argument is no call.
+defines. A function pointer passed as an argument is not a call.
 circles.py [--graph] LIBRARY.a ..
 """
 import collections

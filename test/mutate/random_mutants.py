@@ -10,7 +10,7 @@ random_mutants.py --change FILE OLD NEW [--change ..]
 
 COUNT mutants (default: MUTATE_COUNT or 36) are drawn from SEED (MUTATE_SEED or 1). The same seed on the
 same tree draws the same ones and gives each place the same number. --skip K leaves out the first K places,
-so that a run that was stopped goes on; --only judges the places with these numbers again. --files draws
+so that a stopped run can continue; --only tests the places with these numbers again. --files draws
 from these files only. --change judges one change by hand: OLD stands in FILE once. --folder DIR keeps the
 copy there, so that the next run does not have to build it and to run all tests of the unchanged tree.
 --unit leaves out the simulator, which takes most of the time that a survivor costs: --only then judges the

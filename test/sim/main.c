@@ -277,7 +277,7 @@ main_parse(int argc, char **argv)
 	uint64_t runs;
 
 	if (cli_parse(&main_cli, &o, argc, argv) > 0)
-		cli_wrong(&main_cli, "'%s' is no option: all start with --", argv[1]);
+		cli_wrong(&main_cli, "'%s' is not an option: all start with --", argv[1]);
 	runs = o.runs;
 	o.runs = 1000;
 	main_mesh = o.mesh;

@@ -113,7 +113,7 @@ main(int argc, char **argv)
 	struct runs_options o;
 
 	if (cli_parse(&program, &opt, argc, argv) > 0)
-		cli_wrong(&program, "'%s' is no option: all start with --", argv[1]);
+		cli_wrong(&program, "'%s' is not an option: all start with --", argv[1]);
 	o = (struct runs_options){.policy = policy_of(opt.policy, opt.gbps),
 				  .gbps = opt.gbps,
 				  .senders = opt.senders,

@@ -31,7 +31,7 @@ struct incast_result {
 
 /*
  * Senders 1 .. n write 64 KiB messages to host 0, one behind the other. Beside them host 1 writes
- * 4 KiB messages to a host that nobody else uses: the victim.
+ * 4 KiB messages to a host that no other QP uses: the victim.
  */
 struct incast_result runs_incast(const struct runs_options *o);
 

@@ -129,7 +129,7 @@ main(int argc, char **argv)
 	bool met = true;
 
 	if (cli_parse(&program, &opt, argc, argv) > 0)
-		cli_wrong(&program, "'%s' is no option: all start with --", argv[1]);
+		cli_wrong(&program, "'%s' is not an option: all start with --", argv[1]);
 	goodput_open();
 	for (enum goodput_op op = 0; op < GOODPUT_OPS; op++) {
 		for (unsigned s = 0; s < RTE_DIM(sizes); s++) {

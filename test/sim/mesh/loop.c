@@ -74,7 +74,7 @@ ops_handoff(void *ctx, uint32_t worker, struct rte_mbuf *frame)
 	if (w->group &&
 	    (wire_parse(rte_pktmbuf_mtod(frame, uint8_t *), frame->data_len, &pkt) != WIRE_OK ||
 	     !wire_icrc_check(&pkt)))
-		sim_fail(&m->sim, "WIRE-10: node %u: a member's copy is no good frame",
+		sim_fail(&m->sim, "WIRE-10: node %u: a member's copy is not a valid frame",
 			 w->node->idx);
 	if (worker >= m->cfg.workers || worker == w->idx)
 		sim_fail(&m->sim, "node %u: worker %u hands a frame to worker %u", w->node->idx,
