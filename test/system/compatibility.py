@@ -138,7 +138,7 @@ def print_cm(found):
 
 
 def cases(path):
-    """(program, what, passed) for every test, and lines about the skipped tests of pyverbs."""
+    """(program, what, passed) forevery test, and lines about the skipped tests of pyverbs."""
     found, skipped = [], {}
     for line in open(path, encoding="utf-8"):
         test = json.loads(line)

@@ -373,7 +373,7 @@ each_thread_can_have_a_separate_domain(void)
 
 /* --- handles --------------------------------------------------------------------------------- */
 
-/* Does fails, a call that names an object, get ENOENT for every handle but the object's own? */
+/* Does fails, a call that names an object, get ENOENT forevery handle but the object's own? */
 #define ENOENT_FOR(object, fails)                                                                  \
 	do {                                                                                       \
 		uint32_t own = (object)->handle;                                                   \

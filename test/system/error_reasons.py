@@ -70,7 +70,7 @@ REASONS = {
     "PEER_RESET": ("no_response", None),
     "QKEY_WRONG": (None, "wrong_qkey"),
     "AH_OTHER_PD": ("ah_pd", None),
-    "BY_HAND": (None, None),  # moved_by_program is no error
+    "BY_HAND": (None, None),  # moved_by_program is not an error
 }
 
 

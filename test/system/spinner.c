@@ -3,9 +3,9 @@
  * A hostile client: it makes endless work that sends no packet, by moving the producer index of its
  * queues itself, as fast as the daemon's worker consumes.
  *
- *   spinner DEVICE local    binds and invalidations of a window, for ever
- *   spinner DEVICE flush    sends and receives of a queue pair in the error state, for ever
- *   spinner DEVICE bells    lost doorbells, for ever, with many queue pairs to poll
+ *   spinner DEVICE local    binds and invalidations of a window, forever
+ *   spinner DEVICE flush    sends and receives of a queue pair in the error state, forever
+ *   spinner DEVICE bells    lost doorbells, forever, with many queue pairs to poll
  *   spinner DEVICE order-local, order-flush
  *                           a full queue of these, once, and a message of another queue pair
  *                           behind it, which must overtake some of it: exit status 0

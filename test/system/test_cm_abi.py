@@ -96,7 +96,7 @@ def connect(a, b, address, source=""):
 
 
 def reject(a, b, address):
-    """Requirements: CM-04: nobody listens; a program rejects."""
+    """Requirements: CM-04: no listener; a program rejects."""
     client, number = ask(a, address)
     client.connect(number, next(QPNS))
     assert client.event("REJECTED").status == 8

@@ -41,7 +41,7 @@ answer_in_order(struct pair_side *side, struct pair_op *op, uint32_t k, struct p
 				 v->psn, o->first);
 	}
 	if (answer_unasked(op, k))
-		sim_fail(&side->pair->sim, "RSP-01: qp %06x: answer +%u again, nobody asked for it",
+		sim_fail(&side->pair->sim, "RSP-01: qp %06x: response +%u again without a request",
 			 side->qpn, v->psn);
 	/* An interrupted response continues where it stopped. */
 	if (k != op->resp_next && op->nasked < PAIR_MAX_ASKED)

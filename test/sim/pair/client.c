@@ -158,7 +158,7 @@ client_post(struct pair_side *side)
 	return side->sq.prod != had || side->rq.prod != rhad;
 }
 
-/* Receives run out now and then: the next ones are late, and the peer gets RNR NAKs. */
+/* Receives run out from time to time: the next ones are late, and the peer gets RNR NAKs. */
 static void
 client_delay_recvs(struct pair_side *side)
 {

@@ -133,7 +133,7 @@ pair_cfg_settle(struct pair_cfg *c)
 		c->timeout = 7; /* only a timeout shows that the path has failed */
 	/*
 	 * A message that broke off because its sender gave up keeps a receive of the SRQ, and no
-	 * client destroys such a QP here. Senders must therefore not wait for receives for ever.
+	 * client destroys such a QP here. Senders must therefore not wait for receives forever.
 	 */
 	if (c->srq && c->family != PAIR_MUST_SUCCEED)
 		c->rnr_retry = sim_clamp(c->rnr_retry, 0, 6);

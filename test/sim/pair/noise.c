@@ -115,7 +115,7 @@ noise_forge(struct pair *s, struct pair_link *link, const struct rte_mbuf *m,
 		return;
 	p = rte_pktmbuf_mtod(c, uint8_t *);
 	if (wire_parse(p, c->data_len, &pkt) != WIRE_OK)
-		sim_fail(&s->sim, "simulator: forges what is no frame");
+		sim_fail(&s->sim, "simulator: the frame to forge is not a frame");
 	ip = p + (pkt.ip - p);
 	sim_rand_fill(&s->netr, p + (pkt.payload - p), pkt.payload_len);
 	noise_bend(s, ip, pkt.is_v6, (enum forgery)sim_below(&s->netr, FORGE_KINDS), v);

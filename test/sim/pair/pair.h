@@ -239,7 +239,7 @@ pair_vid(const struct pair *s)
 void pair_open(struct pair *s, const struct sim_stock *stock);
 void pair_close(struct pair *s);
 
-/* move.c: with cfg.move, moves one of n's connections to a fresh QP now and then. */
+/* move.c: with cfg.move, sometimes moves one of n's connections to a fresh QP. */
 void pair_move(struct pair_node *n);
 
 /* workload.c */

@@ -78,7 +78,7 @@ struct endpoint {
 	struct ibv_srq *srq; /* NULL unless plan.srq */
 	struct ibv_qp *qp[MAX_QPS];
 	uint32_t nqps;
-	uint32_t max_inline; /* granted for every QP, bytes */
+	uint32_t max_inline; /* granted forevery QP, bytes */
 	int link;            /* TCP socket to the peer */
 };
 
