@@ -10,7 +10,7 @@ import lib
 
 PORT = "/sys/class/infiniband/uroce0/ports/1"
 DEVICE = "/sys/class/infiniband/uroce0/device"
-# Files that the kernel has for every RoCE port.
+# Files that the kernel has forevery RoCE port.
 PORT_FILES = ("cap_mask", "lid", "lid_mask_count", "link_layer", "phys_state", "rate", "sm_lid",
               "sm_sl", "state")
 COUNTERS = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_packets",

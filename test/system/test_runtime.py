@@ -277,7 +277,7 @@ def test_changed_pkeys_apply_to_qps(link, a, b):
         client.ok("index", 0, 0)
         assert client.ask("index", 2, 9) == f"error {errno.EINVAL}"
     exchange(0, a, b)
-    # Setting the same key again is no change.
+    # Setting the same key again changes nothing.
     pkey(link.a, 1, 0x0002)
     a.no_event()
     urocectl(link.a.daemon, "pkey", "del", "dev", "uroce0", "index", "1")

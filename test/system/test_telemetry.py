@@ -227,7 +227,7 @@ def textfile(path):
 
 def slow(link, path):
     """Many scrapers, some of which read nothing: requests of others and of clients continue."""
-    with lib.case("slow scrapers and silent connections delay nobody"):
+    with lib.case("slow scrapers and silent connections delay no other request"):
         idle = []
         for i in range(30):
             sock = socket.socket(socket.AF_UNIX)

@@ -277,7 +277,7 @@ INTERRUPTED = [  # the end of one READ is reread during the next READ's response
 
 def test_interrupted_read():
     checker = checked(INTERRUPTED)
-    case("a READ goes on behind a duplicate", not checker.violations, checker.violations)
+    case("a READ continues behind a duplicate", not checker.violations, checker.violations)
     got = {v["rule"] for v in checked(without(INTERRUPTED, "two a")).violations}
     case("but not from its middle", got == {"RSP-01-read-psn"}, got)
 
