@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel's interface beside a device (the exception path): a TAP with the device's MAC and
- * addresses. What a device receives and is not the transport's goes to the kernel, and what the
- * kernel sends leaves by the device's port: so TCP and RDMA share one address on a port that the
+ * The kernel interface of a device (the exception path): a TAP with the device's MAC and
+ * addresses. Received frames that are not the transport's go to the kernel, and frames that the
+ * kernel sends leave by the device's port: so TCP and RDMA share one address on a port that the
  * kernel does not have.
  *
- * A thread of its own copies frames between the TAP and rings of the workers, so that no worker
+ * A separate thread copies frames between the TAP and rings of the workers, so that no worker
  * makes a system call for them. The kernel hands over long TCP segments and unfinished checksums
  * (virtio_net_hdr); the thread cuts and finishes them, and gives it long ones.
  *

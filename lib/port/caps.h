@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the device of a port can do, whether uroce uses it or not: asked once, when the port starts.
- * doc/hardware.md describes which of them are used.
+ * The capabilities of a port's device, whether uroce uses them or not: queried when the port
+ * starts. doc/hardware.md describes which of them are used.
  */
 #ifndef PORT_CAPS_H
 #define PORT_CAPS_H
@@ -16,7 +16,7 @@ struct port_caps {
 	uint64_t rx_offloads; /* RTE_ETH_RX_OFFLOAD_.. */
 	uint64_t tx_offloads; /* RTE_ETH_TX_OFFLOAD_.. */
 	uint64_t rss;         /* RTE_ETH_RSS_..: what it can hash to spread over queues */
-	uint64_t rss_used;    /* those that it was told to hash; 0: it does not spread */
+	uint64_t rss_used;    /* those that the daemon configured; 0: it does not spread packets */
 	uint32_t reta_size;   /* entries of the table behind the hash */
 	uint16_t max_rxq, max_txq;
 	uint32_t max_mtu; /* bytes; 0: the driver does not say */
@@ -30,7 +30,7 @@ struct port_caps {
 
 /*
  * Fills caps from info, which the driver gave for the ethdev port_id. The device is configured;
- * the rule is only asked for, not made. Control thread.
+ * the rule is only validated, not created. Control thread.
  */
 void port_caps_ask(struct port_caps *caps, uint16_t port_id, const struct rte_eth_dev_info *info);
 

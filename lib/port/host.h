@@ -12,7 +12,7 @@
 
 /*
  * The addresses of an interface, or, if gid is not NULL, this one alone if the interface has it.
- * How many of them stand in addr[0 .. max).
+ * Returns how many of them were stored in addr[0 .. max).
  */
 uint32_t host_addrs(const char *netdev, const uint8_t *gid, struct net_addr *addr, uint32_t max);
 /* The name of the interface that has the address; netdev has IF_NAMESIZE bytes. False: none has. */
@@ -20,8 +20,8 @@ bool host_netdev_of(const uint8_t gid[16], char *netdev);
 /* MAC of an interface, all zero if it has none. False: there is no such interface. */
 bool host_mac(const char *netdev, uint8_t mac[6]);
 /*
- * Is the interface up and its carrier there? Also true if the kernel cannot be asked. The link of a
- * driver on a socket of an interface (af_packet, af_xdp) says that it is up as long as the driver
+ * Is the interface up, with a carrier? Also true if the kernel cannot be queried. A driver on a
+ * socket of an interface (af_packet, af_xdp) reports its link as up as long as the driver
  * is started.
  */
 bool host_runs(const char *netdev);

@@ -71,7 +71,7 @@ bool port_packet_present(struct port *p);
 /* Attaches the filter to fd. Frames that come before it are not filtered. Returns 0 or -errno. */
 int packet_filter_set(int fd, const uint8_t mac[6], bool shared);
 /*
- * Takes UDP port 4791 of the interface, so that the kernel does not answer RoCE with "port
+ * Binds UDP port 4791 of the interface, so that the kernel does not reply to RoCE with "port
  * unreachable". Nothing is ever received from it. Returns a descriptor or -errno.
  */
 int packet_udp_hold(const char *netdev);

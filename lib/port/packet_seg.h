@@ -57,7 +57,7 @@ struct packet_slot {
 	struct virtio_net_hdr vnet;
 };
 
-/* What the socket says about a message besides its bytes. */
+/* What the socket reports about a message in addition to its bytes. */
 struct packet_about {
 	uint32_t len;   /* bytes of the message */
 	bool truncated; /* it was longer */
@@ -74,7 +74,7 @@ struct packet_about {
 struct packet_flow {
 	uint32_t key;
 	bool fixed;   /* all segments have the identification of the first */
-	uint8_t left; /* super-frames until it is looked at again */
+	uint8_t left; /* super-frames until it is checked again */
 };
 
 struct packet_cutter {

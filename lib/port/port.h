@@ -20,7 +20,7 @@
 
 enum port_kind {
 	PORT_ETHDEV = 0,
-	PORT_ETHDEV_GUARDED, /* an ethdev whose memory may go at any time (port/guard.h) */
+	PORT_ETHDEV_GUARDED, /* an ethdev whose memory may vanish at any time (port/guard.h) */
 	PORT_UDP,            /* a UDP socket of the kernel (port/udp.h) */
 	PORT_PACKET,         /* a packet socket of the kernel (port/packet.h) */
 };
@@ -28,8 +28,8 @@ enum port_kind {
 #define PORT_IDS_MAX 16 /* ports have numbers below this */
 
 /*
- * What a PORT_UDP or PORT_PACKET counts besides the worker. Written by the worker; any thread may
- * read.
+ * Counters of a PORT_UDP or PORT_PACKET in addition to the worker's. Written by the worker; any
+ * thread may read.
  */
 struct port_udp_stats {
 	uint64_t tx_messages, rx_messages; /* sent and received: super-frames and lone datagrams */
@@ -41,7 +41,7 @@ struct port_udp_stats {
 	uint64_t rx_malformed; /* PORT_PACKET: messages whose headers do not fit: dropped */
 	uint64_t rx_no_buffer; /* datagrams dropped, or calls put off, for want of buffers */
 	uint64_t rx_errors;    /* calls that failed */
-	/* datagrams and super-frames that found no room in the socket, modulo 2^32; as of the last
+	/* datagrams and super-frames lost because the socket was full, modulo 2^32; as of the last
 	 * that did */
 	uint64_t rx_socket_full;
 };
@@ -73,7 +73,7 @@ struct port {
 	bool inward;       /* as in struct port_params */
 	bool shared;       /* as in struct port_params */
 	/*
-	 * Of a shared ethdev: frames of neighbours' answers, which do not come through its queues.
+	 * Of a shared ethdev: neighbours' replies, which do not arrive through its queues.
 	 * Non-blocking; 0: none.
 	 */
 	int neigh_fd;
@@ -89,7 +89,7 @@ struct port {
 struct port_params {
 	const char *name;  /* ethdev name */
 	unsigned nqueues;  /* wanted, >= 1; a port with fewer gives what it has */
-	uint32_t link_mtu; /* 0: what the port or the interface under it says */
+	uint32_t link_mtu; /* 0: the MTU of the port or the interface under it */
 	/*
 	 * NULL: the port's own, or a random one where it has none. Over an interface of the kernel
 	 * (af_packet, af_xdp) the interface keeps its MAC and gets promiscuous: so the kernel's
@@ -114,7 +114,7 @@ struct port_params {
 	/*
 	 * A packet socket is wanted, not an ethdev: on this interface of the host, or NULL. mac and
 	 * vlan are as above, but NULL makes a MAC from the interface's. shared: the port has the
-	 * interface's MAC, and takes only RoCE and answers about neighbours; mac and vlan are not
+	 * interface's MAC, and accepts only RoCE and replies about neighbours; mac and vlan are not
 	 * used. Of ethdevs net_af_xdp can be shared, with port_xdp_share_program.
 	 */
 	const char *packet_netdev;
@@ -124,9 +124,9 @@ struct port_params {
 /*
  * Configure and start. pool's buffers must hold what the link carries (af_xdp makes its own, of
  * which a page holds one: its frames are limited to that). Errors are logged with the port's name
- * and reason. 0 or -errno: -ENODEV no such port, -EINVAL what was asked for cannot be, else what
- * the driver says. A memif needs as many queues as its peer has, else what is sent on those that
- * the peer does not have waits forever.
+ * and reason. 0 or -errno: -ENODEV no such port, -EINVAL an impossible request, else the driver's
+ * error. A memif needs as many queues as its peer, otherwise frames on queues that the peer does
+ * not have wait forever.
  */
 int port_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
 /*
@@ -135,7 +135,7 @@ int port_open(struct port *p, const struct port_params *params, struct rte_mempo
  */
 int port_xdp_share_program(char *path, size_t room);
 /*
- * The names of all ports that EAL has, each with a space before it, as far as they fit room bytes.
+ * The names of all ports of EAL, each with a space before it, as far as they fit into room bytes.
  * How many bytes there are, less the NUL.
  */
 size_t port_list(char *list, size_t room);
@@ -157,7 +157,7 @@ port_has_host_addrs(const struct port *p)
 	return p->kind == PORT_UDP || p->shared;
 }
 /*
- * Of such a port: the addresses that it has now, by what the kernel says. How many of them stand in
+ * Of such a port: the addresses that the kernel has now. Returns how many of them are in
  * addr[0 .. max).
  */
 uint32_t port_host_addrs(const struct port *p, struct net_addr *addr, uint32_t max);

@@ -16,7 +16,7 @@ struct rte_mempool *port_xdp_pool(const struct port *p);
 /* xdp_share.c. Returns 0 if a port of p's driver and queues can be shared, or -EINVAL, logged. */
 int port_xdp_may_share(const struct port *p);
 /*
- * Opens p->neigh_fd, which receives what neighbours of p's interface answer to requests. p->netdev
+ * Opens p->neigh_fd, which receives the replies of neighbours on p's interface. p->netdev
  * and mac are set. port_close closes it. Returns 0 or -errno, logged.
  */
 int port_xdp_neigh_open(struct port *p);

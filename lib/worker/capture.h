@@ -52,7 +52,7 @@ struct capture_note {
 #define CAPTURE_OUT_OF_SEQ 4u  /* received: a request that came too early */
 #define CAPTURE_STALE      8u  /* received: a response that nothing waits for */
 #define CAPTURE_SLOW_PATH  16u /* received: for the control thread or the kernel */
-#define CAPTURE_RNR        32u /* received: answered with receiver not ready */
+#define CAPTURE_RNR        32u /* received: the response was receiver not ready */
 
 /*
  * Worker of receive queue `queue` of dev, while it polls this queue. A fault injector on the queue

@@ -124,7 +124,7 @@ struct worker_usage {
 };
 /* Any thread. */
 void worker_usage_get(const struct worker *w, struct worker_usage *u);
-/* Control thread. Returns its own counters of a device, beside the workers'. */
+/* Control thread. Returns its own counters of a device, which are not among the workers'. */
 struct counter_block *worker_control_obs(struct worker_set *ws, uint16_t dev);
 
 /*

@@ -9,7 +9,7 @@
  *   event.c     events to the control thread
  *   doorbell.c  the clients' doorbell rings
  *   hot_queue.c       send queues that are polled without a doorbell
- *   host.c      frames for the kernel's interface beside a device, and from it
+ *   host.c      frames to and from the kernel interface of a device
  *   handoff.c   received frames that come from other workers or by loopback
  *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
  *   timer.c     clock and QP timers
@@ -59,7 +59,7 @@
  */
 #define WORKER_PORT_DEAD_NS 100000000ull
 
-/* Kind of a frame of the control thread or the kernel, beside the QP_TX_* kinds: not RoCE. */
+/* Kind of a frame of the control thread or the kernel, in addition to QP_TX_*: not RoCE. */
 #define TX_CONTROL 2u
 
 struct worker_rxq {
