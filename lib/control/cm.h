@@ -14,7 +14,7 @@
  *   cm_group.c     multicast groups: reports on the wire
  *   cm_addr.c      socket addresses of programs
  *
- * Ownership. A channel belongs to those who have its socket, not to the session that opened it. Its
+ * Ownership. A channel belongs to the holders of its socket, not to the session that opened it. Its
  * ids are charged to the user of that session (QUOTA_CM_IDS). QPs belong to sessions: the
  * connection manager knows only their numbers.
  *
@@ -53,10 +53,11 @@ struct cm_service {
 	struct watch timer;
 	uint64_t armed_ns; /* when timer expires, or CM_NEVER */
 	struct cms_channels channels[CMS_BUCKETS];
-	struct cms_lookups lookups;  /* of ids that wait for a neighbour */
-	struct cms_groups groups;    /* joined on devices with own addresses */
-	uint64_t groups_next_ns;     /* when a report is due, or CM_NEVER */
-	const struct quota_user *by; /* who causes what is done now; NULL: a peer, or time */
+	struct cms_lookups lookups; /* of ids that wait for a neighbour */
+	struct cms_groups groups;   /* joined on devices with own addresses */
+	uint64_t groups_next_ns;    /* when a report is due, or CM_NEVER */
+	const struct quota_user
+		*by; /* user whose request is being handled; NULL: a peer's MAD, or time */
 	struct cms_held held[CMS_HELD];
 	uint32_t next_held;
 	uint64_t drain_until_ns; /* the daemon ends: MADs wait for the worker until then; else 0 */
@@ -67,7 +68,7 @@ struct cm_service {
 
 /* Starts the service: d->cms. The devices exist. Returns 0 or -errno. */
 int cms_open(struct daemon *d);
-/* Ends all channels and tells their peers, then the service. Harmless without one. */
+/* Ends all channels and notifies their peers, then ends the service. Harmless without one. */
 void cms_close(struct daemon *d);
 
 /* cm_channel.c: handler of CM_OPEN. */

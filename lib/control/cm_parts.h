@@ -106,7 +106,7 @@ int cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint8_t tos, ui
 int cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins);
 /* Sends the reports that are due; the next are due at svc->groups_next_ns. */
 void cms_groups_tick(struct cm_service *svc, uint64_t now_ns);
-/* Forgets the groups of a device that goes, without reports; NULL: of all. */
+/* Forgets the groups of a removed device, without reports; NULL: of all devices. */
 void cms_groups_forget(struct cm_service *svc, const struct device *dev);
 
 /* cm_send.c: callback of lib/cm. A MAD whose next hop is not known is kept for a while. */

@@ -29,7 +29,7 @@ struct device {
 	struct device_members members;  /* of multicast groups */
 	struct engine_addrs *addrs;     /* what workers know of net and members */
 	struct device_capture *capture; /* owned by the program; NULL: no capture */
-	struct hostif *hostif;          /* the kernel's interface beside it, or NULL */
+	struct hostif *hostif;          /* its kernel interface, or NULL */
 	struct watch host;    /* with the host's addresses: netlink socket, changes of addresses and
 				 links */
 	struct watch answers; /* of a port with neigh_fd: that descriptor */
@@ -37,7 +37,7 @@ struct device {
 	uint64_t next_ask_ns; /* next check for users that wait for a neighbour */
 	uint64_t next_link_ns;  /* next link check */
 	uint64_t next_guess_ns; /* next check of wrong_keys */
-	struct sr_peers sr;     /* who has agreed to selective repeat */
+	struct sr_peers sr;     /* peers that have agreed to selective repeat */
 	uint64_t wrong_keys;    /* wrong keys tried by peers, at the last check (guess.c) */
 };
 

@@ -43,7 +43,7 @@ int kept_qps_init(struct kept_qps *k);
 void kept_qps_free(struct kept_qps *k);
 
 /*
- * Copies a QP as it stands: asking its worker would make the control thread wait for it. Each word
+ * Copies a QP without its worker, because the control thread would have to wait for it. Each word
  * is right by itself; not all are of the same instant. ThreadSanitizer ignores this function,
  * because the worker's writes are plain.
  */

@@ -113,7 +113,7 @@ uint64_t quota_max(const struct quota_user *u, enum quota_kind kind);
 /* Returns the name for operators ("qps"), and the option that sets the limit of a uid. */
 const char *quota_name(enum quota_kind kind);
 const char *quota_option(enum quota_kind kind);
-/* Returns what 1 in that option stands for: 1, or the bytes of a MiB. */
+/* Returns the unit of that option: 1, or the bytes of a MiB. */
 uint32_t quota_unit(enum quota_kind kind);
 /* Returns the user after `after`, NULL: the first one, in no particular order; NULL: no more. */
 struct quota_user *quota_user_next(const struct quota *q, const struct quota_user *after);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which peers have agreed to selective repeat (doc/selective-repeat.md). A peer is a pair of GIDs,
- * ours and its. When an RC QP that uses a pair goes to RTR, the daemon asks the peer's QP1 by a
- * datagram of a vendor's management class, which others ignore. QPs begin with go-back-N and switch
- * when the answer comes. Only an answer to such a question counts, because anyone can send a
- * question. An answer is valid for new QPs for SR_PEER_FRESH_NS.
+ * ours and its. When an RC QP that uses a pair goes to RTR, the daemon sends a query to the peer's
+ * QP1, a datagram of a vendor's management class, which others ignore. QPs begin with go-back-N and
+ * switch when the reply arrives. Only a reply to such a query counts, because any host can send a
+ * query. A reply is valid for new QPs for SR_PEER_FRESH_NS.
  *
  * Control thread only.
  */
@@ -26,11 +26,11 @@ struct slow_datagram;
 struct sr_peer {
 	uint8_t local[16], remote[16];
 	uint64_t tid;      /* of the question; 0: unused entry */
-	uint64_t asked_ns; /* last question; 0: none could be sent yet */
-	uint64_t told_ns;  /* the answer; 0: none yet */
-	uid_t uid;         /* whose QP made us ask */
-	uint8_t tries;     /* questions left */
-	bool agreed;       /* the last answer */
+	uint64_t asked_ns; /* time of the last query; 0: none could be sent yet */
+	uint64_t told_ns;  /* time of the reply; 0: none yet */
+	uid_t uid;         /* of the QP that caused the query */
+	uint8_t tries;     /* queries left */
+	bool agreed;       /* the last reply */
 };
 
 struct sr_peers {
@@ -42,11 +42,11 @@ struct sr_peers {
 /* The state with which a QP of the device with this pair begins. */
 enum qp_sr_state sr_peer_state(const struct device *dev, const uint8_t local[16],
 			       const uint8_t remote[16]);
-/* A QP of uid with this pair has begun with QP_SR_CAN: asks the peer, unless it was just asked. */
+/* A QP of uid with this pair has begun with QP_SR_CAN: queries the peer, unless just done. */
 void sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid);
 /* Repeats questions that are due. */
 void sr_peer_tick(struct device *dev);
-/* Handles a datagram for QP1. Returns false if it is not a question or an answer of this kind. */
+/* Handles a datagram for QP1. Returns false if it is not such a query or reply. */
 bool sr_peer_rx(const struct slow_datagram *g);
 
 #endif
