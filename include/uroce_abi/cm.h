@@ -41,7 +41,8 @@ struct uroce_cm_open_req {
 UROCE_ABI_ASSERT(sizeof(struct uroce_cm_open_req) == 16, "cm_open_req size");
 
 struct uroce_cm_open_rep {
-	uint8_t channel[UROCE_CM_CHANNEL_ID]; /* random: whoever knows it may migrate ids from it */
+	uint8_t channel[UROCE_CM_CHANNEL_ID]; /* random: a process that knows it may migrate ids
+						 from it */
 	uint8_t spare[16];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_cm_open_rep) == 32, "cm_open_rep size");

@@ -9,14 +9,14 @@
 #include <stdint.h>
 #include "uroce_abi/ctrl.h"
 
-/* What one side speaks. */
+/* The versions and features of one side. */
 struct ipc_offer {
 	uint16_t version_min, version_max; /* version_min <= version_max */
 	uint64_t features;
 	uint64_t required; /* a subset of features */
 };
 
-/* What this source speaks. */
+/* The versions and features of this source. */
 extern const struct ipc_offer ipc_offer_own;
 
 /*
@@ -29,7 +29,7 @@ int ipc_hello_agree(const struct ipc_offer *own, const struct uroce_hello_req *r
 
 /*
  * The daemon's side: why a HELLO is refused whose length is not that of struct uroce_hello_req. Its
- * sender is older than version 7 and speaks just the version in its header.
+ * sender is older than version 7 and supports only the version in its header.
  */
 void ipc_hello_refuse_old(const struct ipc_offer *own, uint16_t version,
 			  char why[UROCE_CTRL_MAX_WHY]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Daemon side of the control protocol (include/uroce_abi/ctrl.h): the listening socket, receiving
- * one request with its descriptors, checking its form, sending the reply. Knows nothing of the
+ * one request with its descriptors, checking its form, sending the reply. It is independent of the
  * meaning of requests. All input is hostile. Control thread only. Includes: uroce_abi only.
  */
 #ifndef UROCE_IPC_SERVER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The default path of the control socket: /run/uroce/uroced.sock (UROCE_DEFAULT_SOCK), or,
- * for a daemon that may not create it, below a folder of its own user. No DPDK.
+ * for a daemon that may not create it, in a folder of its user. No DPDK.
  */
 #ifndef UROCE_IPC_SOCKPATH_H
 #define UROCE_IPC_SOCKPATH_H

@@ -56,7 +56,8 @@ fill_batch(uint8_t *at, size_t len)
 }
 
 /*
- * Mutex held. mrfill_cancel reads the state without it: whoever sets MRFILL_NONE no longer uses f.
+ * Mutex held. mrfill_cancel reads the state without it: a thread that sets MRFILL_NONE no longer
+ * uses f.
  */
 static void
 set_state(struct mrfill *f, int state)
