@@ -159,7 +159,7 @@ cc_param_parse(struct cc_param *p, const char *text, char *err, size_t room)
 	}
 	if (k == KINDS) {
 		snprintf(err, room,
-			 "'%.*s' is no congestion policy; legal: fixed, dcqcn, dcqcn-paper, "
+			 "'%.*s' is not a congestion policy; legal: fixed, dcqcn, dcqcn-paper, "
 			 "swift, timely",
 			 (int)(len > 64 ? 64 : len), text);
 		return false;

@@ -63,9 +63,9 @@ REQUIREMENT("CC-04")
 static void
 wrong_texts_are_named(void **state)
 {
-	bad("cubic", "'cubic' is no congestion policy; legal: fixed, dcqcn, dcqcn-paper, swift, "
+	bad("cubic", "'cubic' is not a congestion policy; legal: fixed, dcqcn, dcqcn-paper, swift, "
 		     "timely");
-	bad("", "'' is no congestion policy; legal: fixed, dcqcn, dcqcn-paper, swift, timely");
+	bad("", "'' is not a congestion policy; legal: fixed, dcqcn, dcqcn-paper, swift, timely");
 	bad("fixed:rate=1", "policy fixed has no parameter 'rate'; legal: none");
 	bad("swift:g=2", "policy swift has no parameter 'g'; legal: rate, limit, min, window, "
 			 "target, add");
