@@ -59,7 +59,7 @@ req_take(struct cm_mad *rx, struct cm_id *id)
 	cm_key_add(rx->cm, id, CM_KEY_REMOTE_QPN, r->qpn);
 }
 
-/* Why the REQ is refused whoever listens; 0: it is not. */
+/* Why the REQ is refused regardless of its listener; 0: it is not. */
 static uint16_t
 req_flaw(const struct wire_cm_req *r)
 {

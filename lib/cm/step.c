@@ -95,7 +95,7 @@ enter(struct cm *cm, struct cm_id *id, uint8_t next, const struct cm_args *a)
 	case CM_REJ_SENT:
 		/* the peer may use its QP for another try */
 		cm_key_del(cm, id, CM_KEY_REMOTE_QPN);
-		/* its last copy may be sent that late, and then be under way */
+		/* its last copy may be sent that late, and then be in flight */
 		deadline = a->now_ns + id->linger_ns + id->mra_ns + id->timewait_ns;
 		break;
 	case CM_SIDR_REP_SENT:

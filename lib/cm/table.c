@@ -151,7 +151,7 @@ const struct cm_cell cm_table[CM_NSTATES][CM_NINPUTS] = {
 			[CM_IN_DELAY] = GO(SEND_MRA, STAY),
 			[CM_IN_REQ] = GO(AGAIN_MRA, STAY), /* CM-05 */
 			[CM_IN_STALE] = TELL(SEND_REJ_STALE, REJ_SENT, REJECTED),
-			/* copies of the REQ may still be under way */
+			/* copies of the REQ may still be in flight */
 			[CM_IN_REJ] = TELL(NOTHING, TIMEWAIT, REJECTED),
 			[CM_IN_REJ_STALE] = TELL(NOTHING, TIMEWAIT, REJECTED),
 			[CM_IN_DESTROY] = GO(SEND_REJ_CONSUMER, REJ_SENT),

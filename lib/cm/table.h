@@ -12,7 +12,7 @@
  *   ESTABLISHED --disconnect--> DREQ_SENT --DREP--> TIMEWAIT --expired--> CLOSED
  *   ESTABLISHED --DREQ--> TIMEWAIT
  *   a REJ that is sent leads to REJ_SENT --expired--> CLOSED, one that is received to CLOSED or,
- * when packets or MADs of the peer may be under way, to TIMEWAIT
+ * when packets or MADs of the peer may be in flight, to TIMEWAIT
  *
  * A CM of the specification has two more states for an MRA that it has sent, and one for a DREQ
  * that waits for its program. Here an MRA changes nothing about what is awaited, and a DREQ is

@@ -121,7 +121,7 @@ struct engine_ops {
 
 struct engine {
 	struct qp_env env;        /* its pool is that of the current QP */
-	struct rte_mempool *pool; /* of devices without a pool of their own */
+	struct rte_mempool *pool; /* of devices without a separate pool */
 	struct rte_mbuf *tx[ENGINE_TX_CAP];
 	struct rte_mbuf *done[ENGINE_DONE_CAP]; /* frames of engine_rx's current burst */
 	uint32_t done_n;
@@ -176,7 +176,7 @@ void engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid);
  * The worker's own thread, or a worker_call. Declares that received IPv4 frames of dev do not have
  * their identification of the wire, because the port cannot see it. An ICRC is then accepted if it
  * is right for some identification (wire_icrc_check_any_id), unless strict is set, too: such frames
- * are then dropped with a reason of their own, DROP_INEXACT_ICRC. Default: both false.
+ * are then dropped with a separate reason, DROP_INEXACT_ICRC. Default: both false.
  */
 void engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id, bool strict);
 
@@ -253,8 +253,8 @@ void engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf 
 void engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m);
 
 /*
- * Receives unchanged frames that this engine has made for a GID of its own device (QP_TX_LOOPBACK).
- * Their ICRC is not checked. A frame for another worker gets its ICRC first.
+ * Receives unchanged frames that this engine has made for a GID of the same device
+ * (QP_TX_LOOPBACK). Their ICRC is not checked. A frame for another worker gets its ICRC first.
  */
 void engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m,
 			uint32_t n);

@@ -193,7 +193,7 @@ enum net_group_record {
 };
 /*
  * Build an IGMPv3 or MLDv2 report about a multicast group, from an IPv4 address of the device or
- * from its link-local one. False, and out->len 0: gid is no group or one that is never reported
+ * from its link-local one. False, and out->len 0: gid is not a group or one that is never reported
  * (224.0.0.1, ff02::1, ff01::/16), the device has no such address, or the host's stack reports.
  */
 bool net_group_report(const struct net_dev *d, const uint8_t gid[16], enum net_group_record record,

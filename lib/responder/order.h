@@ -20,7 +20,7 @@
  *   reset, fails or is destroyed;
  * - keeps few: the buffer is the port's, which cannot receive into it meanwhile.
  *
- * UC has an order of its own, without NAKs (RSP-06, receive.c); UD has none.
+ * UC has a separate order, without NAKs (RSP-06, receive.c); UD has none.
  */
 #ifndef RESPONDER_ORDER_H
 #define RESPONDER_ORDER_H

@@ -18,7 +18,7 @@
  */
 void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
 /*
- * The same for a packet of UC that has waited for late memory. A function of its own because the
+ * The same for a packet of UC that has waited for late memory. A separate function because the
  * compiler inlines rsp_rx into its only caller.
  */
 void rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
