@@ -127,7 +127,7 @@ struct frames {
 	struct rte_mempool *pool;
 	uint8_t head[64]; /* Ethernet, IPv4 and UDP of a frame, and what follows */
 	uint32_t bytes;
-	uint32_t step; /* of the run under way */
+	uint32_t step; /* of the current run */
 	int socket;    /* instead of the port, which is NULL then */
 };
 

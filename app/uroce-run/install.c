@@ -123,7 +123,7 @@ check_free(void)
 			continue;
 		complain("%s is there already: %s", path[i],
 			 access(SYSTEM, F_OK) == 0 ? "installed before (--uninstall undoes it)"
-						   : "the kernel has RDMA devices of its own");
+						   : "the kernel has RDMA devices");
 		return -1;
 	}
 	return 0;

@@ -75,7 +75,7 @@ eal_plan_make(struct eal_plan *plan, const struct options *o)
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return -errno;
 	cpus = CPU_COUNT(&set);
-	/* A worker that spins wants a CPU of its own, and clients and the control thread one more.
+	/* A worker that spins needs a dedicated CPU, and clients and the control thread one more.
 	 */
 	plan->shared_cores = o->idle == OPTION_IDLE_ADAPTIVE ||
 			     (o->idle == OPTION_IDLE_AUTO && cpus < (int)o->workers + 2);
