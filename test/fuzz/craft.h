@@ -38,7 +38,7 @@ void craft_new(struct craft *c, uint32_t q, uint8_t opcode, uint32_t payload, st
 /* Draw one of the fields of the opcode's extended headers anew, plausibly. */
 void craft_redraw(struct craft *c, struct rng *r);
 
-/* One that the QP's type speaks. */
+/* One that the QP's type supports. */
 uint8_t craft_opcode(uint32_t q, struct rng *r);
 
 /* Sets headers that name memory or a Q_Key to existing ones. */

@@ -274,7 +274,7 @@ struct sim_pace {
 extern struct sim_pace sim_pace;
 /* Gives qp, which is in RESET, the policy, unless sim_pace.gap_ns is 0. */
 void sim_pace_set(struct qp *qp);
-/* Bytes that the policy of qp, which has it, was told are acknowledged. */
+/* Bytes that were reported as acknowledged to the policy of qp, which has one. */
 uint64_t sim_pace_acked(const struct qp *qp);
 
 /* ring.c: the next slot of a client's queue; name and id identify it. */

@@ -266,7 +266,7 @@ def wildcards(daemon, address):
 
 
 def daemon_killed(link, address):
-    """Requirements: CM-15: channels of a killed daemon hang up; its peer is told by nobody, and gets UNREACHABLE or
+    """Requirements: CM-15: channels of a killed daemon hang up; its peer gets no message, and reports UNREACHABLE or
     DISCONNECTED by its own timers when it says something."""
     server, _ = serve(link.b.daemon, address)
     client, number = ask(link.a.daemon, address)

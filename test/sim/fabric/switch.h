@@ -33,7 +33,7 @@ struct switch_params {
 struct switch_port {
 	struct line out;
 	uint64_t held_bytes; /* in the buffer, of frames that came through this port */
-	bool xoff;           /* its sender was told to pause */
+	bool xoff;           /* its sender has got a pause frame */
 	uint64_t sent_frames, sent_bytes, marked, unmarkable, dropped, pauses;
 };
 

@@ -117,7 +117,7 @@ check_side(struct pair *s, struct pair_side *side)
 		sim_fail(&s->sim, "NAK-09: qp %06x: error event or NAK, and nothing was wrong",
 			 side->qpn);
 	if (s->cfg.pace != 0 && s->cfg.apm == 0 && sim_pace_acked(side->qp) != bytes)
-		sim_fail(&s->sim, "qp %06x: its policy was told of %lu bytes, %lu were sent",
+		sim_fail(&s->sim, "qp %06x: %lu bytes were reported to its policy, %lu were sent",
 			 side->qpn, (unsigned long)sim_pace_acked(side->qp), (unsigned long)bytes);
 	if (side->acked != side->total || side->contig != side->total)
 		sim_fail(&s->sim, "qp %06x: +%u acknowledged of +%u", side->qpn, side->acked,

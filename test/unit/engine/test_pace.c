@@ -20,7 +20,7 @@
 		.opcode = WIRE_OPCODE_CNP, .becn = true                                            \
 	}
 
-/* What the policy was told. */
+/* The reports to the policy. */
 static struct told {
 	uint32_t init, sent, ack, cnp, loss, timeout, probe, spurious;
 	uint32_t sent_bytes, acked_bytes;

@@ -212,7 +212,7 @@ wrong_sacks_are_dropped(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
-/* A peer that sends again what it was told is held, four times in a row, gets NAKs. */
+/* A peer that retransmits requests reported as held, four times in a row, gets NAKs. */
 static void
 peer_that_ignores_sacks_gets_naks(void **state)
 {

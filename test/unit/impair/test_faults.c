@@ -372,7 +372,7 @@ other_frames_are_not_changed(void **state)
 	rte_pktmbuf_free(was);
 }
 
-/* A frame that someone else holds too is copied before it is changed. */
+/* A frame with another reference is copied before it is changed. */
 static void
 shared_frame_is_copied(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A daemon for the provider's tests: speaks the control protocol in a separate thread, on a
+ * A daemon for the provider's tests: runs the control protocol in a separate thread, on a
  * socket in a temporary directory, and shows the test the daemon's side of every ring. It moves
  * no data; the test plays the worker. One client at a time.
  */

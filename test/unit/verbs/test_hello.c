@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The provider opens a device of daemons that speak other versions or features. */
+/* The provider opens a device of daemons with other versions or features. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -137,7 +137,7 @@ a_daemon_that_hangs_up_at_hello_may_be_older(void **state)
 	assert_non_null(strstr(said, "a version before 7 of uroce's ABI"));
 }
 
-/* A client of any range speaks the version that was agreed in every later message. */
+/* A client of any range uses the agreed version in every later message. */
 static void
 the_agreed_version_is_in_every_message(void **state)
 {

@@ -13,7 +13,7 @@ unsigned nworkers;
 enum worker_idle idle;
 struct rte_mempool *pool;
 struct worker_set *ws;
-/* Two pairs tied back to back. The workers have near[], the test itself speaks on far[]. */
+/* Two pairs tied back to back. The workers have near[], the test itself uses far[]. */
 struct port near[2], far[2];
 struct uroce_db_ring bell_ring;
 unsigned overflows, scans_left;

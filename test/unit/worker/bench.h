@@ -24,7 +24,7 @@ extern unsigned nworkers;
 extern enum worker_idle idle;
 extern struct rte_mempool *pool;
 extern struct worker_set *ws;
-/* Two pairs tied back to back. The workers have near[], the test itself speaks on far[]. */
+/* Two pairs tied back to back. The workers have near[], the test itself uses far[]. */
 extern struct port near[2], far[2];
 extern struct uroce_db_ring bell_ring;
 extern unsigned overflows, scans_left; /* calls of on_overflow; those that leave more */
