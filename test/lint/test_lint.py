@@ -135,6 +135,12 @@ class Lint(unittest.TestCase):
         self.put('lib/b.c', '/* See a_functon. */\n')
         self.expect('references.py', 'lib/b.c:1: nothing in the code is called a_functon')
 
+    def test_phrases(self):
+        self.put('doc/good.md', 'There is no device. It waits for everything and has a MAC of the device.\n')
+        self.assertEqual(self.lint('phrases.py'), (0, 'phrases: ok\n'))
+        self.put('lib/a.c', 'int i; /* counts\n * now and then */\n')
+        self.expect('phrases.py', "lib/a.c:2: 'now and then': write sometimes, periodically")
+
     def test_scripts(self):
         self.put('test/bad.py', '# SPDX\ndef f(:\n')
         self.expect('scripts.py', 'test/bad.py')
