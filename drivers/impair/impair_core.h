@@ -100,7 +100,7 @@ struct impair_fate {
 #define IMPAIR_LOST (1u << IMPAIR_DROP | 1u << IMPAIR_QUEUE_DROP | 1u << IMPAIR_OVERFLOW)
 
 /*
- * Is told of each frame with a fault, on the thread of impair_core_burst: before a lost frame is
+ * Receives each frame with a fault, on the thread of impair_core_burst: before a lost frame is
  * freed, and before any other frame is stored in m. m remains the injector's.
  */
 typedef void impair_tell(void *arg, const struct rte_mbuf *m, const struct impair_fate *fate);
