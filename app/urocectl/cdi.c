@@ -45,13 +45,17 @@ find_run(char path[PATH_MAX])
 	return -1;
 }
 
-/* What a container gets for the device name. */
+/*
+ * What a container gets for the device name. The hook has its own environment: otherwise the
+ * runtime passes that of the image, which could preload a library into a program of the host.
+ */
 static json_t *
 device(const char *name, const char *run, const char *socket)
 {
-	return json_pack("{s:s, s:{s:[{s:s, s:s, s:[s,s,s,s,s]}]}}", "name", name, "containerEdits",
-			 "hooks", "hookName", "createContainer", "path", run, "args", "uroce-run",
-			 "--socket", socket, "--container", name);
+	return json_pack("{s:s, s:{s:[{s:s, s:s, s:[s,s,s,s,s], s:[s]}]}}", "name", name,
+			 "containerEdits", "hooks", "hookName", "createContainer", "path", run,
+			 "args", "uroce-run", "--socket", socket, "--container", name, "env",
+			 "PATH=/usr/sbin:/usr/bin:/sbin:/bin");
 }
 
 /* What a container gets once, whichever devices it has: the folder of the socket. */

@@ -22,14 +22,16 @@ def device(name):
     return ("--device", f"{KIND}={name}")
 
 
-def bare_image():
-    """An image without libibverbs."""
+def bare_image(**links):
+    """An image without libibverbs, or with an empty folder for it; links: which folder leads where."""
     folder = lib.tmpdir()
-    for name in ("tmp", "etc", "bin"):
-        (folder / name).mkdir()
     with tarfile.open(folder / "bare.tar", "w") as tar:
-        for name in ("tmp", "etc", "bin"):
-            tar.add(folder / name, name)
+        for name in ("tmp", "etc", "bin", *(["etc/libibverbs.d"] if links else [])):
+            member = tarfile.TarInfo(name)
+            target = links.get(name.replace("/", "_").replace(".", "_"))
+            member.type, member.linkname = (tarfile.SYMTYPE, target) if target else (tarfile.DIRTYPE, "")
+            member.mode = 0o755
+            tar.addfile(member)
     folder.chmod(0o755)
     return folder / "bare.tar"
 
@@ -41,6 +43,9 @@ def write_file(spec_dir, daemon):
     spec = json.loads(path.read_text())
     assert spec["kind"] == KIND, spec
     assert [d["name"] for d in spec["devices"]] == ["uroce0", "uroce1", "all"], spec
+    hooks = [hook for d in spec["devices"] for hook in d["containerEdits"]["hooks"]]
+    # without it, runtimes give the hook, a program of the host, the image's environment with its LD_PRELOAD
+    assert [hook["env"] for hook in hooks] == [["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]] * 3, hooks
     assert spec == json.loads(ctl("--socket", str(daemon.socket), "cdi").stdout)
     assert [p.name for p in spec_dir.iterdir()] == ["uroce.json"]
 
@@ -50,7 +55,7 @@ def wrong_use(daemon):
     done = ctl(*socket, "cdi", "surplus")
     assert done.returncode == 2 and "unexpected argument 'surplus'" in done.stderr, done
     done = ctl(*socket, "--output", "/dev/null", "show", "qp")
-    assert done.returncode == 2 and "--output is for cdi" in done.stderr, done
+    assert done.returncode == 2 and "--output is only for cdi" in done.stderr, done
     done = ctl(*socket, "cdi", "--output", "/proc/nowhere/uroce.json")
     assert done.returncode == 1 and "cannot write /proc/nowhere/uroce.json" in done.stderr, done
     done = ctl("--socket", "/nowhere", "cdi")
@@ -108,6 +113,12 @@ def as_root(runtime, daemon):
         podman("import", "-q", bare_image(), "bare")
         said = podman.refuses("--network", "none", *device("uroce0"), "bare", "/bin/true")
         assert "libibverbs1" in said or (runtime == "crun" and "exit code: 1" in said), said  # crun hides a hook's output
+    for name, links in (("/tmp", {"tmp": "/proc/1/root/var/tmp"}),
+                        ("/etc/libibverbs.d", {"etc_libibverbs_d": "/proc/1/root/etc/libibverbs.d"})):
+        with lib.case(f"{runtime}: an image whose {name} leads out of the container is refused"):
+            podman("import", "-q", bare_image(**links), "hostile")
+            said = podman.refuses("--network", "none", *device("uroce0"), "hostile", "/bin/true")
+            assert f"{name} of the container" in said or (runtime == "crun" and ("exit code: 1" in said or "openat2" in said)), said
     return podman
 
 
