@@ -14,7 +14,9 @@
 #include "control/daemon.h"
 #include "control/device.h"
 #include "control/log.h"
+#include "control/obj.h"
 #include "show.h"
+#include "wire/hdr.h"
 
 #define PARAMS_MAX 64
 #define KEY_MAX    64
@@ -109,26 +111,32 @@ make_drops(struct daemon *d, const char *params)
 static json_t *
 make_qps(struct daemon *d, const char *params)
 {
-	json_t *all = show_all(d, "qp", -1), *out = json_array(), *row;
-	size_t i;
+	json_t *out = json_array();
+	struct obj_qp *q;
 
-	json_array_foreach(json_object_get(all, "qp"), i, row)
-	{
-		if (i < RTE_TEL_MAX_ARRAY_ENTRIES)
-			json_array_append(out, json_object_get(row, "qpn"));
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		TAILQ_FOREACH (q, &d->dev[i]->qps, dev_link) {
+			if (json_array_size(out) == RTE_TEL_MAX_ARRAY_ENTRIES)
+				return out;
+			json_array_append_new(out, json_integer(q->qp->conn.qpn));
+		}
 	}
-	json_decref(all);
 	return out;
 }
 
 static json_t *
 make_qp(struct daemon *d, const char *params)
 {
+	unsigned long qpn;
 	json_t *all, *out;
+	char *end;
 
 	if (!isdigit((unsigned char)*params))
 		return NULL;
-	all = show_all(d, "qp", (int64_t)strtoul(params, NULL, 0));
+	qpn = strtoul(params, &end, 0);
+	if (*end != '\0' || qpn > WIRE_QPN_MASK)
+		return NULL;
+	all = show_all(d, "qp", (int64_t)qpn);
 	out = json_incref(json_array_get(json_object_get(all, "qp"), 0));
 	json_decref(all);
 	return out;
