@@ -8,7 +8,8 @@
 #include "control/slow_path.h"
 #include "wire/mad.h"
 
-#define AGAIN_NS 100000000ull /* between two questions */
+#define AGAIN_NS   100000000ull  /* between two questions */
+#define GIVE_UP_NS 5000000000ull /* without a MAC of the next hop */
 
 /* Place and values of the fields of a MAD (doc/selective-repeat.md). */
 enum {
@@ -90,8 +91,8 @@ ask(struct device *dev, struct sr_peer *p)
 	int rc = send_mad(dev, p->local, p->remote, dev->pkey[0], METHOD_ASK, p->tid, p->uid);
 
 	p->asked_ns = daemon_now_ns();
-	/* While the next hop's MAC is unknown no question was sent. */
-	if (rc != -EAGAIN && p->tries != 0)
+	/* While the next hop's MAC is unknown no question was sent; it may stay unknown. */
+	if ((rc != -EAGAIN || p->asked_ns - p->first_ns >= GIVE_UP_NS) && p->tries != 0)
 		p->tries--;
 }
 
@@ -110,6 +111,7 @@ sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16
 	}
 	p->uid = uid;
 	p->tries = SR_PEER_TRIES;
+	p->first_ns = daemon_now_ns();
 	p->tid = (uint64_t)random_u32() << 32 | random_u32() | 1;
 	ask(dev, p);
 }

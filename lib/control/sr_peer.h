@@ -27,6 +27,7 @@ struct sr_peer {
 	uint8_t local[16], remote[16];
 	uint64_t tid;      /* of the question; 0: unused entry */
 	uint64_t asked_ns; /* time of the last query; 0: none could be sent yet */
+	uint64_t first_ns; /* time of the first query of this question */
 	uint64_t told_ns;  /* time of the reply; 0: none yet */
 	uid_t uid;         /* of the QP that caused the query */
 	uint8_t tries;     /* queries left */
