@@ -100,6 +100,7 @@ advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
 			qp_psns_remove(&m->got, at);
 		else if (psn_lt(at, m->top_psn))
 			arrived(qp, m, at);
+		qp_psns_remove(&m->lost, at); /* of a probe; or the bit would mean a later PSN */
 	}
 	m->base_psn = psn;
 	if (psn_lt(m->top_psn, psn))

@@ -265,7 +265,7 @@ send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		.dmalen = k + n == e->npkts ? e->length - off : n * qp->conn.mtu,
 	};
 
-	if (snd->rd_psns != 0 && snd->rd_psns + n > QP_READ_CHUNK_PKTS)
+	if (!snd->resending && snd->rd_psns != 0 && snd->rd_psns + n > QP_READ_CHUNK_PKTS)
 		return REQ_BLOCKED;
 	return send_request(env, qp, e, &f, n);
 }
