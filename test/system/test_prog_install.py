@@ -31,7 +31,7 @@ for dir in /etc/libibverbs.d /run; do
 	mkdir -p {tmp}$dir; mount -t tmpfs tmpfs {tmp}$dir; cp -a $dir/. {tmp}$dir 2>/dev/null || true
 	mount --bind {tmp}$dir $dir
 done
-mkdir {tmp}/dev; mount -t tmpfs tmpfs {tmp}/dev
+mkdir {tmp}/dev; mount -t tmpfs -o mode=0755 tmpfs {tmp}/dev
 for node in null zero full random urandom tty; do
 	touch {tmp}/dev/$node; mount --bind /dev/$node {tmp}/dev/$node
 done
