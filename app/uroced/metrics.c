@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 #include "control/daemon.h"
 #include "control/log.h"
+#include "control/throttle.h"
 
 #define REQUEST_MAX 4096
 #define HEAD_MAX    256
@@ -27,6 +29,7 @@ union address {
 struct conn {
 	struct watch w; /* fd -1: free */
 	uint64_t since; /* order of arrival */
+	bool eof;       /* the scraper sends no more */
 	char *reply;    /* NULL: the request is not complete */
 	size_t len, sent, got;
 	char request[REQUEST_MAX + 1];
@@ -154,7 +157,11 @@ answer(struct conn *c)
 	return true;
 }
 
-/* Sends what the scraper takes now. Returns false if the connection is to end. */
+/*
+ * Sends what the scraper takes now. After its last byte the scraper closes, unless it has closed
+ * its direction already. Returns false if the
+ * connection is to end.
+ */
 static bool
 send_more(struct conn *c)
 {
@@ -165,10 +172,12 @@ send_more(struct conn *c)
 		return errno == EAGAIN;
 	c->sent += (size_t)n;
 	if (c->sent < c->len) {
-		loop_set(&metrics.d->loop, &c->w, EPOLLIN | EPOLLOUT);
+		loop_set(&metrics.d->loop, &c->w, c->eof ? EPOLLOUT : EPOLLIN | EPOLLOUT);
 		return true;
 	}
-	/* The scraper closes when it has everything; closing first could lose the end. */
+	if (c->eof)
+		return false;
+	/* Closing first could lose the end. */
 	shutdown(c->w.fd, SHUT_WR);
 	loop_set(&metrics.d->loop, &c->w, EPOLLIN);
 	return true;
@@ -183,8 +192,12 @@ read_more(struct conn *c)
 	ssize_t n = have ? recv(c->w.fd, rest, sizeof(rest), MSG_DONTWAIT)
 			 : recv(c->w.fd, c->request + c->got, REQUEST_MAX - c->got, MSG_DONTWAIT);
 
-	if (n <= 0)
-		return n < 0 && errno == EAGAIN;
+	if (n < 0)
+		return errno == EAGAIN;
+	if (n == 0) {
+		c->eof = true;
+		return have && c->sent < c->len && send_more(c);
+	}
 	if (have)
 		return true;
 	c->got += (size_t)n;
@@ -228,15 +241,33 @@ conn_place(void)
 	return oldest;
 }
 
+/* While a connection waits the loop would spin: accepts it with the spare descriptor, and ends it.
+ */
+static void
+turn_away(struct daemon *d, int listener)
+{
+	int fd;
+
+	close(d->spare_fd);
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	LOG_LIMITED(WARNING, "a request for metrics refused: no descriptor left");
+}
+
 static void
 on_listener(struct watch *w, uint32_t events)
 {
 	int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct conn *c;
 
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+		turn_away(metrics.d, w->fd);
 	if (fd < 0)
 		return;
 	c = conn_place();
+	c->eof = false;
 	c->w.fd = fd;
 	c->w.ready = on_conn;
 	c->since = ++metrics.arrivals;
