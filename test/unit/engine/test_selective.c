@@ -256,6 +256,55 @@ probe_sends_the_oldest_packet_alone(void **state)
 	pkt_none(c);
 }
 
+/*
+ * A packet is acknowledged before the probe could send it again. The packet 128 PSNs later has its
+ * place in the set of lost ones.
+ */
+static void
+probed_packet_that_arrived_is_forgotten(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t psn = SQ + 8, i;
+
+	for (i = 0; i < 8; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 8);
+	peer_sack(c, SQ, 2, good);
+	qp_psns_add(&c->qp->bind.mend->lost, SQ + 4); /* as by a probe */
+	peer_ack(c, SQ + 7);
+	for (i = 0; i < 8; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	for (; psn != SQ + 3 + QP_SR_WINDOW; psn++) {
+		client_sends(c, 1, 8);
+		assert_int_equal(pkt_count(c), 1);
+		peer_ack(c, psn);
+		send_cqe(c, 1, QP_WC_SUCCESS);
+	}
+	for (i = 0; i < 8; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 8);
+	peer_sack(c, psn, 126, good);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	pkt_none(c);
+}
+
+/* New READs wait while responses to QP_READ_CHUNK_PKTS are expected; a lost one does not. */
+static void
+lost_read_is_requested_again_whatever_is_expected(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t i;
+
+	client_does(c, 0, UROCE_WR_RDMA_READ, 8);
+	for (i = 1; i < 5; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 5);
+	c->qp->conn.snd.rd_psns = QP_READ_CHUNK_PKTS;
+	peer_sack(c, SQ, 14, good);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	pkt_none(c);
+}
+
 int
 main(void)
 {
@@ -270,6 +319,8 @@ main(void)
 		bench_test(wrong_sacks_are_dropped),
 		bench_test(peer_that_ignores_sacks_gets_naks),
 		bench_test(probe_sends_the_oldest_packet_alone),
+		bench_test(probed_packet_that_arrived_is_forgotten),
+		bench_test(lost_read_is_requested_again_whatever_is_expected),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
