@@ -237,9 +237,15 @@ def without_descriptors(daemon, path):
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(used) + 1, before[1]))
     with contextlib.ExitStack() as stack:
         stack.callback(resource.prlimit, pid, resource.RLIMIT_NOFILE, before)
-        for _ in range(max(used) + 1 - len(used)):  # a connection for each number that is free below the limit
-            sock = stack.enter_context(socket.socket(socket.AF_UNIX))
-            sock.connect(str(path))
+        for _ in range(max(used) + 2 - len(used)):  # clients, until one is turned away
+            sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            sock.settimeout(0.3)
+            sock.connect(str(daemon.socket))
+            with contextlib.suppress(TimeoutError):
+                sock.recv(4096)
+                break
+        else:
+            raise AssertionError("no client was turned away")
         for _ in range(3):
             with socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(5)
