@@ -277,6 +277,27 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 	return vdevs_add(args, o);
 }
 
+/* EAL would print its usage text. Returns 0, or -EINVAL if a worker could not run where it is to.
+ */
+static int
+check_cpus(const struct options *o)
+{
+	unsigned cpu[UROCE_MAX_WORKERS];
+	int n = o->lcores != NULL ? options_cpus(o->lcores, cpu, UROCE_MAX_WORKERS) : 0;
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 0;
+	for (int i = 0; i < n; i++) {
+		if (cpu[i] < CPU_SETSIZE && CPU_ISSET(cpu[i], &set))
+			continue;
+		LOG(ERR, "--lcores %s: CPU %u is not one of the %d on which this process may run",
+		    o->lcores, cpu[i], CPU_COUNT(&set));
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /*
  * EAL keeps pointers to its arguments, so they are never freed. It also writes into the array, so
  * it gets a copy of that.
@@ -286,8 +307,10 @@ eal_init(const struct eal_plan *plan, const struct options *o)
 {
 	static struct arg_list args;
 	char *argv[MAX_ARGS];
-	int rc = args_make(&args, plan, o);
+	int rc = check_cpus(o);
 
+	if (rc == 0)
+		rc = args_make(&args, plan, o);
 	if (rc < 0)
 		return rc;
 	memcpy(argv, args.v, sizeof(argv));
