@@ -82,6 +82,12 @@ void cms_device_gone(struct device *dev);
 void cms_address_gone(struct device *dev, const uint8_t gid[16]);
 void cms_hop_resolved(struct device *dev, const uint8_t ip[16]);
 
+/*
+ * cm_input.c: a multicast router asks which members gid, or with an unspecified address each group
+ * of its family, has on dev. They are reported within that time, at most one report for each group.
+ */
+void cms_group_queried(struct device *dev, const uint8_t gid[16], uint64_t within_ns);
+
 /* cm_input.c: may a new QP of dev have this number? False while a connection still holds it. */
 bool cms_qpn_is_free(const struct device *dev, uint32_t qpn);
 

@@ -4,8 +4,9 @@
  * wire, for switches and routers that forward a group only where it has members. The host's stack
  * reports what a QP joins on a device on kernel sockets (obj_mcast.c).
  *
- * A change is reported twice, because a report can be lost. Queries are not read: a group is
- * reported again as often as queriers ask by default, which keeps it alive in them.
+ * A change is reported twice, because a report can be lost. A query is answered by reports of
+ * IGMPv3 and MLDv2, whatever its version, each after a random delay within the time that the query
+ * allows. Without queries a group is reported again as often as queriers ask by default.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 #include "control/cm_parts.h"
 #include "control/neigh.h"
 
-#define AGAIN_NS   NS_PER_S            /* Unsolicited Report Interval (RFC 3376 8.11) */
+#define AGAIN_NS   NS_PER_S        /* Unsolicited Report Interval (RFC 3376 8.11) */
+#define DELAY_NS   (NS_PER_S / 10) /* between a query and the report, at least as an upper limit */
 #define REFRESH_NS (125ull * NS_PER_S) /* Query Interval (RFC 3376 8.2) */
 
 struct cms_group {
@@ -101,6 +103,36 @@ cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins)
 	if (g != NULL && g->members > 0 && --g->members == 0)
 		changed(svc, g);
 	return 0;
+}
+
+/* Does a query for gid, or for all groups of gid's family, ask for g? */
+static bool
+is_queried(const struct cms_group *g, const uint8_t gid[16])
+{
+	static const uint8_t none[16];
+
+	if (memcmp(g->gid, gid, 16) == 0)
+		return true;
+	return net_gid_is_v4(g->gid) ? net_gid_is_v4(gid) && memcmp(gid + 12, none, 4) == 0
+				     : memcmp(gid, none, 16) == 0;
+}
+
+void
+cms_groups_query(struct cm_service *svc, const struct device *dev, const uint8_t gid[16],
+		 uint64_t within_ns)
+{
+	uint64_t now_ns = daemon_now_ns();
+	struct cms_group *g;
+
+	if (within_ns < DELAY_NS)
+		within_ns = DELAY_NS;
+	/* A report that is due in that time anyway is not moved: any number of queries causes one.
+	 */
+	LIST_FOREACH (g, &svc->groups, link) {
+		if (g->dev == dev->port.id && g->members > 0 && g->next_ns > now_ns + within_ns &&
+		    is_queried(g, gid))
+			due_at(svc, g, now_ns + random_u32() % (within_ns / 1000) * 1000);
+	}
 }
 
 static void

@@ -125,6 +125,13 @@ void net_nd_announce(const struct net_dev *d, const uint8_t ip[16], struct net_f
 bool net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[6], bool override,
 		     uint64_t now_ns, const struct net_neigh **changed);
 
+/*
+ * The Ethernet header of a frame that is for d, from another station and in d's VLAN; NULL: it is
+ * not. c is then behind the headers, and *type is what follows.
+ */
+const struct wire_eth *net_rx_open(const struct net_dev *d, const uint8_t *frame, uint32_t len,
+				   struct wire_cur *c, uint16_t *type);
+
 /* Handlers of one protocol each; c is after the header that selected it. Return as net_rx does. */
 bool net_arp_rx(const struct net_rx_ctx *rx, struct wire_cur c);
 bool net_ipv4_rx(const struct net_rx_ctx *rx, struct wire_cur c);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reports about multicast groups: IGMPv3 (RFC 3376) and MLDv2 (RFC 3810). */
+/* Reports about multicast groups, IGMPv3 (RFC 3376) and MLDv2 (RFC 3810), and queries for them. */
 #include <string.h>
 #include "net/frame.h"
 
-#define IGMP_PROTO     2u
+#define IGMP_QUERY     0x11u
 #define IGMP_REPORT_V3 0x22u
+#define MLD_QUERY      130u
 #define MLD_REPORT_V2  143u
 #define ROUTER_ALERT   0x94u /* RFC 2113; RFC 2711 as a hop-by-hop option */
 #define ROUTER_ALERT_6 5u
 #define TOS_CONTROL    0xc0u
+#define NS_PER_MS      1000000ull
 
 struct group_report { /* the same in both protocols */
 	uint8_t type, spare;
@@ -82,7 +84,7 @@ put_igmp(const struct net_dev *d, const uint8_t gid[16], enum net_group_record r
 	h->ip.total_len = rte_cpu_to_be_16((uint16_t)(sizeof(*h) + len));
 	h->ip.frag_off = rte_cpu_to_be_16(WIRE_IPV4_DF);
 	h->ip.ttl = 1;
-	h->ip.proto = IGMP_PROTO;
+	h->ip.proto = WIRE_IPPROTO_IGMP;
 	memcpy(h->ip.src, src + 12, 4);
 	memcpy(h->ip.dst, routers + 12, 4);
 	h->option = ROUTER_ALERT;
@@ -132,4 +134,108 @@ net_group_report(const struct net_dev *d, const uint8_t gid[16], enum net_group_
 	if (done)
 		net_put_pad(out);
 	return done;
+}
+
+struct igmp_query { /* of version 3; versions 1 and 2 end behind the group */
+	uint8_t type, code;
+	rte_be16_t csum;
+	uint8_t group[4];
+	uint8_t more[4]; /* robustness, interval, number of sources */
+} WIRE_PACKED;
+_Static_assert(sizeof(struct igmp_query) == 12, "IGMP query size");
+
+struct mld_query { /* of version 2; version 1 ends behind the group */
+	uint8_t type, code;
+	rte_be16_t csum;
+	rte_be16_t delay, spare;
+	uint8_t group[16];
+	uint8_t more[4];
+} WIRE_PACKED;
+_Static_assert(sizeof(struct mld_query) == 28, "MLD query size");
+
+/* A time whose top bit says that it is a number of bits mantissa bits and an exponent (RFC
+ * 3376 4.1.1). */
+static uint32_t
+query_time(uint32_t code, uint32_t bits)
+{
+	uint32_t mantissa = code & ((1u << bits) - 1), exponent = code >> bits & 7;
+
+	return code >> (bits + 3) == 0 ? code : (mantissa | 1u << bits) << (exponent + 3);
+}
+
+static bool
+igmp_query(struct wire_cur c, uint8_t gid[16], uint64_t *within_ns)
+{
+	const uint8_t *start = c.pos, *msg;
+	const struct wire_ipv4 *ip = wire_cur_get(&c, struct wire_ipv4);
+	const struct igmp_query *q;
+	uint32_t hlen, total, len;
+
+	if (ip == NULL || ip->ver_ihl >> 4 != 4 || ip->proto != WIRE_IPPROTO_IGMP || ip->ttl != 1 ||
+	    (ip->frag_off & rte_cpu_to_be_16(WIRE_IPV4_FRAG)))
+		return false;
+	hlen = (ip->ver_ihl & 15u) * 4;
+	total = rte_be_to_cpu_16(ip->total_len);
+	if (hlen < WIRE_IPV4_LEN || total < hlen ||
+	    wire_cur_take(&c, hlen - WIRE_IPV4_LEN) == NULL || !wire_cur_limit(&c, total - hlen) ||
+	    net_sum_finish(net_sum(0, start, hlen)) != 0)
+		return false;
+	len = wire_cur_left(&c);
+	msg = wire_cur_take(&c, len);
+	q = (const struct igmp_query *)msg;
+	if ((len != 8 && len < sizeof(*q)) || q->type != IGMP_QUERY ||
+	    net_sum_finish(net_sum(0, msg, len)) != 0)
+		return false;
+	net_gid_from_v4(gid, q->group);
+	/* in tenths of a second; version 1 has no code and means 10 s */
+	*within_ns = (q->code == 0 && len == 8 ? 100 : query_time(q->code, 4)) * 100 * NS_PER_MS;
+	return true;
+}
+
+static bool
+mld_query(struct wire_cur c, uint8_t gid[16], uint64_t *within_ns)
+{
+	const struct wire_ipv6 *ip = wire_cur_get(&c, struct wire_ipv6);
+	const struct hop_by_hop *h = wire_cur_get(&c, struct hop_by_hop);
+	const struct mld_query *q;
+	const uint8_t *msg;
+	uint32_t payload, len;
+
+	if (ip == NULL || h == NULL || rte_be_to_cpu_32(ip->ver_tc_flow) >> 28 != 6 ||
+	    ip->next != 0 || ip->hop_limit != 1 || ip->src[0] != 0xfe ||
+	    (ip->src[1] & 0xc0) != 0x80 || h->next != NET_IPPROTO_ICMP6 || h->len != 0)
+		return false;
+	payload = rte_be_to_cpu_16(ip->payload_len);
+	if (payload < sizeof(*h) || !wire_cur_limit(&c, payload - sizeof(*h)))
+		return false;
+	len = wire_cur_left(&c);
+	msg = wire_cur_take(&c, len);
+	q = (const struct mld_query *)msg;
+	if ((len != 24 && len < sizeof(*q)) || q->type != MLD_QUERY || q->code != 0 ||
+	    net_sum_finish(net_sum(net_sum_icmp6(ip->src, ip->dst, len), msg, len)) != 0)
+		return false;
+	memcpy(gid, q->group, 16);
+	*within_ns = (len == 24 ? rte_be_to_cpu_16(q->delay)
+				: query_time(rte_be_to_cpu_16(q->delay), 12)) *
+		     NS_PER_MS;
+	return true;
+}
+
+bool
+net_group_query(const struct net_dev *d, const uint8_t *frame, uint32_t len, uint8_t gid[16],
+		uint64_t *within_ns)
+{
+	struct wire_cur c;
+	uint16_t type;
+
+	if (d->host || !net_rx_open(d, frame, len, &c, &type))
+		return false;
+	switch (type) {
+	case WIRE_ETHERTYPE_IPV4:
+		return igmp_query(c, gid, within_ns);
+	case WIRE_ETHERTYPE_IPV6:
+		return mld_query(c, gid, within_ns);
+	default:
+		return false;
+	}
 }

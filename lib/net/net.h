@@ -199,6 +199,15 @@ enum net_group_record {
 bool net_group_report(const struct net_dev *d, const uint8_t gid[16], enum net_group_record record,
 		      struct net_frame *out);
 
+/*
+ * Is the frame a multicast router's query, IGMP (RFC 2236, RFC 3376) or MLD (RFC 2710, RFC 3810)?
+ * If so sets *gid to the group that it asks for, or to the family's unspecified address for all
+ * groups, and *within_ns to the time in which hosts are to report. A query for certain sources
+ * counts as one for their group. False for d->host: the host's stack reports.
+ */
+bool net_group_query(const struct net_dev *d, const uint8_t *frame, uint32_t len, uint8_t gid[16],
+		     uint64_t *within_ns);
+
 /* Is dst our MAC, multicast or broadcast? The engine's first filter. */
 static inline bool
 net_mac_is_ours(const uint8_t dst[6], const uint8_t mac[6])

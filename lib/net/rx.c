@@ -37,26 +37,38 @@ dispatch(const struct net_rx_ctx *rx, struct wire_cur c, uint16_t type)
 	}
 }
 
+const struct wire_eth *
+net_rx_open(const struct net_dev *d, const uint8_t *frame, uint32_t len, struct wire_cur *c,
+	    uint16_t *type)
+{
+	const struct wire_eth *eth;
+
+	*c = wire_cur_over(frame, len);
+	eth = wire_cur_get(c, struct wire_eth);
+	if (eth == NULL || !net_mac_is_ours(eth->dmac, d->mac) || !net_mac_is_station(eth->smac) ||
+	    memcmp(eth->smac, d->mac, 6) == 0)
+		return NULL;
+	*type = rte_be_to_cpu_16(eth->type);
+	return take_vlan(d, c, type) ? eth : NULL;
+}
+
 bool
 net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
        struct net_frame *out, const struct net_neigh **changed)
 {
-	struct wire_cur c = wire_cur_over(frame, len);
-	const struct wire_eth *eth = wire_cur_get(&c, struct wire_eth);
 	struct net_rx_ctx rx = {.d = d, .now_ns = now_ns, .out = out, .changed = changed};
+	const struct wire_eth *eth;
+	struct wire_cur c;
 	uint16_t type;
 	bool known;
 
 	out->len = 0;
 	*changed = NULL;
-	if (eth == NULL || !net_mac_is_ours(eth->dmac, d->mac) || !net_mac_is_station(eth->smac) ||
-	    memcmp(eth->smac, d->mac, 6) == 0)
+	eth = net_rx_open(d, frame, len, &c, &type);
+	if (eth == NULL)
 		return false;
 	rx.smac = eth->smac;
 	rx.unicast = (eth->dmac[0] & 1) == 0;
-	type = rte_be_to_cpu_16(eth->type);
-	if (!take_vlan(d, &c, &type))
-		return false;
 	known = dispatch(&rx, c, type);
 	/* the host's stack answers */
 	if (d->host || (type == WIRE_ETHERTYPE_IPV6 ? d->kernel_v6 : d->kernel_v4))

@@ -54,6 +54,7 @@
 #define WIRE_ETHERTYPE_ARP   0x0806u
 #define WIRE_IPPROTO_UDP     17u
 #define WIRE_IPPROTO_ICMP    1u
+#define WIRE_IPPROTO_IGMP    2u
 #define WIRE_IPPROTO_ICMP6   58u
 #define WIRE_IPPROTO_FRAG    44u     /* IPv6 fragment header */
 #define WIRE_IPV4_DF         0x4000u /* in frag_off */

@@ -81,7 +81,9 @@ parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
 	if (ip->ver_ihl >> 4 != 4)
 		return WIRE_BAD_IP;
 	if (ip->proto != WIRE_IPPROTO_UDP)
-		return ip->proto == WIRE_IPPROTO_ICMP ? WIRE_NOT_ROCE : WIRE_IP_PROTOCOL;
+		return ip->proto == WIRE_IPPROTO_ICMP || ip->proto == WIRE_IPPROTO_IGMP
+			       ? WIRE_NOT_ROCE
+			       : WIRE_IP_PROTOCOL;
 	/* Nobody sends IPv4 options with RoCE, and the ICRC is not defined for them. */
 	if (ip->ver_ihl != 0x45)
 		return WIRE_BAD_IP;
@@ -102,16 +104,22 @@ parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
 	return v;
 }
 
-/* Verdict on an IPv6 next header that is not UDP. RoCE, ND and echo use no extension headers. */
+/* Verdict on a next header other than UDP; MLD has 8 bytes of hop-by-hop options (RFC 3810 5). */
 static enum wire_verdict
-not_udp6(uint8_t next)
+not_udp6(uint8_t next, struct wire_cur c)
 {
+	const uint8_t *options;
+
 	switch (next) {
 	case WIRE_IPPROTO_ICMP6:
 		return WIRE_NOT_ROCE;
 	case WIRE_IPPROTO_FRAG:
 		return WIRE_FRAGMENT;
-	case 0:   /* hop by hop */
+	case 0: /* hop by hop */
+		options = wire_cur_take(&c, 8);
+		return options != NULL && options[0] == WIRE_IPPROTO_ICMP6 && options[1] == 0
+			       ? WIRE_NOT_ROCE
+			       : WIRE_IPV6_EXTENSION;
 	case 43:  /* routing */
 	case 50:  /* ESP */
 	case 51:  /* AH */
@@ -137,7 +145,7 @@ parse_ipv6(struct wire_cur *c, struct wire_pkt *pkt)
 	if (vtf >> 28 != 6)
 		return WIRE_BAD_IP;
 	if (ip->next != WIRE_IPPROTO_UDP)
-		return not_udp6(ip->next);
+		return not_udp6(ip->next, *c);
 	if (!wire_cur_limit(c, rte_be_to_cpu_16(ip->payload_len)))
 		return WIRE_BAD_IP;
 	pkt->ip = (const uint8_t *)ip;

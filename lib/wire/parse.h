@@ -16,7 +16,7 @@
 
 enum wire_verdict {
 	WIRE_OK = 0,
-	WIRE_NOT_ROCE,   /* for the slow path: ARP, ICMP, ICMPv6; not validated further */
+	WIRE_NOT_ROCE,   /* for the slow path: ARP, ICMP, IGMP, ICMPv6; not validated further */
 	WIRE_RUNT,       /* a header does not fit the frame */
 	WIRE_BAD_IP,     /* version, header length, checksum, total length */
 	WIRE_FRAGMENT,   /* IPv4 fragment or IPv6 fragment header */

@@ -177,7 +177,7 @@ def spoilt_ipv4(ip):
     if ip[0] >> 4 != 4:
         return "bad_ip"
     if ip[9] != 17:
-        return "slow_path" if ip[9] == 1 else "ip_protocol"
+        return "slow_path" if ip[9] in (1, 2) else "ip_protocol"
     if ip[0] != 0x45:
         return "bad_ip"
     if int.from_bytes(ip[6:8], "big") & 0x3FFF:
@@ -192,6 +192,8 @@ EXTENSIONS = (0, 43, 50, 51, 60, 135, 139, 140)
 def spoilt_ipv6(ip):
     if ip[0] >> 4 != 6:
         return "bad_ip"
+    if ip[6] == 0 and ip[40:42] == b"\x3a\0":  # MLD
+        return "slow_path"
     if ip[6] != 17:
         return {44: "fragment", 58: "slow_path"}.get(
             ip[6], "ipv6_extension" if ip[6] in EXTENSIONS else "ip_protocol")

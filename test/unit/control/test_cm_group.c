@@ -111,6 +111,35 @@ a_group_is_reported_again_as_long_as_it_has_members(void **state)
 	assert_int_equal(said(), NET_GROUP_JOINED);
 }
 
+/* Any number of queries causes one report, at a time within that of the query. */
+REQUIREMENT("CM-13")
+static void
+a_query_is_answered_once(void **state)
+{
+	const uint8_t all[16] = {[10] = 0xff, 0xff}, all6[16] = {0};
+	uint8_t other[16] = {[10] = 0xff, 0xff, 239, 1, 1, 8};
+	uint32_t group;
+
+	make_member(&group);
+	said();
+	pass(2);
+	assert_int_equal(said(), NET_GROUP_JOINED);
+	cms_group_queried(d.dev[0], all6, NS_PER_S);
+	cms_group_queried(d.dev[0], other, NS_PER_S);
+	pass(10);
+	assert_int_equal(said(), 0);
+	for (uint32_t i = 0; i < 100; i++)
+		cms_group_queried(d.dev[0], all, 10ull * NS_PER_S);
+	pass(10);
+	assert_int_equal(said(), NET_GROUP_MEMBER);
+	pass(100);
+	assert_int_equal(said(), 0);
+	other[15] = 7;
+	cms_group_queried(d.dev[0], other, 0);
+	pass(1);
+	assert_int_equal(said(), NET_GROUP_MEMBER);
+}
+
 REQUIREMENT("CM-13")
 static void
 a_device_that_goes_forgets_its_groups(void **state)
@@ -131,6 +160,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		CM_TEST(the_first_member_joins_and_the_last_leaves_twice_each),
 		CM_TEST(a_group_is_reported_again_as_long_as_it_has_members),
+		CM_TEST(a_query_is_answered_once),
 		CM_TEST(a_device_that_goes_forgets_its_groups),
 	};
 

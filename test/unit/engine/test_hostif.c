@@ -11,8 +11,8 @@ static const struct row {
 	bool v6, kernels;
 	uint8_t at, to;
 } rows[] = {
-	{DROP_ETHERTYPE, false, true, 13, 0x08},  {DROP_IP_PROTOCOL, false, true, 23, 6}, /* TCP */
-	{DROP_IP_PROTOCOL, true, true, 20, 6},    {DROP_IP_PROTOCOL, false, true, 23, 2}, /* IGMP */
+	{DROP_ETHERTYPE, false, true, 13, 0x08},  {DROP_IP_PROTOCOL, false, true, 23, 6},  /* TCP */
+	{DROP_IP_PROTOCOL, true, true, 20, 6},    {DROP_IP_PROTOCOL, false, true, 23, 47}, /* GRE */
 	{DROP_IPV6_EXTENSION, true, true, 20, 0}, {DROP_FRAGMENT, true, true, 20, 44},
 	{DROP_FRAGMENT, false, true, 20, 0x20},   {DROP_UDP_PORT, false, true, 37, 0xb6},
 	{DROP_UDP_PORT, true, true, 57, 0xb6},    {DROP_NOT_OURS, false, false, 1, 0x77},

@@ -123,6 +123,7 @@ frames_other_than_roce_are_recognized(void **state)
 	/* Neither RoCE nor slow path, each with a reason. */
 	assert_int_equal(parse_with(v4, 13, 0x08), WIRE_ETHERTYPE);
 	assert_int_equal(parse_with(v4, v4.ip_off + 9, 6), WIRE_IP_PROTOCOL); /* TCP */
+	assert_int_equal(parse_with(v4, v4.ip_off + 9, 2), WIRE_NOT_ROCE);    /* IGMP */
 	assert_int_equal(parse_with(v6, v6.ip_off + 6, 6), WIRE_IP_PROTOCOL);
 	assert_int_equal(parse_with(v6, v6.ip_off + 6, 59), WIRE_IP_PROTOCOL);
 	assert_int_equal(parse_with(v6, v6.ip_off + 6, 44), WIRE_FRAGMENT);
