@@ -24,7 +24,7 @@ def flushed(*statuses, n):
 
 
 GOOD = "SUCCESS"
-CHANGED = "changed where it must not be, or not where it must"
+CHANGED = "differs from the expected content"
 # Results when the responder accepts an invalid request; 5 sends were posted.
 TAKEN = {"requester sends": flushed(*[GOOD] * 5, n=1), "requester state": "RTS",
          "requester memory": CHANGED, "responder receives": flushed(GOOD, GOOD, n=4),
