@@ -237,7 +237,7 @@ def without_descriptors(daemon, path):
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(used) + 1, before[1]))
     with contextlib.ExitStack() as stack:
         stack.callback(resource.prlimit, pid, resource.RLIMIT_NOFILE, before)
-        for _ in range(max(used) + 2 - len(used)):  # clients, until one is turned away
+        for _ in range(max(used) + 2 - len(used)):  # clients, until one is refused
             sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
             sock.settimeout(0.3)
             sock.connect(str(daemon.socket))
@@ -245,7 +245,7 @@ def without_descriptors(daemon, path):
                 sock.recv(4096)
                 break
         else:
-            raise AssertionError("no client was turned away")
+            raise AssertionError("no client was refused")
         for _ in range(3):
             with socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(5)
