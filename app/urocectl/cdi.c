@@ -46,8 +46,8 @@ find_run(char path[PATH_MAX])
 }
 
 /*
- * What a container gets for the device name. The hook has its own environment: otherwise the
- * runtime passes that of the image, which could preload a library into a program of the host.
+ * What a container gets for the device name. The specification sets the hook's environment:
+ * otherwise it may come from the runtime's caller, and the hook runs programs along PATH as root.
  */
 static json_t *
 device(const char *name, const char *run, const char *socket)

@@ -277,8 +277,7 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 	return vdevs_add(args, o);
 }
 
-/* EAL would print its usage text. Returns 0, or -EINVAL if a worker could not run where it is to.
- */
+/* Checks --lcores, because EAL would print its usage text. Returns 0 or -EINVAL. */
 static int
 check_cpus(const struct options *o)
 {

@@ -158,9 +158,8 @@ answer(struct conn *c)
 }
 
 /*
- * Sends what the scraper takes now. After its last byte the scraper closes, unless it has closed
- * its direction already. Returns false if the
- * connection is to end.
+ * Sends what the scraper takes now. Returns false if the connection is to end: after an error, or
+ * after the last byte to a scraper that has closed its direction. Others close it themselves.
  */
 static bool
 send_more(struct conn *c)
@@ -241,8 +240,7 @@ conn_place(void)
 	return oldest;
 }
 
-/* While a connection waits the loop would spin: accepts it with the spare descriptor, and ends it.
- */
+/* Accepts a connection with the spare descriptor and closes it: while it waits, the loop spins. */
 static void
 turn_away(struct daemon *d, int listener)
 {

@@ -126,8 +126,8 @@ bool net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[
 		     uint64_t now_ns, const struct net_neigh **changed);
 
 /*
- * The Ethernet header of a frame that is for d, from another station and in d's VLAN; NULL: it is
- * not. c is then behind the headers, and *type is what follows.
+ * Returns the Ethernet header of a frame from another station to d, in d's VLAN, or NULL for any
+ * other frame. Sets *c to the bytes behind the Ethernet header and *type to their EtherType.
  */
 const struct wire_eth *net_rx_open(const struct net_dev *d, const uint8_t *frame, uint32_t len,
 				   struct wire_cur *c, uint16_t *type);

@@ -153,8 +153,10 @@ struct mld_query { /* of version 2; version 1 ends behind the group */
 } WIRE_PACKED;
 _Static_assert(sizeof(struct mld_query) == 28, "MLD query size");
 
-/* A time whose top bit says that it is a number of bits mantissa bits and an exponent (RFC
- * 3376 4.1.1). */
+/*
+ * The time that a query's code stands for. If its top bit is set it has a mantissa of this many
+ * bits and an exponent (RFC 3376 4.1.1, RFC 3810 5.1.3).
+ */
 static uint32_t
 query_time(uint32_t code, uint32_t bits)
 {
