@@ -132,6 +132,12 @@ bool net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[
 const struct wire_eth *net_rx_open(const struct net_dev *d, const uint8_t *frame, uint32_t len,
 				   struct wire_cur *c, uint16_t *type);
 
+/*
+ * Takes an IPv4 header with its options and limits *c to what follows. Returns NULL if the version,
+ * a length or the checksum is wrong, or for a fragment.
+ */
+const struct wire_ipv4 *net_ipv4_open(struct wire_cur *c);
+
 /* Handlers of one protocol each; c is after the header that selected it. Return as net_rx does. */
 bool net_arp_rx(const struct net_rx_ctx *rx, struct wire_cur c);
 bool net_ipv4_rx(const struct net_rx_ctx *rx, struct wire_cur c);

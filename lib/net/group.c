@@ -168,19 +168,12 @@ query_time(uint32_t code, uint32_t bits)
 static bool
 igmp_query(struct wire_cur c, uint8_t gid[16], uint64_t *within_ns)
 {
-	const uint8_t *start = c.pos, *msg;
-	const struct wire_ipv4 *ip = wire_cur_get(&c, struct wire_ipv4);
+	const struct wire_ipv4 *ip = net_ipv4_open(&c);
 	const struct igmp_query *q;
-	uint32_t hlen, total, len;
+	const uint8_t *msg;
+	uint32_t len;
 
-	if (ip == NULL || ip->ver_ihl >> 4 != 4 || ip->proto != WIRE_IPPROTO_IGMP || ip->ttl != 1 ||
-	    (ip->frag_off & rte_cpu_to_be_16(WIRE_IPV4_FRAG)))
-		return false;
-	hlen = (ip->ver_ihl & 15u) * 4;
-	total = rte_be_to_cpu_16(ip->total_len);
-	if (hlen < WIRE_IPV4_LEN || total < hlen ||
-	    wire_cur_take(&c, hlen - WIRE_IPV4_LEN) == NULL || !wire_cur_limit(&c, total - hlen) ||
-	    net_sum_finish(net_sum(0, start, hlen)) != 0)
+	if (ip == NULL || ip->proto != WIRE_IPPROTO_IGMP || ip->ttl != 1)
 		return false;
 	len = wire_cur_left(&c);
 	msg = wire_cur_take(&c, len);

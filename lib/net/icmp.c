@@ -36,24 +36,33 @@ put_echo(struct net_frame *out, const uint8_t *msg, uint32_t len, uint8_t type, 
 	net_put_pad(out);
 }
 
-bool
-net_ipv4_rx(const struct net_rx_ctx *rx, struct wire_cur c)
+const struct wire_ipv4 *
+net_ipv4_open(struct wire_cur *c)
 {
-	const uint8_t *start = c.pos;
-	const struct wire_ipv4 *ip = wire_cur_get(&c, struct wire_ipv4);
-	uint32_t hlen, total, len;
-	uint8_t src[16], dst[16];
-	const uint8_t *msg;
+	const uint8_t *start = c->pos;
+	const struct wire_ipv4 *ip = wire_cur_get(c, struct wire_ipv4);
+	uint32_t hlen, total;
 
 	if (ip == NULL || ip->ver_ihl >> 4 != 4)
-		return false;
+		return NULL;
 	hlen = (ip->ver_ihl & 15u) * 4;
 	total = rte_be_to_cpu_16(ip->total_len);
 	if (hlen < WIRE_IPV4_LEN || total < hlen ||
-	    wire_cur_take(&c, hlen - WIRE_IPV4_LEN) == NULL || !wire_cur_limit(&c, total - hlen) ||
+	    wire_cur_take(c, hlen - WIRE_IPV4_LEN) == NULL || !wire_cur_limit(c, total - hlen) ||
 	    net_sum_finish(net_sum(0, start, hlen)) != 0)
-		return false;
-	if (ip->proto != NET_IPPROTO_ICMP || (ip->frag_off & rte_cpu_to_be_16(WIRE_IPV4_FRAG)))
+		return NULL;
+	return (ip->frag_off & rte_cpu_to_be_16(WIRE_IPV4_FRAG)) ? NULL : ip;
+}
+
+bool
+net_ipv4_rx(const struct net_rx_ctx *rx, struct wire_cur c)
+{
+	const struct wire_ipv4 *ip = net_ipv4_open(&c);
+	uint8_t src[16], dst[16];
+	const uint8_t *msg;
+	uint32_t len;
+
+	if (ip == NULL || ip->proto != NET_IPPROTO_ICMP)
 		return false;
 	net_gid_from_v4(src, ip->src);
 	net_gid_from_v4(dst, ip->dst);
