@@ -134,6 +134,16 @@ def no_grh(link, tool):
     assert len(said) == 1 and "RoCE needs a GRH: -g 1" in said[0], link.a.daemon.proc.output()
 
 
+def missing_cpu():
+    """A CPU on which the daemon may not run: one sentence, not EAL's usage text."""
+    daemon = lib.spawn([lib.UROCED, "--socket", lib.tmpdir() / "s", "--no-huge", "--lcores", "0,1023", "--pair", "p",
+                        "--dev", "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"])
+    assert daemon.wait(30) == 1, daemon.output()
+    said = daemon.output()
+    assert re.search(r"--lcores 0,1023: CPU 1023 is not one of the \d+ on which this process may run", said), said
+    assert "usage" not in said.lower(), said
+
+
 def many_refusals(daemon):
     """A client with endless refused paths does not fill the log."""
     before = len(daemon.proc.output().splitlines())
@@ -160,6 +170,8 @@ def grh():
     for tool in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"):
         with lib.case(f"{tool} without -g: the error names the missing GRH"):
             no_grh(link, tool)
+    with lib.case("--lcores with a CPU that the machine lacks"):
+        missing_cpu()
     with lib.case("2000 refusals: few lines"):
         many_refusals(link.a.daemon)
     link.stop()
