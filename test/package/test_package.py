@@ -16,7 +16,7 @@ sys.path.insert(0, str(SOURCE / "test/system"))
 import lib  # noqa: E402
 
 PACKAGES = ("uroce", "liburoce-ibverbs", "uroce-bench", "uroce-dev")
-TOOLS = "debhelper dpkg-dev lintian mmdebstrap scdoc systemd-container libssl-dev"
+TOOLS = "debhelper dpkg-dev lintian mmdebstrap scdoc systemd-container libssl-dev podman runc"
 SYSTEM = "systemd,systemd-sysv,ibverbs-utils,ibverbs-providers,procps,iproute2,python3-minimal,python3"
 # What differs in a system that merely ran for a while.
 LIVE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/log", "/var/cache", "/var/lib/dpkg", "/var/lib/systemd",
@@ -116,6 +116,27 @@ def pingpong(machine):
                "uroce-run ibv_rc_pingpong -d uroce0 -g 1 127.0.0.1; wait $!; grep 'bytes in' /tmp/server")
 
 
+def image(work, packages):
+    """config/Containerfile builds an image of the packages; a container of it without privileges runs RDMA."""
+    base = ["podman", "--root", str(work / "podman"), "--runroot", str(work / "podman-run"), "--cgroup-manager",
+            "cgroupfs", "--runtime", "runc"]
+    context = work / "image"
+    (context / "debs").mkdir(parents=True)
+    for path in packages:
+        shutil.copy(path, context / "debs")
+    run("mmdebstrap", "--variant=minbase", "bookworm", str(work / "base.tar"), timeout=600)
+    run(*base, "import", str(work / "base.tar"), "docker.io/library/debian:bookworm-slim")
+    run(*base, "build", "--pull=never", "--network", "host", "--ulimit", "nofile=1024:1024", "-t", "localhost/uroced",
+        "-f", str(SOURCE / "config/Containerfile"), str(context), timeout=600)
+    limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
+    said = run(*base, "run", "--rm", "--network", "none", *limits, "--user", "1000:1000",
+               "--cap-drop", "all", "--security-opt", "no-new-privileges", "--entrypoint", "sh", "localhost/uroced",
+               "-c", "uroced & sleep 3; uroce-run ibv_rc_pingpong -g 1 & sleep 1; "
+               "uroce-run ibv_rc_pingpong -g 1 127.0.0.1", timeout=120)
+    assert "1000 iters in" in said, said
+    subprocess.run([*base, "rmi", "-af"], capture_output=True, check=False)
+
+
 def main():
     lib.need_root()
     setup()
@@ -135,6 +156,8 @@ def main():
         for name in ("man8/uroced.8", "man8/urocectl.8", "man1/uroce-run.1", "man1/uroce-bench.1", "man5/uroced.conf.5",
                      "man7/uroce.7", "completions/urocectl", "include/uroce/uroce.h", "liburoce-rdmav34.so"):
             assert name in listed, name
+    with lib.case("config/Containerfile: an image of the packages, and RDMA in a container of it"):
+        image(work, debs(work / "b", "0.1.0"))
     new_version(tree, "0.1.1")
     build(tree, "-nc")
     make_root(work / "root", debs(work / "b", "0.1.0"))
