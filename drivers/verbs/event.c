@@ -5,7 +5,8 @@
  * may poll(2) them; libibverbs reads them through prov_event_read, which
  *   - replaces the id by the object's address, as libibverbs expects it,
  *   - counts delivered events, so that destroy can wait until they were acknowledged,
- *   - drops events of destroyed objects.
+ *   - drops events of destroyed objects,
+ *   - prints the reason of an error if UROCE_VERBOSE is set; libibverbs has no field for it.
  *
  * Stale events must not make a descriptor readable either. After each read, and after the
  * destruction of an object, stale messages are dropped from the front of the queue: a descriptor is
@@ -20,11 +21,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <rdma/ib_user_verbs.h>
+#include <uroce/errors.h>
 #include "fork.h"
 
 /* A descriptor that events are read from. */
@@ -424,11 +427,24 @@ fd_take(struct event_fd *e, union event_msg *m)
 	return n;
 }
 
+/* With UROCE_VERBOSE prints why the object of an asynchronous event failed. */
+static void
+explain(const struct ib_uverbs_async_event_desc *ev)
+{
+	const char *word = uroce_error_word(ev->reserved);
+
+	if (word && ev->reserved && getenv("UROCE_VERBOSE"))
+		fprintf(stderr, "uroce: asynchronous event '%s': %s (%s, vendor_err 0x%x)\n",
+			ibv_event_type_str((enum ibv_event_type)ev->event_type),
+			uroce_error_sentence(ev->reserved), word, ev->reserved);
+}
+
 ssize_t
 prov_event_read(int fd, void *buf, size_t len)
 {
 	union event_msg m;
 	struct event_fd *e;
+	bool async;
 	ssize_t n;
 
 	for (;;) {
@@ -437,10 +453,13 @@ prov_event_read(int fd, void *buf, size_t len)
 		events_lock();
 		e = fd_find(fd);
 		n = e ? fd_take(e, &m) : 0;
+		async = e && e->async;
 		events_unlock();
 		if (!e)
 			return read(fd, buf, len);
 		if (n >= 0) {
+			if (async && n == sizeof(m.async))
+				explain(&m.async);
 			if ((size_t)n > len)
 				n = (ssize_t)len;
 			memcpy(buf, &m, (size_t)n);

@@ -83,14 +83,16 @@ events_async_close(struct events_async *a)
 }
 
 void
-events_async_send(struct events_async *a, uint64_t user_handle, uint32_t event)
+events_async_send(struct events_async *a, uint64_t user_handle, uint32_t event, uint32_t reason)
 {
 	if (a->n == EVENTS_MAX_ASYNC) {
 		a->lost++;
 		return;
 	}
 	a->wait[(a->head + a->n++) % EVENTS_MAX_ASYNC] =
-		(struct events_async_msg){.user_handle = user_handle, .event = event};
+		(struct events_async_msg){.user_handle = user_handle,
+					  .event = event,
+					  .reason = reason};
 	async_flush(a);
 }
 
@@ -159,6 +161,6 @@ events_port(struct device *dev, enum events_port_type event)
 
 	TAILQ_FOREACH (s, &dev->d->sessions, link) {
 		if (s->dev == dev)
-			events_async_send(&s->async, 1, event);
+			events_async_send(&s->async, 1, event, 0);
 	}
 }

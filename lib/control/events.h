@@ -2,8 +2,8 @@
 /*
  * Delivers events to clients. Workers report through their event ring (worker_events.h); this
  * module sends messages on a client's sockets: 8 bytes (user_handle of the CQ) on a completion
- * channel, 16 bytes (u64 user_handle, u32 event, u32 0) on the asynchronous descriptor. A client
- * that does not read never blocks the daemon: messages that do not fit its socket wait here,
+ * channel, 16 bytes (u64 user_handle, u32 event, u32 reason) on the asynchronous descriptor. A
+ * client that does not read never blocks the daemon: messages that do not fit its socket wait here,
  * bounded. Control thread only.
  */
 #ifndef CONTROL_EVENTS_H
@@ -27,7 +27,7 @@ enum events_port_type { /* values of enum ibv_event_type */
 struct events_async_msg {
 	uint64_t user_handle; /* or the port number */
 	uint32_t event;       /* enum ibv_event_type */
-	uint32_t rsvd;
+	uint32_t reason;      /* enum uroce_error; libibverbs ignores it */
 };
 _Static_assert(sizeof(struct events_async_msg) == 16, "message size");
 
@@ -43,7 +43,9 @@ struct events_async {
 /* Creates the socket pair. The caller sends and closes *client_fd. Returns 0 or -errno. */
 int events_async_open(struct events_async *a, struct daemon *d, int *client_fd);
 void events_async_close(struct events_async *a);
-void events_async_send(struct events_async *a, uint64_t user_handle, uint32_t event);
+/* Sends an event. reason: enum uroce_error, why the object failed; 0: it did not. */
+void events_async_send(struct events_async *a, uint64_t user_handle, uint32_t event,
+		       uint32_t reason);
 
 struct obj_cq;
 TAILQ_HEAD(events_cqs, obj_cq);

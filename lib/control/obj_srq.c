@@ -137,7 +137,7 @@ srq_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	c = (struct limit_call){.srq = &o->srq, .limit = q->limit};
 	worker_call(worker_get(s->d->workers, o->srq.worker), limit_on_worker, &c);
 	if (c.reached)
-		events_async_send(&s->async, o->srq.user_handle, QP_EVENT_SRQ_LIMIT_REACHED);
+		events_async_send(&s->async, o->srq.user_handle, QP_EVENT_SRQ_LIMIT_REACHED, 0);
 	return 0;
 }
 
@@ -204,7 +204,7 @@ srq_resize(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	ipc_arena_free(s->arena, &o->ext);
 	o->ext = ext;
 	if (c.reached)
-		events_async_send(&s->async, o->srq.user_handle, QP_EVENT_SRQ_LIMIT_REACHED);
+		events_async_send(&s->async, o->srq.user_handle, QP_EVENT_SRQ_LIMIT_REACHED, 0);
 	srq_tell(o, rp);
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "control/worker_events.h"
 
 #include <rte_mbuf.h>
+#include <uroce/errors.h>
 #include "control/device.h"
 #include "control/events.h"
 #include "control/fault_log.h"
@@ -22,14 +23,14 @@ event_cq(struct daemon *d, const struct worker_event *ev)
 
 /* Handles an event of a QP or of its SRQ. */
 static void
-on_qp_event(struct daemon *d, struct obj_qp *q, uint32_t ev)
+on_qp_event(struct daemon *d, struct obj_qp *q, uint32_t ev, uint32_t why)
 {
 	bool srq_event = ev == QP_EVENT_SRQ_ERR || ev == QP_EVENT_SRQ_LIMIT_REACHED;
 
 	if (srq_event && q->srq == NULL)
 		return;
 	events_async_send(&q->o.s->async,
-			  srq_event ? q->srq->srq.user_handle : q->qp->bind.user_handle, ev);
+			  srq_event ? q->srq->srq.user_handle : q->qp->bind.user_handle, ev, why);
 	if (ev == QP_EVENT_SRQ_ERR)
 		srq_failed(q->srq);
 }
@@ -42,13 +43,14 @@ on_async(struct daemon *d, const struct worker_event *ev)
 
 		if (cq == NULL)
 			return;
-		events_async_send(&cq->o.s->async, cq->cq.user_handle, ev->ev);
+		events_async_send(&cq->o.s->async, cq->cq.user_handle, ev->ev,
+				  UROCE_ERROR_CQ_OVERRUN);
 		cq_failed(cq);
 	} else {
 		struct qp *qp = qp_table_find(&d->qps, ev->id);
 
 		if (qp != NULL && qp == ev->obj)
-			on_qp_event(d, qp->bind.owner, ev->ev);
+			on_qp_event(d, qp->bind.owner, ev->ev, ev->why);
 	}
 }
 

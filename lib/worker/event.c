@@ -102,7 +102,7 @@ event_async(void *ctx, enum qp_event event, struct qp *qp, struct cq *cq)
 	struct worker *w = ctx;
 	struct worker_event ev = {
 		.kind = WORKER_EV_ASYNC,
-		.ev = event,
+		.ev = (uint16_t)event,
 		.worker = (uint16_t)w->index,
 	};
 
@@ -110,6 +110,7 @@ event_async(void *ctx, enum qp_event event, struct qp *qp, struct cq *cq)
 		ev.obj = qp;
 		ev.dev = qp->bind.port;
 		ev.id = qp->conn.qpn;
+		ev.why = qp->conn.why;
 	} else {
 		ev.obj = cq;
 		ev.id = cq->id;

@@ -35,8 +35,9 @@ enum worker_event_kind {
 };
 struct worker_event {
 	uint32_t kind;
-	uint32_t ev; /* enum qp_event */
-	void *obj;   /* struct cq *, struct qp * or struct rte_mbuf * */
+	uint16_t ev;  /* enum qp_event */
+	uint16_t why; /* enum uroce_error: why its QP failed; 0: it did not */
+	void *obj;    /* struct cq *, struct qp * or struct rte_mbuf * */
 	uint16_t dev;
 	uint16_t worker;
 	uint32_t id; /* qpn or cq id, to detect a destroyed object */

@@ -4,6 +4,7 @@
 a network with loss, where errors must still be correct."""
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -15,23 +16,28 @@ ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
 WRITE_BAD_RKEY = "write_bad_rkey"
 
 
-def rows(link, *plan, timeout=180, look=None):
-    """Runs the matrix, responder on b and requester on a; returns both sides' results by row. look: folders of a and
-    of b that get the output of show qp at the end of each row."""
+def matrix(link, *plan, timeout=180, look=None, env=()):
+    """Runs the matrix, responder on b and requester on a; returns both sides' results by row, and the responder's
+    output. look: folders of a and of b that get the output of show qp at the end of each row. env: for the responder,
+    words of env(1)."""
     port = lib.tcp_port()
 
     def argv(side):
         given = [ERRMATRIX, "-d", side.dev, "-p", str(port)]
         return [*given, "--look", look_script(side, look[side is link.b])] if look else given
 
-    pair = lib.run_pair(lambda: link.b.spawn(argv(link.b)),
+    pair = lib.run_pair(lambda: link.b.spawn([*env, *argv(link.b)]),
                         lambda: link.a.spawn([*argv(link.a), "--json", *plan, link.b.host]),
                         port, timeout)
     seen = [json.loads(line) for line in pair.client.output().splitlines() if line[:1] == "{"]
     assert pair.server_rc == 0 and pair.client_rc in (0, 1) and seen, (
         f"responder {pair.server_rc}:\n{pair.server.tail()}\n"
         f"requester {pair.client_rc}:\n{pair.client.tail()}")
-    return {row["row"]: row for row in seen}
+    return {row["row"]: row for row in seen}, pair.server.output()
+
+
+def rows(link, *plan, **options):
+    return matrix(link, *plan, **options)[0]
 
 
 def look_script(side, folder):
@@ -140,6 +146,26 @@ def request_lost(link):
     assert statuses(row, "requester", "sends")[1] == "REM_ACCESS_ERR", row
 
 
+def event_reason(link):
+    """With UROCE_VERBOSE a program prints why it gets an asynchronous event."""
+    seen, said = matrix(link, "--only", WRITE_BAD_RKEY, env=["env", "UROCE_VERBOSE=1"])
+    good(seen[WRITE_BAD_RKEY])
+    assert re.search(r"^uroce: asynchronous event '.*access.*': the R_Key names no region or window "
+                     r"\(rkey_unknown, vendor_err 0x101\)$", said, re.M), said
+
+
+def failures_counted(link, before):
+    """Each failed completion and refused access of one row is counted once, by its side."""
+    after = [side.daemon.counters("stats") for side in (link.a, link.b)]
+    grown = [{name: now[name] - old[name] for name in now if "_error" in name or "_invalid" in name}
+             for now, old in zip(after, before)]
+    assert grown[0]["req_remote_access_errors"] == 1 and grown[1]["resp_remote_access_errors"] == 1, grown
+    for side, kind in ((grown[0], "req"), (grown[1], "resp")):
+        assert side[f"{kind}_cqe_error"] >= side[f"{kind}_cqe_flush_error"], grown
+    assert grown[0]["req_cqe_error"] - grown[0]["req_cqe_flush_error"] == 1, grown
+    assert grown[0]["req_remote_invalid_request"] == grown[1]["resp_local_length_error"] == 0, grown
+
+
 def nak_lost(link):
     """The responder's NAK is lost. It is in ERR and sends nothing more (QP-19)."""
     impair(link.a, "rule:opcode=RC_ACK,nth=2,count=1,action=drop")
@@ -160,6 +186,12 @@ def main():
     link = lib.link_veth()
     check(link.kind, link)
     reasons(link)
+    with lib.case("UROCE_VERBOSE: the reason of an asynchronous event"):
+        event_reason(link)
+    with lib.case("counters: one refused WRITE, by side and status"):
+        before = [side.daemon.counters("stats") for side in (link.a, link.b)]
+        rows(link, "--only", WRITE_BAD_RKEY)
+        failures_counted(link, before)
     check(f"{link.kind}, path MTU 256", link, "--mtu", "256", "--only", "_long_")
     lossy(link)
     # Requirements: CQE-10, REQ-04
