@@ -33,7 +33,14 @@
 	X(DOORBELLS, "doorbells")                                                                  \
 	X(WQE_SEND, "send_wqes")                                                                   \
 	X(CQE, "cqes")                                                                             \
-	X(CQE_ERROR, "cqe_errors")                                                                 \
+	X(REQ_CQE_ERROR, "req_cqe_error")             /* completions of sends with an error */     \
+	X(REQ_CQE_FLUSH, "req_cqe_flush_error")       /* of these, flushed */                      \
+	X(REQ_REM_ACCESS, "req_remote_access_errors") /* of these, the peer refused its memory */  \
+	X(REQ_REM_INVALID, "req_remote_invalid_request") /* or the request */                      \
+	X(RSP_CQE_ERROR, "resp_cqe_error")               /* completions of receives */             \
+	X(RSP_CQE_FLUSH, "resp_cqe_flush_error")         /* of these, flushed */                   \
+	X(RSP_LOCAL_LENGTH, "resp_local_length_error")   /* of these, buffer too small */          \
+	X(RSP_REM_ACCESS, "resp_remote_access_errors")   /* NAKs of refused memory accesses */     \
 	X(CQ_EVENTS, "cq_events")                                                                  \
 	X(REQ_RETRANS, "retransmitted_packets")                                                    \
 	X(REQ_TIMEOUT, "ack_timeouts")                                                             \

@@ -3,6 +3,23 @@
 #include "qp/qp.h"
 
 void
+qp_env_count_error(struct qp_env *env, uint8_t opcode, uint8_t status)
+{
+	bool recv = opcode >= UROCE_CQE_RECV;
+	uint64_t *ctr = env->counters->ctr;
+
+	ctr[recv ? COUNTER_RSP_CQE_ERROR : COUNTER_REQ_CQE_ERROR]++;
+	if (status == QP_WC_WR_FLUSH_ERR)
+		ctr[recv ? COUNTER_RSP_CQE_FLUSH : COUNTER_REQ_CQE_FLUSH]++;
+	else if (recv && status == QP_WC_LOC_LEN_ERR)
+		ctr[COUNTER_RSP_LOCAL_LENGTH]++;
+	else if (!recv && status == QP_WC_REM_ACCESS_ERR)
+		ctr[COUNTER_REQ_REM_ACCESS]++;
+	else if (!recv && status == QP_WC_REM_INV_REQ_ERR)
+		ctr[COUNTER_REQ_REM_INVALID]++;
+}
+
+void
 qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
 {
 	uint32_t i;

@@ -185,6 +185,9 @@ qp_turn_over(const struct qp_env *env, struct qp_turn turn)
 /* Record that cq was posted to, so that its arm is checked once per burst rather than per CQE. */
 void qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited);
 
+/* Count a completion with an error: of this enum uroce_cqe_opcode and status. */
+void qp_env_count_error(struct qp_env *env, uint8_t opcode, uint8_t status) __rte_cold;
+
 /*
  * Post cqe to cq, count it, and record cq for qp_env_flush. Raises CQ_ERR on overrun. note and wqe:
  * as for cq_post.
@@ -199,7 +202,7 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
 		return;
 	env->counters->ctr[COUNTER_CQE]++;
 	if (unlikely(failed))
-		env->counters->ctr[COUNTER_CQE_ERROR]++;
+		qp_env_count_error(env, cqe->opcode, cqe->status);
 	if (!cq_post(cq, cqe, note, wqe)) {
 		env->ops->async_event(env->ops_ctx, QP_EVENT_CQ_ERR, NULL, cq);
 		return;

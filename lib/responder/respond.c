@@ -187,6 +187,8 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 		if (!send_ack(env, qp, rcv->nak_syndrome, rcv->nak_psn))
 			return false;
 		env->counters->ctr[nak_counter(rcv->nak_syndrome)]++;
+		if (rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_REM_ACCESS))
+			env->counters->ctr[COUNTER_RSP_REM_ACCESS]++;
 		qp_record(env, qp, QP_RECORD_NAK_SENT, rcv->nak_syndrome, rcv->nak_psn, 0);
 		rcv->nak_due = rcv->sack_due = false;
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->nak_psn))

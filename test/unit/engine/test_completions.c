@@ -56,7 +56,7 @@ send_completion_has_its_fields(void **state)
 	assert_int_equal(cqe.vendor_err, 0);
 	assert_true(cqe.timestamp_ns == 123456789000);
 	assert_int_equal(OBS(c, CQE), 1);
-	assert_int_equal(OBS(c, CQE_ERROR), 0);
+	assert_int_equal(OBS(c, REQ_CQE_ERROR), 0);
 }
 
 REQUIREMENT("CQE-01")
