@@ -17,13 +17,14 @@ import lib  # noqa: E402
 
 PACKAGES = ("uroce", "liburoce-ibverbs", "uroce-bench", "uroce-dev")
 TOOLS = "debhelper dpkg-dev lintian mmdebstrap scdoc systemd-container libssl-dev podman runc"
-SYSTEM = "systemd,systemd-sysv,ibverbs-utils,ibverbs-providers,procps,iproute2,python3-minimal,python3"
+SYSTEM = "systemd,systemd-sysv,ibverbs-utils,ibverbs-providers,perftest,procps,iproute2,python3-minimal,python3"
 # What differs in a system that merely ran for a while.
 LIVE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/log", "/var/cache", "/var/lib/dpkg", "/var/lib/systemd",
         "/var/tmp", "/root", "/etc/machine-id", "/etc/ld.so.cache")
 LIST = "find / -xdev \\( " + " -o ".join(f"-path {path}" for path in LIVE) + \
     " \\) -prune -o -printf '%p %y %m %U\\n' | sort"
 DEVICE = "dev = name=uroce0,port=udp,addr=127.0.0.1"
+SHARED = "dev = name=uroce0,port=packet,iface=v0,share=yes"
 
 
 def run(*command, timeout=600, **options):
@@ -116,6 +117,39 @@ def pingpong(machine):
                "uroce-run ibv_rc_pingpong -d uroce0 -g 1 127.0.0.1; wait $!; grep 'bytes in' /tmp/server")
 
 
+def two(machine, server, client):
+    """Runs a server, and a client one second later, both under uroce-run; returns what they print."""
+    return machine.sh(f"uroce-run {server} >/tmp/server 2>&1 & sleep 1\nuroce-run {client} 127.0.0.1 2>&1; wait; "
+                      "cat /tmp/server")
+
+
+def show(machine, command):
+    """Runs a command of urocectl, and prints it and its output as comments."""
+    said = machine.sh(command)
+    print("\n".join(f"# {line}" for line in ["$ " + command, *said.splitlines()]), flush=True)
+    return said
+
+
+def shared(machine):
+    """A device on an interface's own address under the unit."""
+    machine.sh("set -e; ip link add v0 type veth peer name v1; ip addr add 10.9.0.1/24 dev v0; ip link set v0 up\n"
+               f"ip link set v1 up; sed -i '/^dev = /d' /etc/uroce/uroced.conf; echo '{SHARED}' >>/etc/uroce/uroced.conf\n"
+               "systemctl restart uroced || { journalctl -u uroced -n 30 --no-pager; exit 1; }")
+    show(machine, "urocectl show device")
+    tool = "ib_write_bw -F -x 1 -d uroce0 -n 500"
+    assert "BW average" in two(machine, tool, tool)
+
+
+def explained(machine):
+    """A receive buffer that is too small breaks two QPs; urocectl alone tells the cause."""
+    tool = "ibv_rc_pingpong -d uroce0 -g 1 -s"
+    assert "Failed status" in two(machine, f"{tool} 1024", f"{tool} 4096")
+    listed = show(machine, "urocectl trace")
+    assert "recv_too_small" in listed and "nak_invalid_request" in listed, listed
+    number = next(line.split()[0] for line in listed.splitlines() if "recv_too_small" in line)
+    assert "the receive buffer" in show(machine, f"urocectl trace {number}")
+
+
 def image(work, packages):
     """config/Containerfile builds an image of the packages; a container of it without privileges runs RDMA."""
     base = ["podman", "--root", str(work / "podman"), "--runroot", str(work / "podman-run"), "--cgroup-manager",
@@ -175,6 +209,10 @@ def main():
     with lib.case("a verbs program runs on the daemon of the unit"):
         assert "uroce0" in machine.sh("urocectl show device")
         pingpong(machine)
+    with lib.case("share=yes: perftest on the interface's own address"):
+        shared(machine)
+    with lib.case("a QP broken on purpose: urocectl tells why"):
+        explained(machine)
     with lib.case("an upgrade leaves the running daemon alone"):
         daemon = machine.daemon()
         machine.sh(f"dpkg -i {newer}")
