@@ -272,8 +272,8 @@ def cq_overrun(daemon):
             return len(got) >= 3
 
     lib.until("the events", read_all, timeout=5)
-    overrun = 0x502  # the reason, enum uroce_error
-    assert sorted(got) == [(2, 1, overrun), (2, 1, overrun), (77, 0, overrun)], got
+    failed, overrun = 0x501, 0x502  # reasons, enum uroce_error
+    assert sorted(got) == [(2, 1, failed), (2, 1, overrun), (77, 0, overrun)], got
     status, body, _ = c.call("QUERY_QP", control.one(other))
     assert (status, struct.unpack_from("<I", body)[0]) == (0, control.ERR)
     shown = daemon.show("cq")["cq"]
