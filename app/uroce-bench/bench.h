@@ -61,11 +61,12 @@ struct bench_options {
 
 	/* mode "client" */
 	enum bench_measure measure;
-	uint32_t clients; /* processes that post operations, 1 .. 64 */
-	uint32_t batch;   /* messages per post, 1 .. 64; 0: a quarter of depth, but 1 .. 16 */
-	bool apart;       /* the two ends of a connection in two processes */
-	bool adaptive;    /* the daemon's --idle */
-	double loss;      /* percent of the frames in either direction to drop; 0: none */
+	uint32_t clients;    /* processes that post operations, 1 .. 64 */
+	uint32_t batch;      /* messages per post, 1 .. 64; 0: a quarter of depth, but 1 .. 16 */
+	bool apart;          /* the two ends of a connection in two processes */
+	bool adaptive;       /* the daemon's --idle */
+	double loss;         /* percent of the frames in either direction to drop; 0: none */
+	const char *options; /* members that a new daemon's --dev get besides, or NULL */
 	/* running daemons and their devices; NULL: start a daemon, use its first device */
 	const char *socket, *dev, *peer_socket, *peer_dev;
 

@@ -157,6 +157,7 @@ daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_opt
 	char uroced[PATH_MAX], cpu[16], qps[16];
 	/* Huge pages if available, as for any daemon; memory is measured on small ones. */
 	char *plain = o->no_huge || o->measure == BENCH_MEMORY ? "--no-huge" : NULL;
+	char dev[2][512];
 	char *argv[] = {uroced,
 			"--socket",
 			(char *)d->socket,
@@ -173,12 +174,21 @@ daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_opt
 			"--pair",
 			"p",
 			"--dev",
-			"name=uroce0,port=net_ring_pa,addr=10.9.0.101/24,mtu=4096",
+			dev[0],
 			"--dev",
-			"name=uroce1,port=net_ring_pb,addr=10.9.0.102/24,mtu=4096",
+			dev[1],
 			plain,
 			NULL};
 
+	for (unsigned i = 0; i < 2; i++) {
+		int n = snprintf(dev[i], sizeof(dev[i]),
+				 "name=uroce%u,port=net_ring_p%c,addr=10.9.0.%u/24,mtu=4096%s%s", i,
+				 "ab"[i], 101 + i, o->options != NULL ? "," : "",
+				 o->options != NULL ? o->options : "");
+
+		if ((size_t)n >= sizeof(dev[i]))
+			bench_die("--dev-options: longer than %zu characters", sizeof(dev[i]) - 64);
+	}
 	client_program(uroced, "uroced");
 	snprintf(cpu, sizeof(cpu), "%u", client_cpu(client_cpus() - 1));
 	snprintf(qps, sizeof(qps), "%u", 2 * (o->qps * o->clients + o->live) + 64);

@@ -109,6 +109,8 @@ static const struct cli_field options[] = {
 		 "and --peer-dev"},
 	{ROW("idle", CLI_CHOICE, adaptive), .arg = "POLICY", .names = idle_names, .def = "poll",
 	 .help = "idle policy of the daemon"},
+	TEXT("dev-options", options, "LIST",
+	     "for --dev of the new daemon's devices, such as sr=on,cc=dcqcn"),
 	TEXT("socket", socket, "PATH", "a running daemon, instead of a new one"),
 	TEXT("dev", dev, "NAME", "the device [the first]"),
 	TEXT("peer-socket", peer_socket, "PATH", "daemon of the other end [the same]"),
