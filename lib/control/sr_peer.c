@@ -91,8 +91,9 @@ ask(struct device *dev, struct sr_peer *p)
 	int rc = send_mad(dev, p->local, p->remote, dev->pkey[0], METHOD_ASK, p->tid, p->uid);
 
 	p->asked_ns = daemon_now_ns();
+	p->unsent = rc == -EAGAIN;
 	/* While the next hop's MAC is unknown no question was sent; it may stay unknown. */
-	if ((rc != -EAGAIN || p->asked_ns - p->first_ns >= GIVE_UP_NS) && p->tries != 0)
+	if ((!p->unsent || p->asked_ns - p->first_ns >= GIVE_UP_NS) && p->tries != 0)
 		p->tries--;
 }
 
@@ -126,7 +127,8 @@ sr_peer_tick(struct device *dev)
 	for (uint32_t i = 0; i < SR_PEERS; i++) {
 		struct sr_peer *p = &dev->sr.peer[i];
 
-		if (p->tid != 0 && p->tries != 0 && now_ns - p->asked_ns >= AGAIN_NS)
+		/* A neighbour that has answered may be the next hop. */
+		if (p->tid != 0 && p->tries != 0 && (p->unsent || now_ns - p->asked_ns >= AGAIN_NS))
 			ask(dev, p);
 	}
 }

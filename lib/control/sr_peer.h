@@ -31,6 +31,7 @@ struct sr_peer {
 	uint64_t told_ns;  /* time of the reply; 0: none yet */
 	uid_t uid;         /* of the QP that caused the query */
 	uint8_t tries;     /* queries left */
+	bool unsent;       /* the last question was not sent: the MAC of the next hop is unknown */
 	bool agreed;       /* the last reply */
 };
 

@@ -24,7 +24,7 @@ def name(op, size, percent):
 
 def _loss(plan, op, size, percent):
     doc = machine.run_bench("client", "--op", op, "--size", SIZES[size], "--depth", 64 if size == "64 KiB" else 16,
-                            "--loss", percent, "--runs", 3)
+                            "--loss", percent, "--runs", 3, "--dev-options", "sr=on")
     cells = doc["rows"][0]
     return [Sample(good, alone, f"lossless {alone:.3g} Gb/s; {resent:.0f} packets retransmitted, {probes:.0f} probes, "
                    f"{timeouts:.0f} ACK timeouts, {exhausted:.0f} QPs without retries left")

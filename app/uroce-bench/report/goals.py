@@ -78,7 +78,7 @@ UCX = "UCX over rc on uroce versus UCX over tcp"
 RXE = "versus rxe in the same guest, same veth"
 QPS = "1 to 4096 QPs"
 CONNECT = "rdma_cm within the host: one device, one client"
-LOSS = "one QP, frames lost either way"
+LOSS = "one QP, selective repeat on, frames lost either way"
 LOSS_NET = "daemon to daemon over memif, urocectl impair as the network"
 IDLE = "idle daemon with `adaptive`"
 
