@@ -19,6 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 import lib
 
 DASHBOARD = lib.HERE.parent.parent / "config/grafana/uroce.json"
+# Labels and variables that Prometheus and Grafana add.
+ADDED = {"instance", "job"}
+
+
 @functools.cache
 def promtool():
     """promtool of Debian's package prometheus, which is not installed, because it starts a server."""
@@ -28,10 +32,6 @@ def promtool():
     if not found and subprocess.run(["sh", "-c", get], cwd=folder, capture_output=True, check=False).returncode == 0:
         found = folder / "usr/bin/promtool"
     return found
-
-
-# Labels and variables that Prometheus and Grafana add.
-ADDED = {"instance", "job"}
 
 
 def daemon_with(*extra, before=()):
