@@ -4,6 +4,7 @@ import os
 import pathlib
 import resource
 import shutil
+import stat
 import subprocess
 import sys
 
@@ -60,6 +61,14 @@ def replace(path, text):
     if not path.exists():
         path.touch()
     lib.sh("mount", "--bind", copy, path)
+
+
+def private_null():
+    """Another /dev/null for this mount namespace: crun gives a container's standard descriptors to its user."""
+    folder = empty(lib.tmpdir())
+    os.mknod(folder / "null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    (folder / "null").chmod(0o666)
+    lib.sh("mount", "--bind", folder / "null", "/dev/null")
 
 
 class Podman:

@@ -142,6 +142,7 @@ def main():
     lib.need_root()
     container_kit.private_mounts()
     container_kit.install()
+    container_kit.private_null()
     spec_dir = container_kit.empty("/etc/cdi")
     container_kit.empty("/var/run/cdi")
     subprocess.run(["umount", "/sys/fs/cgroup/unified"], capture_output=True, check=False)  # crun takes no hybrid
