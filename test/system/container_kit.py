@@ -69,6 +69,7 @@ def private_null():
     os.mknod(folder / "null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
     (folder / "null").chmod(0o666)
     lib.sh("mount", "--bind", folder / "null", "/dev/null")
+    lib.sh("umount", "-l", folder)
 
 
 class Podman:
