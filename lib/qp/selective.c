@@ -27,7 +27,7 @@ qp_psns_at(const struct qp_psns *s, uint32_t from)
 }
 
 struct qp_sr_pool *
-qp_sr_pool_create(void)
+qp_sr_pool_create(const struct rte_mempool *bufs, uint32_t nbufs)
 {
 	struct qp_sr_pool *p = calloc(1, sizeof(*p));
 	uint32_t i;
@@ -52,6 +52,8 @@ qp_sr_pool_create(void)
 	for (i = 0; i < QP_SR_FRAMES; i++)
 		p->free[i] = (uint16_t)(QP_SR_FRAMES - 1 - i);
 	p->nfree = QP_SR_FRAMES;
+	p->bufs = bufs;
+	p->nbufs = p->most_bufs = bufs != NULL ? nbufs : 0;
 	return p;
 }
 
@@ -75,7 +77,7 @@ qp_sr_pool_whole(const struct qp_sr_pool *p)
 
 	for (; h != NULL; h = h->next)
 		n++;
-	return n == QP_SR_QPS && p->nfree == QP_SR_FRAMES;
+	return n == QP_SR_QPS && p->nfree == QP_SR_FRAMES && p->nbufs == p->most_bufs;
 }
 
 void
@@ -86,25 +88,55 @@ qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 	qp_sr_drop(p, qp);
 }
 
-uint8_t *
-qp_sr_frame_at(const struct qp_sr_pool *p, uint16_t index)
+static uint8_t *
+frame_at(const struct qp_sr_pool *p, uint16_t index)
 {
 	return p->frames + (size_t)index * QP_SR_FRAME_BYTES;
 }
 
-uint8_t *
-qp_sr_frame(struct qp_sr_pool *p, uint16_t *index)
+bool
+qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn, struct rte_mbuf *m,
+	    const uint8_t *frame, uint32_t len)
 {
-	if (p->nfree == 0)
-		return NULL;
-	*index = p->free[--p->nfree];
-	return qp_sr_frame_at(p, *index);
+	uint32_t at = psn % QP_SR_WINDOW;
+
+	if (p->nbufs != 0 && m->pool == p->bufs && RTE_MBUF_DIRECT(m)) {
+		p->nbufs--;
+		rte_mbuf_refcnt_update(m, 1);
+		h->buf[at] = m;
+	} else if (p->nfree != 0) {
+		h->buf[at] = NULL;
+		h->frame[at] = p->free[--p->nfree];
+		memcpy(frame_at(p, h->frame[at]), frame, len);
+	} else {
+		return false;
+	}
+	h->len[at] = (uint16_t)len;
+	qp_psns_add(&h->held, psn);
+	return true;
+}
+
+const uint8_t *
+qp_hold_frame(const struct qp_sr_pool *p, const struct qp_hold *h, uint32_t psn)
+{
+	uint32_t at = psn % QP_SR_WINDOW;
+
+	if (h->buf[at] != NULL)
+		return rte_pktmbuf_mtod(h->buf[at], const uint8_t *);
+	return frame_at(p, h->frame[at]);
 }
 
 void
-qp_sr_frame_put(struct qp_sr_pool *p, uint16_t index)
+qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn)
 {
-	p->free[p->nfree++] = index;
+	uint32_t at = psn % QP_SR_WINDOW;
+
+	if (h->buf[at] != NULL) {
+		rte_pktmbuf_free(h->buf[at]);
+		p->nbufs++;
+	} else {
+		p->free[p->nfree++] = h->frame[at];
+	}
 }
 
 struct qp_hold *
@@ -135,7 +167,7 @@ qp_hold_drop(struct qp_sr_pool *p, struct qp *qp)
 	n = h->n;
 	for (i = 0; i < QP_SR_WINDOW && h->n != 0; i++) {
 		if (qp_psns_has(&h->held, i)) {
-			qp_sr_frame_put(p, h->frame[i]);
+			qp_hold_release(p, h, i);
 			h->n--;
 		}
 	}

@@ -3,7 +3,8 @@
  * State of selective repeat (doc/selective-repeat.md). A connection has struct qp_sr. While packets
  * are missing it also has a struct qp_hold (responder: copies of early requests) or a struct
  * qp_mend (requester: what the peer lacks). These come from a pool of the worker, which bounds the
- * memory. Early requests are copied because the buffers that they arrive in are the port's.
+ * memory. An early request stays in the buffer that it arrived in if that buffer is one of the
+ * engine's pool, of which a share may be kept; other buffers are the port's, and are copied.
  *
  * Owner worker only, except for creating and freeing the pool.
  */
@@ -12,13 +13,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <rte_mbuf.h>
 #include "wire/psn.h"
 
 struct qp;
 
 #define QP_SR_WINDOW         128u  /* PSNs from the ePSN on that a SACK describes; a power of two */
 #define QP_SR_QPS            256u  /* QPs of a worker that hold requests, and that mend, at most */
-#define QP_SR_FRAMES         1024u /* requests that a worker holds, at most */
+#define QP_SR_FRAMES         1024u /* copied requests that a worker holds, at most */
 #define QP_SR_FRAME_BYTES    4288u /* of a held request: overhead and the largest path MTU */
 #define QP_SR_THRESHOLD      3u    /* packets behind a gap that show a loss, at first */
 #define QP_SR_THRESHOLD_MOST 96u   /* the same for a network that reorders */
@@ -84,7 +86,9 @@ struct qp_hold {
 	struct qp_hold *next; /* in the pool's list */
 	uint32_t n;
 	struct qp_psns held;
-	uint16_t frame[QP_SR_WINDOW]; /* by psn % QP_SR_WINDOW: frame of the pool */
+	/* by psn % QP_SR_WINDOW */
+	struct rte_mbuf *buf[QP_SR_WINDOW]; /* the request's own buffer; NULL: a copy in frame */
+	uint16_t frame[QP_SR_WINDOW];       /* frame of the pool, if buf is NULL */
 	uint16_t len[QP_SR_WINDOW];
 };
 
@@ -114,7 +118,9 @@ struct qp_mend {
 struct qp_sr_pool {
 	struct qp_hold *hold; /* free ones */
 	struct qp_mend *mend;
-	uint32_t nfree; /* free frames: free[0 .. nfree) */
+	const struct rte_mempool *bufs; /* buffers that may be kept come from here; NULL: none */
+	uint32_t nbufs, most_bufs;      /* how many more may be kept; of how many */
+	uint32_t nfree;                 /* free frames: free[0 .. nfree) */
 	uint16_t *free;
 	uint8_t *frames;
 	struct qp_hold *all_hold;
@@ -122,8 +128,11 @@ struct qp_sr_pool {
 	uint32_t next_mend; /* the next one to take from an idle QP */
 };
 
-/* Control thread. Creates a pool; its memory is touched only when used. NULL: no memory. */
-struct qp_sr_pool *qp_sr_pool_create(void);
+/*
+ * Control thread. Creates a pool; its memory is touched only when used. Up to nbufs buffers of the
+ * mempool bufs are kept with the requests in them; bufs may be NULL. NULL: no memory.
+ */
+struct qp_sr_pool *qp_sr_pool_create(const struct rte_mempool *bufs, uint32_t nbufs);
 /* Control thread. Called after all QPs have returned their parts of p. p may be NULL. */
 void qp_sr_pool_free(struct qp_sr_pool *p);
 /* Was everything returned that QPs do not keep without need? */
@@ -132,13 +141,22 @@ bool qp_sr_pool_whole(const struct qp_sr_pool *p);
 /* Worker. Sets the selective-repeat state of qp, an RC QP. */
 void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
 
-/* Worker. Returns a frame of QP_SR_FRAME_BYTES; NULL: none is free. */
-uint8_t *qp_sr_frame(struct qp_sr_pool *p, uint16_t *index);
-/* Worker. The bytes of a frame. */
-uint8_t *qp_sr_frame_at(const struct qp_sr_pool *p, uint16_t index);
-void qp_sr_frame_put(struct qp_sr_pool *p, uint16_t index);
 /* Worker. Gives qp a hold, if it has none; NULL: none is free. */
 struct qp_hold *qp_hold_take(struct qp_sr_pool *p, struct qp *qp);
+/*
+ * Worker. Holds the request psn of h's QP: len <= QP_SR_FRAME_BYTES bytes at frame, in the received
+ * buffer m, of which a reference is taken, or of which the bytes are copied. Returns false if there
+ * is no memory.
+ */
+bool qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn, struct rte_mbuf *m,
+		 const uint8_t *frame, uint32_t len);
+/* Worker. The frame of the held request psn, of h->len bytes; valid until qp_hold_release. */
+const uint8_t *qp_hold_frame(const struct qp_sr_pool *p, const struct qp_hold *h, uint32_t psn);
+/*
+ * Worker. The request psn is not in h->held any more: gives its buffer or frame back. h may belong
+ * to no QP by now, but not to another one.
+ */
+void qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn);
 /* Worker. Discards the requests that qp holds. Returns their number. */
 uint32_t qp_hold_drop(struct qp_sr_pool *p, struct qp *qp);
 /* Worker. Gives qp a mend, if it has none; NULL: all are in use. */

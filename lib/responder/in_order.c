@@ -74,14 +74,13 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		nak_sequence(env, qp, rcv->early_psn);
 }
 
-/* The packet that comes too early is copied or dropped: m stays the engine's. */
+/* The packet that comes too early is held or dropped: m stays the engine's. */
 static void
 rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m)
 {
-	RTE_SET_USED(m);
 	env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
 	qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
-	if (!rsp_hold(env, qp, pkt))
+	if (!rsp_hold(env, qp, pkt, m))
 		nak_sequence(env, qp, pkt->psn);
 }
 

@@ -21,13 +21,12 @@ duplicate(struct qp *qp, uint32_t psn)
 }
 
 __rte_noinline bool
-rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	int32_t ahead = psn_diff(pkt->psn, rcv->epsn);
-	uint32_t at = pkt->psn % QP_SR_WINDOW, len;
 	struct qp_hold *h;
-	uint8_t *frame;
+	uint32_t len;
 
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback || rcv->nak_due ||
 	    rcv->nak_sent || ahead >= (int32_t)QP_SR_WINDOW)
@@ -45,12 +44,8 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rcv->sack_due = true;
 		return true;
 	}
-	frame = qp_sr_frame(env->sr, &h->frame[at]);
-	if (frame == NULL)
+	if (!qp_hold_put(env->sr, h, pkt->psn, m, pkt->l2, len))
 		return false;
-	memcpy(frame, pkt->l2, len);
-	h->len[at] = (uint16_t)len;
-	qp_psns_add(&h->held, pkt->psn);
 	if (h->n++ == 0) {
 		/* The peer retransmitted only the last gap: it uses SACKs. */
 		if (qp->conn.sr.expect_dup != 0)
@@ -79,16 +74,15 @@ execute_one(struct qp_env *env, struct qp *qp)
 	struct qp_hold *h = qp->bind.hold;
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t psn = rcv->epsn, was = env->dropped;
-	uint16_t index = h->frame[psn % QP_SR_WINDOW];
 	struct wire_pkt pkt;
 
 	qp_psns_remove(&h->held, psn);
 	h->n--;
 	/* It was parsed on arrival. */
-	if (wire_parse(qp_sr_frame_at(env->sr, index), h->len[psn % QP_SR_WINDOW], &pkt) == WIRE_OK)
+	if (wire_parse(qp_hold_frame(env->sr, h, psn), h->len[psn % QP_SR_WINDOW], &pkt) == WIRE_OK)
 		rsp_execute(env, qp, &pkt);
 	env->dropped = was; /* it was counted on arrival */
-	qp_sr_frame_put(env->sr, index);
+	qp_hold_release(env->sr, h, psn);
 	return rcv->epsn != psn;
 }
 
@@ -105,7 +99,7 @@ discard_taken(struct qp_env *env, struct qp_hold *h, uint32_t first, uint32_t en
 			continue;
 		qp_psns_remove(&h->held, psn);
 		h->n--;
-		qp_sr_frame_put(env->sr, h->frame[psn % QP_SR_WINDOW]);
+		qp_hold_release(env->sr, h, psn);
 		env->counters->ctr[COUNTER_RSP_HELD_LOST]++;
 	}
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Early requests that are held until their turn, for peers that have agreed to selective repeat
- * (doc/selective-repeat.md). A held request is a copy of its frame and has had no effect. When its
- * turn comes it is executed like a request that arrives then, with all checks, so the visible order
- * is that of the PSNs (SR-02).
+ * (doc/selective-repeat.md). A held request has had no effect. When its turn comes it is executed
+ * like a request that arrives then, with all checks, so the visible order is that of the PSNs
+ * (SR-02).
  *
  * While requests are held, no NAK is due or sent: a NAK makes the requester send everything again
  * from the ePSN on, so whatever is held is discarded with it. Owner worker only.
@@ -15,10 +15,11 @@
 #include "wire/parse.h"
 
 /*
- * Holds the early request pkt and makes a selective acknowledgement due. Returns false, with no
- * effect, if it cannot be held: no agreement, too far ahead, no memory, or after a NAK.
+ * Holds the early request pkt, in the frame m, and makes a selective acknowledgement due. The
+ * caller keeps its reference of m. Returns false, with no effect, if it cannot be held: no
+ * agreement, too far ahead, no memory, or after a NAK.
  */
-bool rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+bool rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
 /* Executes pkt, which has the ePSN, and the held requests that follow it. */
 void rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* A NAK is due: discards what is held. */

@@ -18,6 +18,8 @@
 /* RTS: a preempted producer does not block the others. */
 #define MANY_TO_ONE (RING_F_MP_RTS_ENQ | RING_F_SC_DEQ)
 
+#define HELD_SHARE  8 /* of all packet buffers, one in so many may hold early requests */
+
 static const struct engine_ops worker_engine_ops = {
 	.slow_path = event_frame,
 	.consumer = event_datagram,
@@ -222,7 +224,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->out = frame_ring("out", i, socket);
 	w->segs = view_segs(i, socket);
 	w->sqes = qp_sqe_pool_create((p->qps->mask + p->nworkers) / p->nworkers, QP_WQE_CHUNKS);
-	w->sr = qp_sr_pool_create();
+	w->sr = qp_sr_pool_create(p->pool, p->pool->size / HELD_SHARE / p->nworkers);
 	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
 	    w->out == NULL || w->segs == NULL || w->sqes == NULL || w->sr == NULL) {
 		errno = w->own_fd < 0 || w->client_fd < 0 ? errno : ENOMEM;

@@ -86,7 +86,7 @@ node_open(struct engine_pair *p, unsigned side)
 		die("no memory");
 	engine_init(&n->engine, params->pool, n->sqes, &n->rc.mrs, &n->rc.qps, 0, &pair_ops, p);
 	engine_add_dev(&n->engine, params->dev[side], params->mac[side], &n->counters);
-	if (params->sr && (n->sr = qp_sr_pool_create()) == NULL)
+	if (params->sr && (n->sr = qp_sr_pool_create(params->pool, 1024)) == NULL)
 		die("no memory");
 	engine_set_sr(&n->engine, n->sr);
 	for (uint32_t i = 0; i < params->qps; i++) {

@@ -71,6 +71,30 @@ early_requests_are_held_and_executed_in_order(void **state)
 	cqe_none(c);
 }
 
+/* The harness allows two kept buffers; the third early request is copied. */
+static void
+early_requests_stay_in_their_buffers_up_to_a_limit(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	const struct qp_sr_pool *pool = c->b->engine.env.sr;
+	uint32_t i;
+
+	for (i = 0; i < 4; i++)
+		recv_post(c, i, i * 64, 64);
+	for (i = 1; i < 4; i++)
+		peer_send(c, WIRE_OP_SEND_ONLY, RQ + i, i * 8, 8);
+	pkt_count(c);
+	assert_non_null(c->qp->bind.hold->buf[(RQ + 1) % QP_SR_WINDOW]);
+	assert_non_null(c->qp->bind.hold->buf[(RQ + 2) % QP_SR_WINDOW]);
+	assert_null(c->qp->bind.hold->buf[(RQ + 3) % QP_SR_WINDOW]);
+	assert_int_equal(pool->nbufs, 0);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	for (i = 0; i < 4; i++)
+		recv_cqe(c, i, QP_WC_SUCCESS);
+	assert_int_equal(pool->nbufs, 2);
+	assert_int_equal(OBS(c, RSP_HELD), 3);
+}
+
 /* Ports accept longer frames than the pool's: the length is checked before the copy (SR-02). */
 static void
 early_request_longer_than_the_mtu_is_not_held(void **state)
@@ -310,6 +334,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		bench_test(early_requests_are_held_and_executed_in_order),
+		bench_test(early_requests_stay_in_their_buffers_up_to_a_limit),
 		bench_test(early_request_longer_than_the_mtu_is_not_held),
 		bench_test(no_sack_without_agreement),
 		bench_test(request_beyond_the_window_ends_in_go_back_n),
