@@ -7,6 +7,7 @@
 #include "control/obj.h"
 #include "control/slow_path.h"
 #include "wire/mad.h"
+#include "wire/sack.h"
 
 #define AGAIN_NS   100000000ull  /* between two questions */
 #define GIVE_UP_NS 5000000000ull /* without a MAC of the next hop */
@@ -66,7 +67,7 @@ send_mad(struct device *dev, const uint8_t local[16], const uint8_t remote[16], 
 				     [MAD_METHOD] = method,
 				     [MAD_ATTRIBUTE] = ATTRIBUTE >> 8,
 				     [MAD_ATTRIBUTE + 1] = ATTRIBUTE & 0xff,
-				     [MAD_VERSION] = 1,
+				     [MAD_VERSION] = WIRE_SACK_VERSION,
 				     [MAD_FLAGS] = dev->sr.on ? FLAG_SELECTIVE : 0};
 	struct slow_datagram g = {
 		.dev = dev,
@@ -195,7 +196,7 @@ sr_peer_rx(const struct slow_datagram *g)
 	if (mad[MAD_BASE_VERSION] != 1 || mad[MAD_CLASS_VERSION] != 1 || g->qkey != WIRE_GSI_QKEY ||
 	    g->remote_qpn != WIRE_GSI_QPN ||
 	    (mad[MAD_ATTRIBUTE] << 8 | mad[MAD_ATTRIBUTE + 1]) != ATTRIBUTE ||
-	    memcmp(mad + MAD_OUI, oui, sizeof(oui)) != 0 || mad[MAD_VERSION] != 1)
+	    memcmp(mad + MAD_OUI, oui, sizeof(oui)) != 0 || mad[MAD_VERSION] != WIRE_SACK_VERSION)
 		return false;
 	memcpy(&tid, mad + MAD_TID, sizeof(tid));
 	if (mad[MAD_METHOD] == METHOD_ANSWER)

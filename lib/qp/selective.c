@@ -12,18 +12,46 @@ _Static_assert(QP_SR_FRAME_BYTES >= WIRE_MAX_OVERHEAD + 4096 && QP_SR_FRAME_BYTE
 struct qp_psns
 qp_psns_from(const struct qp_psns *s, uint32_t from)
 {
-	uint32_t w = from / 64 % 2, n = from % 64;
-	uint64_t a = s->word[w], b = s->word[1 - w];
+	uint32_t w = from / 64, n = from % 64, i;
+	struct qp_psns to;
 
-	if (n == 0)
-		return (struct qp_psns){{a, b}};
-	return (struct qp_psns){{a >> n | b << (64 - n), b >> n | a << (64 - n)}};
+	for (i = 0; i < QP_SR_WORDS; i++) {
+		to.word[i] = s->word[(w + i) % QP_SR_WORDS] >> n;
+		if (n != 0)
+			to.word[i] |= s->word[(w + i + 1) % QP_SR_WORDS] << (64 - n);
+	}
+	return to;
 }
 
 struct qp_psns
 qp_psns_at(const struct qp_psns *s, uint32_t from)
 {
 	return qp_psns_from(s, QP_SR_WINDOW - from % QP_SR_WINDOW);
+}
+
+struct qp_psns
+qp_psns_first(uint32_t n)
+{
+	struct qp_psns to = {{0}};
+	uint32_t i;
+
+	for (i = 0; i < n / 64; i++)
+		to.word[i] = UINT64_MAX;
+	if (n % 64 != 0)
+		to.word[i] = (UINT64_C(1) << (n % 64)) - 1;
+	return to;
+}
+
+uint32_t
+qp_psns_next(const struct qp_psns *s, uint32_t i)
+{
+	for (; i < QP_SR_WINDOW; i = (i / 64 + 1) * 64) {
+		uint64_t rest = s->word[i / 64] >> (i % 64);
+
+		if (rest != 0)
+			return i + (uint32_t)__builtin_ctzll(rest);
+	}
+	return QP_SR_WINDOW;
 }
 
 struct qp_sr_pool *
@@ -88,54 +116,46 @@ qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 	qp_sr_drop(p, qp);
 }
 
-static uint8_t *
-frame_at(const struct qp_sr_pool *p, uint16_t index)
-{
-	return p->frames + (size_t)index * QP_SR_FRAME_BYTES;
-}
-
 bool
-qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn, struct rte_mbuf *m,
-	    const uint8_t *frame, uint32_t len)
+qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt, uint32_t len,
+	    struct rte_mbuf *m)
 {
-	uint32_t at = psn % QP_SR_WINDOW;
+	uint32_t i = pkt->psn % QP_SR_WINDOW;
+	struct wire_pkt *to = &h->pkt[i];
+	uint8_t *copy;
 
 	if (p->nbufs != 0 && m->pool == p->bufs && RTE_MBUF_DIRECT(m)) {
 		p->nbufs--;
 		rte_mbuf_refcnt_update(m, 1);
-		h->buf[at] = m;
+		h->buf[i] = m;
+		*to = *pkt;
 	} else if (p->nfree != 0) {
-		h->buf[at] = NULL;
-		h->frame[at] = p->free[--p->nfree];
-		memcpy(frame_at(p, h->frame[at]), frame, len);
+		copy = p->frames + (size_t)p->free[--p->nfree] * QP_SR_FRAME_BYTES;
+		memcpy(copy, pkt->l2, len);
+		h->buf[i] = NULL;
+		*to = *pkt;
+		to->l2 = copy;
+		to->ip = copy + (pkt->ip - pkt->l2);
+		to->bth = copy + (pkt->bth - pkt->l2);
+		to->payload = copy + (pkt->payload - pkt->l2);
 	} else {
 		return false;
 	}
-	h->len[at] = (uint16_t)len;
-	qp_psns_add(&h->held, psn);
+	qp_psns_add(&h->held, pkt->psn);
 	return true;
-}
-
-const uint8_t *
-qp_hold_frame(const struct qp_sr_pool *p, const struct qp_hold *h, uint32_t psn)
-{
-	uint32_t at = psn % QP_SR_WINDOW;
-
-	if (h->buf[at] != NULL)
-		return rte_pktmbuf_mtod(h->buf[at], const uint8_t *);
-	return frame_at(p, h->frame[at]);
 }
 
 void
 qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn)
 {
-	uint32_t at = psn % QP_SR_WINDOW;
+	uint32_t i = psn % QP_SR_WINDOW;
 
-	if (h->buf[at] != NULL) {
-		rte_pktmbuf_free(h->buf[at]);
+	if (h->buf[i] != NULL) {
+		rte_pktmbuf_free(h->buf[i]);
 		p->nbufs++;
 	} else {
-		p->free[p->nfree++] = h->frame[at];
+		p->free[p->nfree++] =
+			(uint16_t)((size_t)(h->pkt[i].l2 - p->frames) / QP_SR_FRAME_BYTES);
 	}
 }
 
@@ -149,7 +169,7 @@ qp_hold_take(struct qp_sr_pool *p, struct qp *qp)
 	h = p->hold;
 	p->hold = h->next;
 	h->n = 0;
-	h->held = (struct qp_psns){{0, 0}};
+	h->held = (struct qp_psns){{0}};
 	qp->bind.hold = h;
 	qp->conn.rcv.holding = true;
 	return h;
@@ -177,7 +197,15 @@ qp_hold_drop(struct qp_sr_pool *p, struct qp *qp)
 	return n;
 }
 
-/* A mend that its QP does not need now: nothing of that QP is missing. */
+/* Is nothing missing? */
+static bool
+mend_is_idle(const struct qp_mend *m)
+{
+	return qp_psns_empty(&m->got) && qp_psns_empty(&m->lost) && m->reads.here.n == 0 &&
+	       m->reads.wanted.n == 0 && m->reads.nasks == 0;
+}
+
+/* A mend that its QP does not need now. */
 static struct qp_mend *
 take_idle(struct qp_sr_pool *p)
 {
@@ -186,7 +214,7 @@ take_idle(struct qp_sr_pool *p)
 	for (i = 0; i < QP_SR_QPS; i++) {
 		struct qp_mend *m = &p->all_mend[p->next_mend++ % QP_SR_QPS];
 
-		if (m->qp != NULL && qp_psns_empty(&m->got) && qp_psns_empty(&m->lost)) {
+		if (m->qp != NULL && mend_is_idle(m)) {
 			m->qp->bind.mend = NULL;
 			return m;
 		}
@@ -210,7 +238,7 @@ qp_mend_take(struct qp_sr_pool *p, struct qp *qp)
 		return NULL;
 	memset(m, 0, sizeof(*m));
 	m->qp = qp;
-	m->base_psn = m->top_psn = qp->conn.snd.una_psn;
+	m->base_psn = m->top_psn = m->wide_psn = m->reads.seen_psn = qp->conn.snd.una_psn;
 	qp->bind.mend = m;
 	return m;
 }
@@ -224,8 +252,9 @@ qp_mend_clear(struct qp *qp)
 	if (m == NULL)
 		return;
 	memset(m->resent, 0, sizeof(m->resent));
-	m->got = m->lost = (struct qp_psns){{0, 0}};
-	m->base_psn = m->top_psn = qp->conn.snd.una_psn;
+	m->got = m->lost = (struct qp_psns){{0}};
+	memset(&m->reads, 0, sizeof(m->reads));
+	m->base_psn = m->top_psn = m->wide_psn = m->reads.seen_psn = qp->conn.snd.una_psn;
 }
 
 void

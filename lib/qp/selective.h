@@ -14,11 +14,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <rte_mbuf.h>
+#include "wire/parse.h"
 #include "wire/psn.h"
 
 struct qp;
 
-#define QP_SR_WINDOW         128u  /* PSNs from the ePSN on that a SACK describes; a power of two */
+#define QP_SR_WINDOW 256u /* PSNs from the ePSN on that a SACK describes; a power of two */
+#define QP_SR_WIDE   160u /* PSNs outstanding while the peer holds some, at most */
+#define QP_SR_READ_WINDOW                                                                          \
+	2048u                   /* PSNs from una_psn on whose data may come early; a power of two  \
+				 */
+#define QP_SR_ASKS           8u /* parts of READs requested again at the same time, at most */
 #define QP_SR_QPS            256u  /* QPs of a worker that hold requests, and that mend, at most */
 #define QP_SR_FRAMES         1024u /* copied requests that a worker holds, at most */
 #define QP_SR_FRAME_BYTES    4288u /* of a held request: overhead and the largest path MTU */
@@ -48,38 +54,47 @@ struct qp_sr {
 };
 _Static_assert(sizeof(struct qp_sr) == 24, "fits into the spare bytes of struct qp_conn");
 
-/* A set of PSNs of a window: bit psn % QP_SR_WINDOW. */
+#define QP_SR_WORDS (QP_SR_WINDOW / 64)
+
+/* A set of PSNs of a window: bit psn % QP_SR_WINDOW. Or relative to a PSN: bit psn - from. */
 struct qp_psns {
-	uint64_t word[QP_SR_WINDOW / 64];
+	uint64_t word[QP_SR_WORDS];
 };
 
 static inline bool
 qp_psns_has(const struct qp_psns *s, uint32_t psn)
 {
-	return s->word[psn / 64 % 2] >> (psn % 64) & 1;
+	return s->word[psn / 64 % QP_SR_WORDS] >> (psn % 64) & 1;
 }
 
 static inline void
 qp_psns_add(struct qp_psns *s, uint32_t psn)
 {
-	s->word[psn / 64 % 2] |= UINT64_C(1) << (psn % 64);
+	s->word[psn / 64 % QP_SR_WORDS] |= UINT64_C(1) << (psn % 64);
 }
 
 static inline void
 qp_psns_remove(struct qp_psns *s, uint32_t psn)
 {
-	s->word[psn / 64 % 2] &= ~(UINT64_C(1) << (psn % 64));
+	s->word[psn / 64 % QP_SR_WORDS] &= ~(UINT64_C(1) << (psn % 64));
 }
 
 static inline bool
 qp_psns_empty(const struct qp_psns *s)
 {
-	return (s->word[0] | s->word[1]) == 0;
+	return (s->word[0] | s->word[1] | s->word[2] | s->word[3]) == 0;
 }
 
-/* The set as a bit map that begins with PSN from; and back. */
+/* The set relative to PSN from; and back. */
 struct qp_psns qp_psns_from(const struct qp_psns *s, uint32_t from);
 struct qp_psns qp_psns_at(const struct qp_psns *s, uint32_t from);
+/* The numbers 0 .. n - 1, n <= QP_SR_WINDOW. */
+struct qp_psns qp_psns_first(uint32_t n);
+/*
+ * The first number of a set from i on; QP_SR_WINDOW: there is none. i <= QP_SR_WINDOW. To walk a
+ * set: for (i = qp_psns_next(&s, 0); i < QP_SR_WINDOW; i = qp_psns_next(&s, i + 1)).
+ */
+uint32_t qp_psns_next(const struct qp_psns *s, uint32_t i);
 
 /* Early requests of a QP. Those in held have PSNs ePSN + 1 .. ePSN + QP_SR_WINDOW - 1. */
 struct qp_hold {
@@ -87,9 +102,8 @@ struct qp_hold {
 	uint32_t n;
 	struct qp_psns held;
 	/* by psn % QP_SR_WINDOW */
-	struct rte_mbuf *buf[QP_SR_WINDOW]; /* the request's own buffer; NULL: a copy in frame */
-	uint16_t frame[QP_SR_WINDOW];       /* frame of the pool, if buf is NULL */
-	uint16_t len[QP_SR_WINDOW];
+	struct rte_mbuf *buf[QP_SR_WINDOW]; /* the request's buffer; NULL: in a frame of the pool */
+	struct wire_pkt pkt[QP_SR_WINDOW];
 };
 
 /* A selective retransmission. */
@@ -102,17 +116,66 @@ struct qp_resent {
 	uint64_t at_ns;
 };
 
+/* A set of PSNs of READ and atomic responses: bit psn % QP_SR_READ_WINDOW. */
+struct qp_resp_psns {
+	uint32_t n; /* its size */
+	uint64_t word[QP_SR_READ_WINDOW / 64];
+};
+
+static inline bool
+qp_resp_psns_has(const struct qp_resp_psns *s, uint32_t psn)
+{
+	return s->word[psn % QP_SR_READ_WINDOW / 64] >> (psn % 64) & 1;
+}
+
+static inline void
+qp_resp_psns_add(struct qp_resp_psns *s, uint32_t psn)
+{
+	s->n += !qp_resp_psns_has(s, psn);
+	s->word[psn % QP_SR_READ_WINDOW / 64] |= UINT64_C(1) << (psn % 64);
+}
+
+static inline void
+qp_resp_psns_remove(struct qp_resp_psns *s, uint32_t psn)
+{
+	s->n -= qp_resp_psns_has(s, psn);
+	s->word[psn % QP_SR_READ_WINDOW / 64] &= ~(UINT64_C(1) << (psn % 64));
+}
+
+/* Responses psn .. psn + n - 1 of one READ or atomic were requested again. */
+struct qp_ask {
+	uint32_t psn;
+	uint32_t n;
+	uint32_t next_psn; /* responses before it have arrived, or were requested once more */
+	uint32_t high_psn; /* as in struct qp_resent */
+	uint64_t at_ns;
+};
+
+/*
+ * Responses of a requester that are missing. Data behind a missing response is stored at once: the
+ * program may not look at it before its completion.
+ */
+struct qp_reads {
+	struct qp_resp_psns here;   /* data behind una_psn that has arrived */
+	struct qp_resp_psns wanted; /* to be requested again */
+	uint32_t seen_psn;          /* what is missing before it is in wanted or in ask */
+	uint32_t nasks;
+	struct qp_ask ask[QP_SR_ASKS]; /* in the order of requesting */
+};
+
 /* What the peer of a requester lacks. */
 struct qp_mend {
 	struct qp_mend *next; /* in the pool's list */
 	struct qp *qp;        /* its owner */
-	uint32_t base_psn;    /* sets begin here: the last reported ePSN, or una_psn */
+	uint32_t base_psn;    /* got and lost begin here: the peer has executed what is before */
 	uint32_t top_psn;     /* one past the last PSN of got, ever */
+	uint32_t wide_psn;    /* up to it packets may be sent beyond the window */
 	struct qp_psns got;   /* the peer holds these */
-	struct qp_psns lost;  /* to be retransmitted; not empty iff snd.resend */
+	struct qp_psns lost;  /* to be retransmitted; not empty only if snd.resend */
 	uint32_t serial;      /* of the last retransmission */
 	uint32_t newest;      /* latest serial whose packet has arrived */
 	struct qp_resent resent[QP_SR_WINDOW]; /* by psn % QP_SR_WINDOW */
+	struct qp_reads reads;
 };
 
 struct qp_sr_pool {
@@ -144,14 +207,12 @@ void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
 /* Worker. Gives qp a hold, if it has none; NULL: none is free. */
 struct qp_hold *qp_hold_take(struct qp_sr_pool *p, struct qp *qp);
 /*
- * Worker. Holds the request psn of h's QP: len <= QP_SR_FRAME_BYTES bytes at frame, in the received
- * buffer m, of which a reference is taken, or of which the bytes are copied. Returns false if there
- * is no memory.
+ * Worker. Holds the request pkt of h's QP, which is in the received buffer m, of which a reference
+ * is taken; or the request's len <= QP_SR_FRAME_BYTES bytes are copied. Returns false if there is
+ * no memory.
  */
-bool qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn, struct rte_mbuf *m,
-		 const uint8_t *frame, uint32_t len);
-/* Worker. The frame of the held request psn, of h->len bytes; valid until qp_hold_release. */
-const uint8_t *qp_hold_frame(const struct qp_sr_pool *p, const struct qp_hold *h, uint32_t psn);
+bool qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt, uint32_t len,
+		 struct rte_mbuf *m);
 /*
  * Worker. The request psn is not in h->held any more: gives its buffer or frame back. h may belong
  * to no QP by now, but not to another one.

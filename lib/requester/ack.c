@@ -5,8 +5,8 @@
  */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "requester/requester_parts.h"
 #include "requester/recovery.h"
+#include "requester/selective.h"
 #include "wire/credits.h"
 #include "wire/psn.h"
 
@@ -219,7 +219,7 @@ static void
 rx_ack(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
 	cq_prefetch(qp->bind.send_cq);
-	if (!req_ack_until(env, qp, psn_add(psn, 1)))
+	if (!req_ack_until(env, qp, psn_add(psn, 1)) && !req_ack_early(env, qp, psn_add(psn, 1)))
 		req_read_gap(env, qp, psn, false);
 }
 

@@ -69,3 +69,13 @@ req_rx_cnp(struct qp_env *env, struct qp *qp)
 	env->counters->ctr[taken ? COUNTER_RP_CNP_HANDLED : COUNTER_RP_CNP_IGNORED]++;
 	return taken;
 }
+
+bool
+req_fetch_must_wait(const struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	uint32_t most = qp->conn.sr.state == QP_SR_ON ? QP_SR_WINDOW : QP_READ_WINDOW_PKTS;
+
+	return !snd->resending && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
+					  RTE_MIN(snd->cc.window_pkts, most);
+}

@@ -4,12 +4,12 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "qp/ahead.h"
-#include "requester/requester_parts.h"
 #include "requester/recovery.h"
+#include "requester/selective.h"
 #include "wire/psn.h"
 
 /* Are the response's opcode and length right for packet k of the READ (REQ-09)? */
-static bool
+static inline bool
 read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 	       const struct wire_pkt *pkt)
 {
@@ -18,23 +18,34 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 
 	if (last)
 		return ends && pkt->payload_len == e->length - k * qp->conn.mtu;
-	/* The responses to a request for part of a READ end within the READ (send_read). */
-	return pkt->payload_len == qp->conn.mtu && (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0);
+	/*
+	 * The responses to a request for part of a READ end within the READ: at every
+	 * QP_READ_AGAIN_PKTS-th (read_most), or anywhere with selective repeat.
+	 */
+	return pkt->payload_len == qp->conn.mtu &&
+	       (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0 || qp->conn.sr.state == QP_SR_ON);
 }
 
-/* The data of una_psn was stored; last: that of the whole oldest WQE, e, was. */
-static void
-response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, bool last)
+bool
+req_read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
+		   const struct wire_pkt *pkt)
+{
+	return read_resp_fits(qp, e, k, pkt);
+}
+
+/* The data of n PSNs from una_psn on was stored; last: that of the whole oldest WQE, e, was. */
+static inline void
+responses_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint32_t n,
+		bool last)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	snd->una_psn = psn_add(snd->una_psn, 1);
+	snd->una_psn = psn_add(snd->una_psn, n);
 	if (likely(!snd->cc_told))
 		cc_fixed_on_response(&snd->cc, snd->una_psn);
 	else
 		req_cc_progress(env, qp, 0);
-	if (snd->rd_psns != 0)
-		snd->rd_psns--;
+	snd->rd_psns -= RTE_MIN(snd->rd_psns, n);
 	if (last) {
 		if (snd->cur == snd->tail) {
 			snd->cur++;
@@ -45,6 +56,14 @@ response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, b
 		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 	}
 	req_progress(env, qp);
+}
+
+void
+req_responses_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint32_t n)
+{
+	uint32_t k = psn_diff(qp->conn.snd.una_psn, e->first_psn) & WIRE_PSN_MASK;
+
+	responses_taken(env, qp, e, n, k + n == e->npkts);
 }
 
 /* Gathers data of pkt and of the responses behind it in the burst: at most room bytes. */
@@ -111,7 +130,8 @@ req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	int rc;
 
 	if (!req_ack_until(env, qp, pkt->psn)) {
-		req_read_gap(env, qp, pkt->psn, true);
+		if (!req_rx_early(env, qp, pkt))
+			req_read_gap(env, qp, pkt->psn, true);
 		return;
 	}
 	e = qp_sq_entry(qp, snd->tail);
@@ -129,7 +149,9 @@ req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		req_not_scattered(env, qp, e, k * qp->conn.mtu, pkt->payload_len, rc);
 		return;
 	}
-	response_taken(env, qp, e, k + 1 == e->npkts);
+	responses_taken(env, qp, e, 1, k + 1 == e->npkts);
+	if (unlikely(qp->bind.mend != NULL))
+		req_reads_progress(env, qp, pkt->psn);
 }
 
 /* The response to an atomic: the original value, stored in host byte order. */
@@ -140,7 +162,8 @@ req_rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	int rc;
 
 	if (!req_ack_until(env, qp, pkt->psn)) {
-		req_read_gap(env, qp, pkt->psn, true);
+		if (!req_rx_early(env, qp, pkt))
+			req_read_gap(env, qp, pkt->psn, true);
 		return;
 	}
 	e = qp_sq_entry(qp, qp->conn.snd.tail);
@@ -154,7 +177,9 @@ req_rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		req_not_scattered(env, qp, e, 0, sizeof(pkt->orig), rc);
 		return;
 	}
-	response_taken(env, qp, e, true);
+	responses_taken(env, qp, e, 1, true);
+	if (unlikely(qp->bind.mend != NULL))
+		req_reads_progress(env, qp, pkt->psn);
 }
 
 void

@@ -190,6 +190,13 @@ enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_
 /* The next hop of the waiting datagram did not respond: it counts as sent. */
 void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 
+/*
+ * After a loss, are too many PSNs outstanding to begin a READ or atomic? Responses count against
+ * the window, too. Without a limit they would fill every queue on their path, and the
+ * retransmission of a lost response would queue behind all of them.
+ */
+bool req_fetch_must_wait(const struct qp *qp);
+
 /* Report to a congestion policy, if snd.cc_told: the last frame of env->tx was sent, with psn. */
 void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn);
 /*

@@ -9,17 +9,11 @@
 /* Retransmissions without a sign of reordering after which the threshold is halved. */
 #define CALM_RESENT 16u
 
-static uint32_t
-threshold(const struct qp *qp)
-{
-	return qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD;
-}
-
 /* Packets arrived up to places late: raises the threshold to twice as many. */
 static void
 reordered(struct qp *qp, uint32_t places)
 {
-	uint32_t most = RTE_MIN(RTE_MAX(2 * places, threshold(qp)), QP_SR_THRESHOLD_MOST);
+	uint32_t most = RTE_MIN(RTE_MAX(2 * places, req_threshold(qp)), QP_SR_THRESHOLD_MOST);
 
 	qp->conn.sr.threshold = (uint8_t)most;
 	qp->conn.sr.calm = 0;
@@ -84,23 +78,25 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 	sr->spurious += more;
 	env->counters->ctr[COUNTER_REQ_SPURIOUS] += more;
 	/* The place of its original is not known any more; it was at least the threshold. */
-	reordered(qp, RTE_MAX(threshold(qp), (uint32_t)psn_diff(r->high_psn, psn) / 2));
+	reordered(qp, RTE_MAX(req_threshold(qp), (uint32_t)psn_diff(r->high_psn, psn) / 2));
 }
 
-/* Moves the start of the sets to psn: everything before it has arrived. */
-static void
-advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
+void
+req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
 	uint32_t n = RTE_MIN((uint32_t)psn_diff(psn, m->base_psn), QP_SR_WINDOW), i;
+	uint32_t sent = RTE_MIN((uint32_t)psn_diff(m->top_psn, m->base_psn), n);
+	struct qp_psns got = qp_psns_from(&m->got, m->base_psn), before = qp_psns_first(sent), gone;
 
-	for (i = 0; i < n; i++) {
-		uint32_t at = psn_add(m->base_psn, i);
-
-		if (qp_psns_has(&m->got, at))
-			qp_psns_remove(&m->got, at);
-		else if (psn_lt(at, m->top_psn))
-			arrived(qp, m, at);
-		qp_psns_remove(&m->lost, at); /* of a probe; or the bit would mean a later PSN */
+	for (i = 0; i < QP_SR_WORDS; i++)
+		before.word[i] &= ~got.word[i];
+	for (i = qp_psns_next(&before, 0); i < QP_SR_WINDOW; i = qp_psns_next(&before, i + 1))
+		arrived(qp, m, psn_add(m->base_psn, i));
+	gone = qp_psns_first(n);
+	gone = qp_psns_at(&gone, m->base_psn);
+	for (i = 0; i < QP_SR_WORDS; i++) {
+		m->got.word[i] &= ~gone.word[i];
+		m->lost.word[i] &= ~gone.word[i]; /* of a probe; it would mean a later PSN */
 	}
 	m->base_psn = psn;
 	if (psn_lt(m->top_psn, psn))
@@ -109,22 +105,24 @@ advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
 
 /* Takes the held PSNs of a SACK whose ePSN is the base. */
 static void
-take_held(struct qp *qp, struct qp_mend *m, const struct qp_psns *held)
+take_held(struct qp *qp, struct qp_mend *m, struct qp_psns held)
 {
-	uint32_t top = m->top_psn, i;
+	struct qp_psns got = qp_psns_from(&m->got, m->base_psn);
+	uint32_t sent = (uint32_t)psn_diff(m->top_psn, m->base_psn), i, top = 0;
 
-	for (i = 1; i < QP_SR_WINDOW; i++) {
-		uint32_t psn = psn_add(m->base_psn, i);
-
-		if (!(held->word[i / 64] >> (i % 64) & 1) || qp_psns_has(&m->got, psn))
-			continue;
-		if (psn_lt(psn, m->top_psn))
-			arrived(qp, m, psn);
-		qp_psns_add(&m->got, psn);
-		if (psn_le(top, psn))
-			top = psn_add(psn, 1);
+	for (i = 0; i < QP_SR_WORDS; i++) {
+		held.word[i] &= ~got.word[i];
+		if (held.word[i] != 0)
+			top = i * 64 + 64 - (uint32_t)__builtin_clzll(held.word[i]);
 	}
-	m->top_psn = top;
+	for (i = qp_psns_next(&held, 0); i < sent && i < QP_SR_WINDOW;
+	     i = qp_psns_next(&held, i + 1))
+		arrived(qp, m, psn_add(m->base_psn, i));
+	held = qp_psns_at(&held, m->base_psn);
+	for (i = 0; i < QP_SR_WORDS; i++)
+		m->got.word[i] |= held.word[i];
+	if (top > sent)
+		m->top_psn = psn_add(m->base_psn, top);
 }
 
 /* Is psn, which the peer lacks, lost? */
@@ -132,23 +130,23 @@ static bool
 is_lost(const struct qp_env *env, const struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
 	const struct qp_resent *r = resent_of(m, psn);
-	uint64_t srtt_ns = qp->conn.loss.srtt_ns;
+	bool reorders = qp->conn.sr.threshold != 0;
 
 	/*
 	 * top_psn is one past the last that has arrived. If that is all that was sent, nothing else
 	 * will show a loss.
 	 */
 	if (r == NULL)
-		return psn_diff(m->top_psn, psn) > (int32_t)threshold(qp) ||
-		       (m->top_psn == qp->conn.snd.high_psn && qp->conn.sr.threshold == 0);
-	if (env->now_ns - r->at_ns < srtt_ns)
+		return psn_diff(m->top_psn, psn) > (int32_t)req_threshold(qp) ||
+		       (m->top_psn == qp->conn.snd.high_psn && !reorders);
+	if (reorders && env->now_ns - r->at_ns < qp->conn.loss.srtt_ns)
 		return false;
-	return psn_diff(m->top_psn, r->high_psn) > (int32_t)threshold(qp) || m->newest > r->serial;
+	return psn_diff(m->top_psn, r->high_psn) > (int32_t)req_threshold(qp) ||
+	       m->newest > r->serial;
 }
 
-/* The WQE of psn, from number *i on; NULL: none that was sent. */
-static struct qp_sq_entry *
-entry_of(const struct qp *qp, uint32_t psn, uint32_t *i)
+struct qp_sq_entry *
+req_entry_of(const struct qp *qp, uint32_t psn, uint32_t *i)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
 
@@ -168,27 +166,43 @@ lose(struct qp *qp, struct qp_mend *m, uint32_t psn)
 	qp->conn.snd.resend = true;
 }
 
+/* Of a READ only the request was sent: its other PSNs, from base + k on, count as arrived. */
+static uint32_t
+pass_read(struct qp_mend *m, const struct qp_sq_entry *e, uint32_t k)
+{
+	uint32_t end = (uint32_t)psn_diff(psn_add(e->first_psn, e->npkts), m->base_psn);
+
+	for (; k < end && k < QP_SR_WINDOW; k++)
+		qp_psns_add(&m->got, psn_add(m->base_psn, k));
+	return end;
+}
+
 /* Finds what is lost before the last packet that has arrived. */
 static void
 find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 {
-	uint32_t psn = m->base_psn, i = qp->conn.snd.tail;
+	struct qp_psns lacks =
+		qp_psns_first(RTE_MIN((uint32_t)psn_diff(m->top_psn, m->base_psn), QP_SR_WINDOW));
+	struct qp_psns got = qp_psns_from(&m->got, m->base_psn);
+	struct qp_psns lost = qp_psns_from(&m->lost, m->base_psn);
+	uint32_t k, next, i = qp->conn.snd.tail;
 	bool any = false;
 
-	while (psn_lt(psn, m->top_psn)) {
-		struct qp_sq_entry *e = entry_of(qp, psn, &i);
-		bool whole = e != NULL && req_fetches(e);
+	for (k = 0; k < QP_SR_WORDS; k++)
+		lacks.word[k] &= ~(got.word[k] | lost.word[k]);
+	for (k = qp_psns_next(&lacks, 0); k < QP_SR_WINDOW; k = qp_psns_next(&lacks, next)) {
+		uint32_t psn = psn_add(m->base_psn, k);
+		const struct qp_sq_entry *e = req_entry_of(qp, psn, &i);
 
-		if (e == NULL || (whole && psn != e->first_psn))
-			break; /* the rest of a READ that was requested in parts: the probe's */
-		if (!qp_psns_has(&m->got, psn) && !qp_psns_has(&m->lost, psn) &&
-		    is_lost(env, qp, m, psn)) {
+		if (e == NULL)
+			break;
+		next = k + 1;
+		if (req_fetches(e) && psn != e->first_psn) {
+			next = RTE_MIN(pass_read(m, e, k), QP_SR_WINDOW);
+		} else if (is_lost(env, qp, m, psn)) {
 			lose(qp, m, psn);
 			any = true;
 		}
-		psn = psn_add(psn, whole ? e->npkts : 1);
-		if ((uint32_t)psn_diff(psn, m->base_psn) >= QP_SR_WINDOW)
-			break;
 	}
 	if (!any)
 		return;
@@ -202,13 +216,27 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 static bool
 was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns *held)
 {
-	uint32_t last = held->word[1] != 0   ? 127 - (uint32_t)__builtin_clzll(held->word[1])
-			: held->word[0] != 0 ? 63 - (uint32_t)__builtin_clzll(held->word[0])
-					     : 0;
+	uint32_t i = QP_SR_WORDS;
 
-	if (last == 0)
-		return psn_le(epsn, snd->high_psn);
-	return psn_lt(psn_add(epsn, last), snd->high_psn);
+	while (i-- > 0) {
+		if (held->word[i] != 0)
+			return psn_lt(psn_add(epsn,
+					      i * 64 + 63 -
+						      (uint32_t)__builtin_clzll(held->word[i])),
+				      snd->high_psn);
+	}
+	return psn_le(epsn, snd->high_psn);
+}
+
+/* What the peer holds is not in flight: moves wide_psn by as much. */
+static void
+widen(const struct qp_snd *snd, struct qp_mend *m)
+{
+	uint32_t more = snd->rd_psns + snd->cc.window_pkts, i;
+
+	for (i = 0; i < QP_SR_WORDS; i++)
+		more += (uint32_t)__builtin_popcountll(m->got.word[i]);
+	m->wide_psn = psn_add(m->base_psn, RTE_MIN(more, QP_SR_WIDE));
 }
 
 __rte_noinline bool
@@ -221,7 +249,8 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 
 	if (qp->conn.sr.state == QP_SR_OFF || env->sr == NULL || !wire_sack_get(pkt, &s))
 		return false;
-	held = (struct qp_psns){{rte_le_to_cpu_64(s.held[0]), rte_le_to_cpu_64(s.held[1])}};
+	for (uint32_t i = 0; i < QP_SR_WORDS; i++)
+		held.word[i] = rte_le_to_cpu_64(s.held[i]);
 	if (!psn_lt(pkt->psn, snd->una_psn) && !was_sent(snd, pkt->psn, &held))
 		return false;
 	if (unlikely(snd->cc_told))
@@ -232,7 +261,7 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		req_watch_stale(env, qp);
 		return true;
 	}
-	if (!req_ack_until(env, qp, pkt->psn)) {
+	if (!req_ack_until(env, qp, pkt->psn) && !req_ack_early(env, qp, pkt->psn)) {
 		req_read_gap(env, qp, psn_add(pkt->psn, WIRE_PSN_MASK), false); /* as an ACK */
 		return true;
 	}
@@ -243,10 +272,21 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	m = qp_mend_take(env->sr, qp);
 	if (m == NULL || psn_lt(pkt->psn, m->base_psn))
 		return true; /* no memory: the probe's; or older than the last */
-	advance(qp, m, pkt->psn);
-	take_held(qp, m, &held);
+	req_mend_advance(qp, m, pkt->psn);
+	take_held(qp, m, held);
 	find_lost(env, qp, m);
+	widen(snd, m);
 	return true;
+}
+
+__rte_noinline bool
+req_window_wider(const struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	const struct qp_mend *m = qp->bind.mend;
+
+	return m != NULL && psn_lt(snd->next_psn, m->wide_psn) && snd->next_psn == snd->high_psn &&
+	       (uint32_t)psn_diff(snd->next_psn, snd->una_psn) < QP_SR_WINDOW;
 }
 
 /*
@@ -266,6 +306,18 @@ resent_timer(const struct qp_env *env, struct qp *qp)
 	snd->probe_ns = env->now_ns + snd->wait_ns;
 }
 
+void
+req_resent(struct qp_env *env, struct qp *qp)
+{
+	qp->conn.sr.resent++;
+	env->counters->ctr[COUNTER_REQ_SELECTIVE]++;
+	resent_timer(env, qp);
+	/* Karn: a response may be to either copy, and those to later packets wait for it. */
+	if (qp->conn.snd.watch & QP_WATCH_RTT)
+		qp->conn.snd.watch =
+			(qp->conn.snd.watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
+}
+
 static void
 resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
@@ -281,20 +333,14 @@ resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 					  psn == qp->conn.snd.una_psn,
 				.at_ns = env->now_ns};
 	calm(&qp->conn.sr);
-	qp->conn.sr.resent++;
 	if (qp->conn.sr.unjudged < UINT16_MAX)
 		qp->conn.sr.unjudged++;
-	env->counters->ctr[COUNTER_REQ_SELECTIVE]++;
-	resent_timer(env, qp);
-	/* Karn: a response may be to either copy, and those to later packets wait for it. */
-	if (qp->conn.snd.watch & QP_WATCH_RTT)
-		qp->conn.snd.watch =
-			(qp->conn.snd.watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
+	req_resent(env, qp);
 }
 
-/* Sends psn, of WQE number i, whose copy is e. The cursor stays where it is. */
-static enum req_step
-resend_one(struct qp_env *env, struct qp *qp, uint32_t i, struct qp_sq_entry *e, uint32_t psn)
+enum req_step
+req_resend_one(struct qp_env *env, struct qp *qp, uint32_t i, struct qp_sq_entry *e, uint32_t psn,
+	       uint32_t n)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t cur = snd->cur, cur_pkt = snd->cur_pkt, next_psn = snd->next_psn;
@@ -303,13 +349,13 @@ resend_one(struct qp_env *env, struct qp *qp, uint32_t i, struct qp_sq_entry *e,
 	bool ack_owed = snd->ack_owed;
 	enum req_step step;
 
-	qp_record(env, qp, QP_RECORD_AGAIN, 0, psn, 1);
+	qp_record(env, qp, QP_RECORD_AGAIN, 0, psn, RTE_MAX(n, 1u));
 	snd->cur = i;
 	snd->cur_pkt = psn_diff(psn, e->first_psn) & WIRE_PSN_MASK;
 	snd->next_psn = psn;
 	snd->since_ackreq = QP_ACKREQ_PKTS; /* asks for an ACK */
 	snd->resending = true;
-	step = req_send_again(env, qp, e);
+	step = req_send_again(env, qp, e, n);
 	snd->resending = false;
 	snd->cur = cur;
 	snd->cur_pkt = cur_pkt;
@@ -332,7 +378,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		return REQ_NEXT;
 	}
 	if (psn_lt(m->base_psn, snd->una_psn))
-		advance(qp, m, snd->una_psn);
+		req_mend_advance(qp, m, snd->una_psn);
 	for (k = 0; k < QP_SR_WINDOW && !qp_psns_empty(&m->lost); k++) {
 		uint32_t psn = psn_add(m->base_psn, k);
 		struct qp_sq_entry *e;
@@ -343,8 +389,8 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		if (qp_turn_over(env, turn))
 			return REQ_NO_ROOM;
 		/* Packets that go-back-N retransmits anyway are skipped. */
-		e = psn_lt(psn, snd->next_psn) ? entry_of(qp, psn, &i) : NULL;
-		step = e != NULL ? resend_one(env, qp, i, e, psn) : REQ_NEXT;
+		e = psn_lt(psn, snd->next_psn) ? req_entry_of(qp, psn, &i) : NULL;
+		step = e != NULL ? req_resend_one(env, qp, i, e, psn, 0) : REQ_NEXT;
 		if (step == REQ_NO_ROOM || step == REQ_HELD)
 			return step;
 		qp_psns_remove(&m->lost, psn);
@@ -357,23 +403,32 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		}
 	}
 	snd->resend = false;
-	return REQ_NEXT;
+	return m->reads.wanted.n != 0 ? req_resend_reads(env, qp, turn) : REQ_NEXT;
 }
 
 __rte_noinline bool
 req_probe_selective(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_sq_entry *e;
 	struct qp_mend *m;
 
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
 	    snd->next_psn != snd->high_psn || snd->tail == snd->head ||
-	    !req_sends(qp_sq_entry(qp, snd->tail)) || !psn_lt(snd->una_psn, snd->next_psn))
+	    !psn_lt(snd->una_psn, snd->next_psn))
 		return false;
 	m = qp_mend_take(env->sr, qp);
-	if (m == NULL || psn_lt(snd->una_psn, m->base_psn))
+	if (m == NULL)
 		return false;
-	advance(qp, m, snd->una_psn);
+	if (psn_lt(m->base_psn, snd->una_psn))
+		req_mend_advance(qp, m, snd->una_psn);
+	e = qp_sq_entry(qp, snd->tail);
+	if (req_fetches(e) && (m->base_psn != snd->una_psn || e->first_psn != snd->una_psn)) {
+		req_reads_lose_all(qp, m); /* the peer has executed it */
+		return true;
+	}
+	if (m->base_psn != snd->una_psn)
+		return false; /* the peer has executed it, but its ACK was of no use */
 	lose(qp, m, snd->una_psn);
 	return true;
 }

@@ -8,8 +8,8 @@
  *
  *   sent once      a PSN sr.threshold further on is held by the peer. The threshold grows when
  *                  packets turn out to have been late, not lost
- *   sent again     the same for a packet first sent after it; or a later retransmission has
- *                  arrived and a round trip has passed
+ *   sent again     the same for a packet first sent after it, or for a later retransmission. In
+ *                  a network that has reordered packets a round trip must have passed, too
  *
  * Otherwise the probe finds it (recovery.h), which is such a retransmission of una_psn. All else is
  * as with go-back-N, to which a NAK, an ACK timeout, a migration and an error always lead.
@@ -26,10 +26,59 @@
 enum req_step req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn);
 /*
  * send.c: sends the packet at the cursor of a WQE that was sent before: no window, no READ limit.
- * REQ_SENT, REQ_NO_ROOM, REQ_HELD, or another value: it cannot be sent.
+ * n: of a READ, responses to request, 1 .. those behind the cursor; 0: the usual number. REQ_SENT,
+ * REQ_NO_ROOM, REQ_HELD, or another value: it cannot be sent.
  */
-enum req_step req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);
+enum req_step req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n);
+/*
+ * The same for psn of e, which is WQE number i. The cursor stays where it is.
+ */
+enum req_step req_resend_one(struct qp_env *env, struct qp *qp, uint32_t i, struct qp_sq_entry *e,
+			     uint32_t psn, uint32_t n);
+/* A packet was sent again: moves the probe, and times no round trip by it (Karn). */
+void req_resent(struct qp_env *env, struct qp *qp);
+/* Packets behind a gap that show a loss. */
+static inline uint32_t
+req_threshold(const struct qp *qp)
+{
+	return qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD;
+}
+/*
+ * The window is full: may another new packet be sent because the peer holds some that were sent?
+ * What the peer holds is not in flight. It holds no PSN QP_SR_WINDOW or more behind una_psn.
+ */
+bool req_window_wider(const struct qp *qp);
+/* The peer has executed everything before psn, which is not before m->base_psn. */
+void req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn);
+/* The WQE of psn, from number *i on, where *i moves to it; NULL: none that has a PSN. */
+struct qp_sq_entry *req_entry_of(const struct qp *qp, uint32_t psn, uint32_t *i);
 /* Makes una_psn's packet a probe. Returns false, with no effect, if go-back-N has to do it. */
 bool req_probe_selective(struct qp_env *env, struct qp *qp);
+
+/*
+ * Responses (selective_read.c). A READ or atomic response behind a missing one is stored at once
+ * and counts when its turn comes. What is missing is requested again, in parts of a READ if the
+ * peer is known to have executed it. A response counts as lost as a request does; or if a response
+ * has arrived to a request that was sent after the last request for it.
+ */
+/*
+ * Handles the response pkt, which is in flight, although data before it is missing. Returns false,
+ * with no effect, if go-back-N has to do it.
+ */
+bool req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/* The same for an ACK of everything before upto. */
+bool req_ack_early(struct qp_env *env, struct qp *qp, uint32_t upto);
+/* The response psn was taken in order: counts what is behind it and has arrived. */
+void req_reads_progress(struct qp_env *env, struct qp *qp, uint32_t psn);
+/* As req_resend, for responses. */
+enum req_step req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn);
+/* Nothing has arrived for long: una_psn's response and all that was requested again is missing. */
+void req_reads_lose_all(struct qp *qp, struct qp_mend *m);
+/* read_response.c: may pkt be packet k of the READ e (REQ-09)? */
+bool req_read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
+			const struct wire_pkt *pkt);
+/* read_response.c: data of n PSNs from una_psn on was stored, all of e, the oldest WQE. */
+void req_responses_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
+			 uint32_t n);
 
 #endif

@@ -153,7 +153,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 
 	if (rc &&
 	    (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->cc.window_pkts &&
-	    !snd->resending)
+	    !snd->resending && !req_window_wider(qp))
 		return REQ_BLOCKED;
 	m = qp_env_buf(env);
 	if (m == NULL)
@@ -194,18 +194,6 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	return REQ_SENT;
 }
 
-/*
- * After a loss, are too many PSNs outstanding to begin a READ or atomic? Responses count against
- * the window, too. Without a limit they would fill every queue on their path, and the
- * retransmission of a lost response would queue behind all of them.
- */
-static __rte_noinline bool
-send_must_wait(const struct qp_snd *snd)
-{
-	return !snd->resending && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
-					  RTE_MIN(snd->cc.window_pkts, QP_READ_WINDOW_PKTS);
-}
-
 /* Sends a READ or atomic request whose response has n PSNs; max_rd_atomic at a time (REQ-02). */
 static enum req_step
 send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const struct wire_fields *f,
@@ -218,7 +206,8 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 
 	if (!e->rd_counted && snd->rd_out >= qp->conn.attr.max_rd_atomic)
 		return REQ_BLOCKED;
-	if (unlikely(snd->rd_lossy || snd->cc.window_pkts < CC_WINDOW_PKTS) && send_must_wait(snd))
+	if (unlikely(snd->rd_lossy || snd->cc.window_pkts < CC_WINDOW_PKTS) &&
+	    req_fetch_must_wait(qp))
 		return REQ_BLOCKED;
 	m = qp_env_buf(env);
 	if (m == NULL)
@@ -239,23 +228,30 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 }
 
 /*
- * Requests the missing data of a READ: all, or from the first missing PSN on (REQ-08). A READ of
- * more than QP_READ_CHUNK_PKTS is sent as several requests, so that the PSNs in flight stay far
- * below 2^23.
+ * Number of responses to request of the READ e, from its packet k on: all, or those from the first
+ * missing PSN on (REQ-08). A READ of more than QP_READ_CHUNK_PKTS is sent as several requests, so
+ * that the PSNs in flight stay far below 2^23.
  *
  * After one lost response others may be lost, and responses behind the next lost one are useless.
  * A request for the rest of a READ therefore covers few responses at a time. The responder has seen
  * the whole READ by then, so these requests are duplicates that use none of its resources. No
  * duplicate may reach beyond the original request (RSP-01).
  */
+static uint32_t
+read_most(const struct qp_sq_entry *e, uint32_t k)
+{
+	bool part = k % QP_READ_CHUNK_PKTS != 0;
+	uint32_t most = part ? QP_READ_AGAIN_PKTS : QP_READ_CHUNK_PKTS;
+
+	return RTE_MIN(e->npkts - k, most - k % most);
+}
+
+/* Requests n responses of a READ, from the cursor on. */
 static enum req_step
-send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t k = snd->cur_pkt, off = k * qp->conn.mtu;
-	bool part = k % QP_READ_CHUNK_PKTS != 0;
-	uint32_t most = part ? QP_READ_AGAIN_PKTS : QP_READ_CHUNK_PKTS;
-	uint32_t n = RTE_MIN(e->npkts - k, most - k % most);
 	struct wire_fields f = {
 		.opcode = WIRE_OP_READ_REQ,
 		.ackreq = true,
@@ -334,7 +330,7 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (qp->conn.type == QP_TYPE_UD)
 		return req_send_datagram(env, qp, e);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ)
-		return send_read(env, qp, e);
+		return send_read(env, qp, e, read_most(e, snd->cur_pkt));
 	if (req_fetches(e))
 		return send_atomic(env, qp, e);
 	if (snd->limited)
@@ -373,7 +369,7 @@ send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 }
 
 enum req_step
-req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
 {
 	struct cc_flow *flow = &qp->conn.cc_flow;
 	enum req_step step;
@@ -386,9 +382,10 @@ req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	}
 	if (req_sends(e))
 		step = send_data(env, qp, e, true, false);
+	else if (e->wqe.opcode == UROCE_WR_RDMA_READ)
+		step = send_read(env, qp, e, n != 0 ? n : read_most(e, qp->conn.snd.cur_pkt));
 	else
-		step = e->wqe.opcode == UROCE_WR_RDMA_READ ? send_read(env, qp, e)
-							   : send_atomic(env, qp, e);
+		step = send_atomic(env, qp, e);
 	if (step == REQ_SENT && qp->conn.snd.cc_told)
 		cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns, env->tx[env->tx_n - 1]->pkt_len);
 	return step;

@@ -75,7 +75,7 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 /* The packet that comes too early is held or dropped: m stays the engine's. */
-static void
+static __rte_noinline void
 rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m)
 {
 	env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;

@@ -2,8 +2,11 @@
 #include "responder/reorder.h"
 #include <string.h>
 #include <rte_common.h>
+#include <rte_prefetch.h>
 #include "responder/responder_parts.h"
 #include "wire/sack.h"
+
+_Static_assert(QP_SR_WORDS == WIRE_SACK_WORDS, "a SACK reports all that may be held");
 
 /* The QP falls back after the peer ignores all SACKs of this many gaps in a row. */
 #define IGNORED_MOST 4
@@ -44,7 +47,7 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 		rcv->sack_due = true;
 		return true;
 	}
-	if (!qp_hold_put(env->sr, h, pkt->psn, m, pkt->l2, len))
+	if (!qp_hold_put(env->sr, h, pkt, len, m))
 		return false;
 	if (h->n++ == 0) {
 		/* The peer retransmitted only the last gap: it uses SACKs. */
@@ -67,6 +70,22 @@ rsp_hold_discard(struct qp_env *env, struct qp *qp)
 	qp->conn.rcv.sack_due = false;
 }
 
+#define HELD_AHEAD 4 /* requests whose bytes are prefetched */
+
+/* The bytes of a held request may have left the cache since it arrived. */
+static inline void
+prefetch_held(const struct qp_hold *h, uint32_t psn)
+{
+	uint32_t i = psn % QP_SR_WINDOW, line;
+
+	if (!qp_psns_has(&h->held, psn))
+		return;
+	for (line = 0; line < 4; line++)
+		rte_prefetch0(h->pkt[i].payload + line * RTE_CACHE_LINE_SIZE);
+	if (h->buf[i] != NULL)
+		rte_prefetch0(h->buf[i]);
+}
+
 /* Executes the held request with the ePSN. Returns false if it was not executed. */
 static bool
 execute_one(struct qp_env *env, struct qp *qp)
@@ -74,13 +93,11 @@ execute_one(struct qp_env *env, struct qp *qp)
 	struct qp_hold *h = qp->bind.hold;
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t psn = rcv->epsn, was = env->dropped;
-	struct wire_pkt pkt;
 
 	qp_psns_remove(&h->held, psn);
 	h->n--;
-	/* It was parsed on arrival. */
-	if (wire_parse(qp_hold_frame(env->sr, h, psn), h->len[psn % QP_SR_WINDOW], &pkt) == WIRE_OK)
-		rsp_execute(env, qp, &pkt);
+	prefetch_held(h, psn_add(psn, HELD_AHEAD));
+	rsp_execute(env, qp, &h->pkt[psn % QP_SR_WINDOW]);
 	env->dropped = was; /* it was counted on arrival */
 	qp_hold_release(env->sr, h, psn);
 	return rcv->epsn != psn;
@@ -154,11 +171,11 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	struct qp_sr *sr = &qp->conn.sr;
 
 	rsp_duplicate(env, qp, pkt);
-	if (qp->conn.loopback)
+	/* Of a READ or atomic the response was lost, not the request. */
+	if (qp->conn.loopback || !(pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)))
 		return;
 	duplicate(qp, pkt->psn);
-	if (pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE))
-		qp->conn.rcv.sack_due = true;
+	qp->conn.rcv.sack_due = true;
 	if (sr->expect_dup == 0 || --sr->expect_dup != 0 || ++sr->ignored < IGNORED_MOST)
 		return;
 	sr->state = QP_SR_CAN;
@@ -186,15 +203,15 @@ rsp_sack_send(struct qp_env *env, struct qp *qp)
 				 .dup_psn = rte_cpu_to_be_32(sr->dup_psn)};
 	struct rte_mbuf *m = rsp_frame(env);
 	struct qp_psns held;
-	uint32_t hdr;
+	uint32_t hdr, i;
 	uint8_t *p;
 
 	if (m == NULL)
 		return false;
 	if (qp->bind.hold != NULL) {
 		held = qp_psns_from(&qp->bind.hold->held, rcv->epsn);
-		sack.held[0] = rte_cpu_to_le_64(held.word[0]);
-		sack.held[1] = rte_cpu_to_le_64(held.word[1]);
+		for (i = 0; i < QP_SR_WORDS; i++)
+			sack.held[i] = rte_cpu_to_le_64(held.word[i]);
 	}
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, sizeof(sack), p);

@@ -11,8 +11,9 @@
 #include <string.h>
 #include "wire/parse.h"
 
-#define WIRE_SACK_VERSION   1u
+#define WIRE_SACK_VERSION   2u
 #define WIRE_SACK_DUPLICATE 1u /* dup_psn is valid */
+#define WIRE_SACK_WORDS     4u
 
 struct wire_sack {
 	uint8_t version;    /* WIRE_SACK_VERSION */
@@ -20,12 +21,12 @@ struct wire_sack {
 	rte_be16_t dups;    /* duplicate requests received on this connection, modulo 2^16 */
 	rte_be32_t dup_psn; /* PSN of the last of them */
 	/*
-	 * Requests behind the ePSN that were received. Bit i of the 128 (bit i % 64 of word i / 64)
+	 * Requests behind the ePSN that were received. Bit i of the 256 (bit i % 64 of word i / 64)
 	 * is the request with PSN ePSN + i; bit 0 is 0. Of a READ only the first PSN counts.
 	 */
-	rte_le64_t held[2];
+	rte_le64_t held[WIRE_SACK_WORDS];
 } WIRE_PACKED;
-_Static_assert(sizeof(struct wire_sack) == 24, "SACK size");
+_Static_assert(sizeof(struct wire_sack) == 40, "SACK size");
 
 /*
  * Reads the payload of pkt, which has opcode WIRE_OPCODE_SACK and was parsed without error, into

@@ -74,7 +74,7 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	k = rel - op->first;
 	off = k * side->mtu;
 	/* A part of a READ that was requested again also ends in a last response. */
-	part = ends && (k + 1) % QP_READ_AGAIN_PKTS == 0;
+	part = ends && ((k + 1) % QP_READ_AGAIN_PKTS == 0 || side->pair->cfg.sr != 0);
 	if ((ends != (k + 1 == op->npkts) && !part) ||
 	    pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
 		sim_fail(&side->pair->sim,
@@ -181,7 +181,7 @@ answer_sack(struct pair_side *side, const struct wire_pkt *pkt, uint32_t rel)
 	if (pkt->psn != side->qp->conn.rcv.epsn)
 		sim_fail(&side->pair->sim, "SR-02: qp %06x: SACK of PSN %06x, ePSN is %06x",
 			 side->qpn, pkt->psn, side->qp->conn.rcv.epsn);
-	for (i = 0; i < 128; i++) {
+	for (i = 0; i < QP_SR_WINDOW; i++) {
 		uint32_t at = rel + i;
 
 		if ((s.held[i / 64] >> (i % 64) & 1) && !(asker->came[at / 64] >> (at % 64) & 1))

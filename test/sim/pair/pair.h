@@ -145,6 +145,9 @@ struct pair_side { /* one end of a pair */
 	uint32_t contig; /* first PSN that has not arrived undamaged and in order */
 	/* with cfg.sr: requests that have arrived undamaged, by their first PSN */
 	uint64_t came[PAIR_MAX_OPS * 131072 / 256 / 64];
+	uint64_t data_came[PAIR_MAX_OPS * 131072 / 256 / 64]; /* with sr: responses with data */
+	uint32_t told; /* with sr: one past the last PSN acknowledged, whatever data is missing */
+	uint64_t answered_ns;      /* time of the last response */
 	uint32_t acked;            /* first PSN that is not acknowledged yet */
 	uint32_t read_op;          /* first READ with responses outstanding */
 	uint32_t naks, gaps, rnrs; /* received since the last progress */
@@ -280,6 +283,9 @@ void pair_trace_arriving(struct pair *s, const struct pair_pkt *p);
 void pair_trace_taken(struct pair *s, const struct pair_pkt *p);
 /* The engine reports that it has no more work. */
 void pair_trace_idle(struct pair_node *n);
+/* With selective repeat: takes over what the requester of side has counted. Called before a check.
+ */
+void pair_trace_sync(struct pair_side *side);
 const char *pair_op_text(uint8_t opcode);
 
 /* client.c, reap.c */

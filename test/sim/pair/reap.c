@@ -81,6 +81,7 @@ pair_reap_commit(struct sim_end *end, struct sim_op *sop)
 	struct pair_op *op = container_of(sop, struct pair_op, sim_op);
 	struct pair_side *peer = side->peer;
 
+	pair_trace_sync(side);
 	if (side->acked < op->first + op->npkts)
 		sim_fail(&side->pair->sim,
 			 "REQ-07: qp %06x: WQE %ld is complete, but nothing acknowledged it",
@@ -118,6 +119,7 @@ pair_reap_has_cause(struct sim_end *end, const struct sim_op *sop, uint8_t statu
 	const struct pair_op *op = container_of(sop, const struct pair_op, sim_op);
 	const struct pair_cfg *c = &side->pair->cfg;
 
+	pair_trace_sync(side);
 	if (status == QP_WC_WR_FLUSH_ERR)
 		return side->sent_fatal || side->pair->by_hand;
 	if (op->fault != FAULT_NONE && status == pair_fault_status(op->fault))

@@ -75,16 +75,22 @@ trace_opcode(const struct pair_op *op, uint32_t k)
 }
 
 /*
- * PSNs of a request that begins with packet k of op. The rest of a READ is requested again in parts
- * of QP_READ_AGAIN_PKTS responses.
+ * PSNs of the request pkt, which begins with packet k of op. The rest of a READ is requested again
+ * in parts of QP_READ_AGAIN_PKTS responses. With selective repeat any part of a READ that the peer
+ * has received may be requested again.
  */
 static uint32_t
-trace_request_psns(const struct pair_op *op, uint32_t k)
+trace_request_psns(const struct pair_side *side, const struct pair_op *op, uint32_t k,
+		   const struct wire_pkt *pkt)
 {
-	uint32_t rest = op->npkts - k;
+	uint32_t rest = op->npkts - k, n;
 
 	if (op->opcode != UROCE_WR_RDMA_READ)
 		return 1;
+	n = (pkt->dmalen + side->mtu - 1) / side->mtu;
+	if (side->pair->cfg.sr != 0 && op->first < side->contig && n >= 1 &&
+	    n <= RTE_MIN(rest, QP_READ_AGAIN_PKTS))
+		return n;
 	return k != 0 ? RTE_MIN(rest, QP_READ_AGAIN_PKTS - k % QP_READ_AGAIN_PKTS) : rest;
 }
 
@@ -154,17 +160,18 @@ trace_begun(struct pair_side *side, struct pair_op *op)
 static void
 trace_window(struct pair_side *side, uint32_t upto)
 {
-	uint32_t i, n = 0;
+	uint32_t most = side->pair->cfg.sr != 0 ? QP_SR_WIDE : CC_WINDOW_PKTS;
+	uint32_t done = RTE_MAX(side->acked, side->told), i, n = 0;
 
 	for (i = 0; i < side->nops && side->op[i].first < upto; i++) {
 		const struct pair_op *op = &side->op[i];
-		uint32_t from = RTE_MAX(op->first, side->acked);
+		uint32_t from = RTE_MAX(op->first, done);
 		uint32_t to = RTE_MIN(op->first + op->npkts, upto);
 
 		if (!sim_op_fetches(&op->sim_op) && from < to)
 			n += to - from;
 	}
-	if (n > CC_WINDOW_PKTS)
+	if (n > most)
 		sim_fail(&side->pair->sim, "qp %06x: %u packets sent and not acknowledged",
 			 side->qpn, n);
 }
@@ -177,6 +184,7 @@ trace_request(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 	const char *wrong;
 	uint32_t k;
 
+	pair_trace_sync(side);
 	if (op == NULL || op >= &side->op[side->posted] || v->psn > side->high) {
 		sim_fail(&s->sim,
 			 "WIRE-06: qp %06x: request with PSN +%u, next to use is +%u of +%u",
@@ -184,7 +192,7 @@ trace_request(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 		return;
 	}
 	k = v->psn - op->first;
-	v->npkts = trace_request_psns(op, k);
+	v->npkts = trace_request_psns(side, op, k, pkt);
 	wrong = trace_request_wrong(side, op, k, v->npkts, pkt);
 	if (wrong != NULL)
 		sim_fail(&s->sim, "qp %06x: %s, PSN +%u of WQE %ld: wrong %s", side->qpn,
@@ -272,32 +280,68 @@ pair_trace_built(struct pair_node *n, struct rte_mbuf *m, struct pair_view *v)
 		trace_answer(v->from, &pkt, v);
 }
 
+static void
+trace_acked(struct pair_side *side, uint32_t upto, uint64_t at_ns)
+{
+	if (upto <= side->acked)
+		return;
+	side->acked = upto;
+	side->naks = side->gaps = side->rnrs = 0;
+	side->progress_ns = at_ns;
+	side->pair->last_progress_ns = side->pair->now_ns;
+}
+
+/*
+ * With selective repeat the requester may store data that comes early, or have it sent again. What
+ * it counts must have come.
+ */
+void
+pair_trace_sync(struct pair_side *side)
+{
+	uint32_t una = (side->qp->conn.snd.una_psn - side->attr.sq_psn) & WIRE_PSN_MASK;
+	uint32_t missing = trace_missing(side);
+
+	if (side->pair->cfg.sr == 0 || side->qp->conn.state < QP_RTS || una > side->high)
+		return;
+	for (; missing < una; missing = trace_missing(side)) {
+		if (!(side->data_came[missing / 64] >> (missing % 64) & 1))
+			sim_fail(&side->pair->sim, "SR-02: qp %06x: data +%u never came", side->qpn,
+				 missing);
+		side->op[side->read_op].resp_got++;
+	}
+	trace_acked(side, RTE_MIN(side->told, missing), side->answered_ns);
+}
+
 /* asker has received response v: records what it acknowledges, and its cost. */
 static void
 trace_answered(struct pair_side *asker, const struct pair_view *v)
 {
 	struct pair *s = asker->pair;
-	uint32_t missing = trace_missing(asker), upto = v->psn;
+	uint32_t missing, upto = v->psn;
 	uint8_t kind = v->syndrome & WIRE_SYN_KIND;
 
 	if (v->psn >= asker->high + ((v->flags & WIRE_F_SACK) != 0))
 		return;
+	pair_trace_sync(asker);
+	missing = trace_missing(asker);
+	if (kind == WIRE_SYN_ACK && !(v->flags & (WIRE_F_SACK | WIRE_F_READ | WIRE_F_ATOMIC)))
+		upto++;
 	if (v->flags & (WIRE_F_READ | WIRE_F_ATOMIC)) {
+		asker->data_came[v->psn / 64] |= UINT64_C(1) << (v->psn % 64);
 		if (v->psn == missing) {
 			asker->op[asker->read_op].resp_got++;
 			upto++;
 		} else if (v->psn > missing) {
 			asker->gaps++;
 		}
-	} else if (kind == WIRE_SYN_ACK && !(v->flags & WIRE_F_SACK)) {
-		upto++;
 	}
-	upto = RTE_MIN(upto, trace_missing(asker));
-	if (upto > asker->acked) {
-		asker->acked = upto;
-		asker->naks = asker->gaps = asker->rnrs = 0;
-		asker->progress_ns = s->last_progress_ns = s->now_ns;
+	if (s->cfg.sr != 0) {
+		if (v->flags & (WIRE_F_READ | WIRE_F_ATOMIC))
+			upto = v->psn + 1; /* as far as no data is missing */
+		upto = asker->told = RTE_MAX(asker->told, upto);
 	}
+	trace_acked(asker, RTE_MIN(upto, trace_missing(asker)), s->now_ns);
+	asker->answered_ns = s->now_ns;
 	if ((v->flags & (WIRE_F_READ | WIRE_F_ATOMIC | WIRE_F_SACK)) || v->psn < asker->acked)
 		return;
 	if (kind == WIRE_SYN_NAK && v->syndrome != (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ))

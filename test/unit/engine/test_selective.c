@@ -129,9 +129,9 @@ request_beyond_the_window_ends_in_go_back_n(void **state)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 
-	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 127, 0, 8);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + QP_SR_WINDOW - 1, 0, 8);
 	pkt_expect(c, WIRE_OPCODE_SACK, RQ);
-	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 128, 0, 8);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + QP_SR_WINDOW, 0, 8);
 	answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
 	assert_int_equal(OBS(c, RSP_HELD_LOST), 1);
 	assert_true(qp_sr_pool_whole(c->b->engine.env.sr));
@@ -213,7 +213,7 @@ wrong_sacks_are_dropped(void **state)
 	struct wire_sack version = good, flags = good;
 	struct qp_conn was;
 
-	version.version = 2;
+	version.version = WIRE_SACK_VERSION + 1;
 	flags.flags = 0x80;
 	client_sends(c, 1, 8);
 	client_sends(c, 2, 8);
@@ -281,7 +281,7 @@ probe_sends_the_oldest_packet_alone(void **state)
 }
 
 /*
- * A packet is acknowledged before the probe could send it again. The packet 128 PSNs later has its
+ * A packet is acknowledged before the probe could send it again. The packet QP_SR_WINDOW PSNs later has its
  * place in the set of lost ones.
  */
 static void

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Selective repeat of READ and atomic responses (selective.h). */
+#include <rte_branch_prediction.h>
+#include <rte_common.h>
+#include "requester/selective.h"
+#include "wire/psn.h"
+
+/* The mend of a QP whose missing responses are requested one by one; NULL: by go-back-N. */
+static struct qp_mend *
+mend_of(struct qp_env *env, struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+
+	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
+	    req_rnr_waits(qp) || snd->next_psn != snd->high_psn)
+		return NULL;
+	return qp_mend_take(env->sr, qp);
+}
+
+/* Has the network reordered packets lately? */
+static bool
+reorders(const struct qp *qp)
+{
+	return qp->conn.sr.threshold != 0;
+}
+
+/* The responses from psn to end are missing, unless they are here: they are to be requested again.
+ */
+static uint32_t
+want(struct qp *qp, struct qp_mend *m, uint32_t psn, uint32_t end)
+{
+	struct qp_reads *r = &m->reads;
+	uint32_t before = r->wanted.n;
+
+	if (psn_lt(psn, qp->conn.snd.una_psn))
+		psn = qp->conn.snd.una_psn;
+	for (; psn_lt(psn, end); psn = psn_add(psn, 1)) {
+		if (!qp_resp_psns_has(&r->here, psn))
+			qp_resp_psns_add(&r->wanted, psn);
+	}
+	if (r->wanted.n != 0)
+		qp->conn.snd.resend = true;
+	return r->wanted.n - before;
+}
+
+/* Responses were lost: n were not missed before. */
+static void
+lost(struct qp_env *env, struct qp *qp, uint32_t n)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (n == 0)
+		return;
+	snd->rd_lossy = true;
+	if (snd->cc_told)
+		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+static void
+ask_remove(struct qp *qp, struct qp_reads *r, uint32_t j)
+{
+	r->nasks--;
+	memmove(&r->ask[j], &r->ask[j + 1], (r->nasks - j) * sizeof(r->ask[0]));
+	if (r->wanted.n != 0)
+		qp->conn.snd.resend = true; /* they may have waited for a place */
+}
+
+static uint32_t
+ask_end(const struct qp_ask *a)
+{
+	return psn_add(a->psn, a->n);
+}
+
+/* A response has arrived to a request that was sent after a: what is missing of a is lost. */
+static uint32_t
+ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t j)
+{
+	struct qp_ask a = m->reads.ask[j];
+
+	if (reorders(qp) && env->now_ns - a.at_ns < qp->conn.loss.srtt_ns)
+		return 0;
+	ask_remove(qp, &m->reads, j);
+	return want(qp, m, a.next_psn, ask_end(&a));
+}
+
+/* Response psn of a has arrived: are responses before it lost? */
+static uint32_t
+ask_got(struct qp *qp, struct qp_mend *m, uint32_t j, uint32_t psn)
+{
+	struct qp_ask *a = &m->reads.ask[j];
+	uint32_t upto = reorders(qp) ? psn_add(psn, 0u - req_threshold(qp)) : psn;
+	uint32_t next = a->next_psn, n = 0;
+
+	if (psn_lt(next, upto)) {
+		n = want(qp, m, next, upto);
+		a->next_psn = upto;
+	}
+	if (a->next_psn == psn)
+		a->next_psn = psn_add(psn, 1);
+	if (a->next_psn == ask_end(a))
+		ask_remove(qp, &m->reads, j);
+	return n;
+}
+
+/* The response psn has arrived: what does it show of requests for missing responses? */
+static uint32_t
+asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
+{
+	struct qp_reads *r = &m->reads;
+	uint32_t n = 0, j, hit;
+
+	for (hit = 0; hit < r->nasks; hit++) {
+		const struct qp_ask *a = &r->ask[hit];
+
+		if (!psn_lt(psn, a->next_psn) && psn_lt(psn, ask_end(a)))
+			break;
+	}
+	if (hit < r->nasks) {
+		n += ask_got(qp, m, hit, psn);
+		j = RTE_MIN(hit, r->nasks);
+		while (j-- > 0)
+			n += ask_overtaken(env, qp, m, j);
+		return n;
+	}
+	for (j = r->nasks; j-- > 0;) {
+		if (psn_diff(psn, r->ask[j].high_psn) >= (int32_t)req_threshold(qp))
+			n += ask_overtaken(env, qp, m, j);
+	}
+	return n;
+}
+
+/*
+ * Everything before upto was executed, and its responses were sent before a packet that has
+ * arrived. Which of them are lost? Those of them that are not too close to upto.
+ */
+static uint32_t
+find_missing(struct qp *qp, struct qp_mend *m, uint32_t upto)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	struct qp_reads *r = &m->reads;
+	uint32_t psn = r->seen_psn, n = 0, i = snd->tail;
+
+	if (upto != snd->high_psn || reorders(qp))
+		upto = psn_add(upto, 0u - req_threshold(qp));
+	if (psn_diff(upto, snd->una_psn) > (int32_t)QP_SR_READ_WINDOW)
+		upto = psn_add(snd->una_psn, QP_SR_READ_WINDOW);
+	if (psn_lt(psn, snd->una_psn))
+		psn = snd->una_psn;
+	while (psn_lt(psn, upto)) {
+		const struct qp_sq_entry *e = req_entry_of(qp, psn, &i);
+		uint32_t end;
+
+		if (e == NULL)
+			break;
+		end = psn_add(e->first_psn, e->npkts);
+		if (psn_lt(upto, end))
+			end = upto;
+		if (req_fetches(e))
+			n += want(qp, m, psn, end);
+		psn = end;
+	}
+	r->seen_psn = psn;
+	return n;
+}
+
+/* The peer has executed everything before upto. */
+static void
+executed(struct qp *qp, struct qp_mend *m, uint32_t upto)
+{
+	if (psn_lt(m->base_psn, upto))
+		req_mend_advance(qp, m, upto);
+}
+
+/*
+ * Stores data of a response, in advance. Returns false if that is not possible now: it counts as
+ * lost, and the error, if it is one, comes when it is the oldest.
+ */
+static bool
+store_early(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const struct wire_pkt *pkt)
+{
+	uint32_t k = psn_diff(pkt->psn, e->first_psn) & WIRE_PSN_MASK;
+
+	if (e->wqe.opcode != UROCE_WR_RDMA_READ)
+		return req_scatter(env, qp, e, 0, (const uint8_t *)&pkt->orig, sizeof(pkt->orig)) ==
+		       0;
+	return req_scatter(env, qp, e, k * qp->conn.mtu, pkt->payload, pkt->payload_len) == 0;
+}
+
+/* Is pkt a response that packet k of e can have? */
+static bool
+fits(const struct qp *qp, const struct qp_sq_entry *e, const struct wire_pkt *pkt)
+{
+	bool read = (pkt->op->flags & WIRE_F_READ) != 0;
+
+	if (e->status != QP_WC_SUCCESS || !req_fetches(e) ||
+	    read != (e->wqe.opcode == UROCE_WR_RDMA_READ))
+		return false;
+	return !read ||
+	       req_read_resp_fits(qp, e, psn_diff(pkt->psn, e->first_psn) & WIRE_PSN_MASK, pkt);
+}
+
+__rte_noinline bool
+req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_mend *m = mend_of(env, qp);
+	uint32_t i = qp->conn.snd.tail, n;
+	struct qp_sq_entry *e;
+
+	if (m == NULL)
+		return false;
+	e = req_entry_of(qp, pkt->psn, &i);
+	if (e == NULL || !fits(qp, e, pkt))
+		return false;
+	if (psn_diff(pkt->psn, qp->conn.snd.una_psn) >= (int32_t)QP_SR_READ_WINDOW)
+		return true; /* it is requested again later */
+	executed(qp, m,
+		 e->npkts <= QP_READ_CHUNK_PKTS ? psn_add(e->first_psn, e->npkts)
+						: psn_add(pkt->psn, 1));
+	if (!qp_resp_psns_has(&m->reads.here, pkt->psn)) {
+		if (!store_early(env, qp, e, pkt))
+			return true;
+		qp_resp_psns_remove(&m->reads.wanted, pkt->psn);
+		qp_resp_psns_add(&m->reads.here, pkt->psn);
+	}
+	n = find_missing(qp, m, psn_add(pkt->psn, 1));
+	n += asks_see(env, qp, m, pkt->psn);
+	lost(env, qp, n);
+	return true;
+}
+
+__rte_noinline bool
+req_ack_early(struct qp_env *env, struct qp *qp, uint32_t upto)
+{
+	struct qp_mend *m = mend_of(env, qp);
+
+	if (m == NULL)
+		return false;
+	executed(qp, m, upto);
+	lost(env, qp, find_missing(qp, m, upto));
+	return true;
+}
+
+/* Responses from una_psn on that are here: all of e, at most. */
+static uint32_t
+count_here(const struct qp *qp, const struct qp_reads *r, const struct qp_sq_entry *e)
+{
+	uint32_t una = qp->conn.snd.una_psn, n = 0;
+	uint32_t most = (uint32_t)psn_diff(psn_add(e->first_psn, e->npkts), una);
+
+	while (n < most && n < r->here.n && qp_resp_psns_has(&r->here, psn_add(una, n)))
+		n++;
+	return n;
+}
+
+/* Takes what is behind una_psn and has arrived or was executed. */
+static void
+catch_up(struct qp_env *env, struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	struct qp_mend *m;
+
+	/* A completion may end the QP, and with it the mend. */
+	while ((m = qp->bind.mend) != NULL && snd->tail != snd->head) {
+		const struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
+		uint32_t una = snd->una_psn, n, i;
+
+		if (req_fetches(e)) {
+			n = count_here(qp, &m->reads, e);
+			for (i = 0; i < n; i++)
+				qp_resp_psns_remove(&m->reads.here, psn_add(una, i));
+			if (n == 0)
+				return;
+			req_responses_taken(env, qp, e, n);
+		} else if (psn_lt(una, m->base_psn)) {
+			req_ack_until(env, qp, m->base_psn);
+		}
+		if (snd->una_psn == una)
+			return;
+	}
+}
+
+__rte_noinline void
+req_reads_progress(struct qp_env *env, struct qp *qp, uint32_t psn)
+{
+	struct qp_mend *m = qp->bind.mend;
+
+	qp_resp_psns_remove(&m->reads.wanted, psn);
+	if (m->reads.nasks != 0)
+		lost(env, qp, asks_see(env, qp, m, psn));
+	catch_up(env, qp);
+}
+
+void
+req_reads_lose_all(struct qp *qp, struct qp_mend *m)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	const struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
+	struct qp_reads *r = &m->reads;
+	uint32_t end = psn_add(e->first_psn, e->npkts), n = 0;
+
+	while (r->nasks != 0) {
+		struct qp_ask a = r->ask[--r->nasks];
+
+		want(qp, m, a.next_psn, ask_end(&a));
+	}
+	while (n < QP_READ_AGAIN_PKTS && psn_lt(psn_add(snd->una_psn, n), end) &&
+	       !qp_resp_psns_has(&r->here, psn_add(snd->una_psn, n)))
+		n++;
+	end = psn_add(snd->una_psn, n);
+	want(qp, m, snd->una_psn, end);
+	if (psn_lt(r->seen_psn, end))
+		r->seen_psn = end;
+}
+
+/* Requests n responses of e again, WQE number i. */
+static enum req_step
+ask(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t i, struct qp_sq_entry *e,
+    uint32_t psn, uint32_t n)
+{
+	struct qp_reads *r = &m->reads;
+	enum req_step step = req_resend_one(env, qp, i, e, psn, n);
+	uint32_t j;
+
+	if (step == REQ_NO_ROOM || step == REQ_HELD)
+		return step;
+	for (j = 0; j < n; j++)
+		qp_resp_psns_remove(&r->wanted, psn_add(psn, j));
+	if (step != REQ_SENT)
+		return step; /* it has an error, which comes when it is the oldest (REQ-01) */
+	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
+	r->ask[r->nasks++] = (struct qp_ask){.psn = psn,
+					     .n = n,
+					     .next_psn = psn,
+					     .high_psn = qp->conn.snd.high_psn,
+					     .at_ns = env->now_ns};
+	req_resent(env, qp);
+	return step;
+}
+
+__rte_noinline enum req_step
+req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_reads *r = &qp->bind.mend->reads;
+	uint32_t k, i = snd->tail;
+
+	for (k = 0; k < QP_SR_READ_WINDOW && r->wanted.n != 0 && r->nasks < QP_SR_ASKS; k++) {
+		uint32_t psn = psn_add(snd->una_psn, k), n = 1, most;
+		struct qp_sq_entry *e;
+		enum req_step step;
+
+		if (!qp_resp_psns_has(&r->wanted, psn))
+			continue;
+		if (qp_turn_over(env, turn)) {
+			snd->resend = true;
+			return REQ_NO_ROOM;
+		}
+		e = req_entry_of(qp, psn, &i);
+		if (e == NULL || !req_fetches(e)) {
+			qp_resp_psns_remove(&r->wanted, psn);
+			continue;
+		}
+		most = RTE_MIN((uint32_t)psn_diff(psn_add(e->first_psn, e->npkts), psn),
+			       QP_READ_AGAIN_PKTS);
+		while (n < most && qp_resp_psns_has(&r->wanted, psn_add(psn, n)))
+			n++;
+		step = ask(env, qp, qp->bind.mend, i, e, psn, n);
+		if (step == REQ_NO_ROOM || step == REQ_HELD) {
+			snd->resend = true;
+			return step;
+		}
+	}
+	return REQ_NEXT;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Selective repeat of READ responses, at the requester (doc/selective-repeat.md). */
+#include <string.h>
+#include "harness.h"
+#include "probe.h"
+#include "../../kit/requirement.h"
+
+#define SQ  0x001000u
+#define MTU 1024u
+
+/* A READ of n packets, to a peer that has agreed. */
+static struct conn *
+reading(void **state, uint32_t n)
+{
+	struct conn *c = conn_with(state, 14, 7);
+
+	c->b->engine.env.plain = 0;
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = n * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	return c;
+}
+
+/* Responses from .. to - 1 to a request for n packets from PSN SQ + base on. */
+static void
+respond(struct conn *c, uint32_t base, uint32_t n, uint32_t from, uint32_t to)
+{
+	for (uint32_t k = from; k < to; k++) {
+		uint8_t op =
+			k == 0 ? (n == 1 ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST)
+			       : (k + 1 == n ? WIRE_OP_READ_RESP_LAST : WIRE_OP_READ_RESP_MIDDLE);
+
+		peer_read_resp(c, op, SQ + base + k, (base + k) * MTU, MTU);
+	}
+}
+
+static void
+expect_part(struct conn *c, uint32_t base, uint32_t n)
+{
+	struct wire_pkt p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + base);
+
+	assert_true(p.va == PEER_VA + base * MTU);
+	assert_int_equal(p.dmalen, n * MTU);
+}
+
+static void
+expect_done(struct conn *c, uint32_t n)
+{
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_memory_equal(c->local->bytes, bench_bytes, n * MTU);
+}
+
+REQUIREMENT("SR-03")
+static void
+lost_response_is_requested_alone(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	respond(c, 0, 8, 0, 2);
+	respond(c, 0, 8, 3, 5);
+	pkt_none(c); /* two behind the gap may be reordering */
+	respond(c, 0, 8, 5, 6);
+	expect_part(c, 2, 1);
+	respond(c, 0, 8, 6, 8);
+	pkt_none(c);
+	cqe_none(c);
+	respond(c, 2, 1, 0, 1);
+	expect_done(c, 8);
+	pkt_none(c);
+	assert_int_equal(OBS(c, REQ_SELECTIVE), 1);
+}
+
+REQUIREMENT("SR-03")
+static void
+each_run_of_lost_responses_is_one_request(void **state)
+{
+	struct conn *c = reading(state, 10);
+
+	respond(c, 0, 10, 0, 1);
+	respond(c, 0, 10, 2, 3);
+	respond(c, 0, 10, 9, 10);
+	expect_part(c, 1, 1);
+	expect_part(c, 3, 6);
+	pkt_none(c);
+	respond(c, 1, 1, 0, 1);
+	respond(c, 3, 6, 0, 6);
+	expect_done(c, 10);
+}
+
+REQUIREMENT("SR-05")
+static void
+late_responses_are_not_requested_again(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	respond(c, 0, 8, 0, 1);
+	respond(c, 0, 8, 2, 4);
+	respond(c, 0, 8, 1, 2);
+	respond(c, 0, 8, 4, 8);
+	expect_done(c, 8);
+	pkt_none(c);
+	assert_int_equal(OBS(c, REQ_SELECTIVE), 0);
+}
+
+REQUIREMENT("SR-04")
+static void
+lost_repeat_shows_when_a_later_one_arrives(void **state)
+{
+	struct conn *c = reading(state, 10);
+
+	respond(c, 0, 10, 0, 1);
+	respond(c, 0, 10, 2, 3);
+	respond(c, 0, 10, 4, 10);
+	expect_part(c, 1, 1);
+	expect_part(c, 3, 1);
+	respond(c, 3, 1, 0, 1);
+	expect_part(c, 1, 1);
+	pkt_none(c);
+	respond(c, 1, 1, 0, 1);
+	expect_done(c, 10);
+}
+
+/* The ACK of the SEND arrives while data of the READ before it is missing: it counts later. */
+REQUIREMENT("SR-02")
+static void
+ack_behind_missing_data_is_remembered(void **state)
+{
+	struct conn *c = reading(state, 4);
+
+	client_sends(c, 2, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+	respond(c, 0, 4, 0, 2);
+	respond(c, 0, 4, 3, 4);
+	peer_ack(c, SQ + 4); /* all that was sent: nothing else will show the loss */
+	cqe_none(c);
+	expect_part(c, 2, 1);
+	respond(c, 2, 1, 0, 1);
+	expect_done(c, 4);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	pkt_none(c);
+}
+
+REQUIREMENT("SR-04")
+static void
+lost_end_of_a_read_is_requested_by_the_probe(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	respond(c, 0, 8, 0, 6);
+	pkt_none(c);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	expect_part(c, 6, 2);
+	pkt_none(c);
+	respond(c, 6, 2, 0, 2);
+	expect_done(c, 8);
+}
+
+/* A NAK leads to go-back-N, which forgets early data. */
+REQUIREMENT("SR-02")
+static void
+nak_requests_everything_again(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	respond(c, 0, 8, 0, 2);
+	respond(c, 0, 8, 3, 5);
+	peer_nak(c, SQ + 8, NAK_SYN(REM_ACCESS)); /* never sent: ignored */
+	pkt_none(c);
+	peer_nak(c, SQ + 2, NAK_SYN(PSN_SEQ));
+	expect_part(c, 2, 6);
+	pkt_none(c);
+	respond(c, 2, 6, 0, 6);
+	expect_done(c, 8);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		bench_test(lost_response_is_requested_alone),
+		bench_test(each_run_of_lost_responses_is_one_request),
+		bench_test(late_responses_are_not_requested_again),
+		bench_test(lost_repeat_shows_when_a_later_one_arrives),
+		bench_test(ack_behind_missing_data_is_remembered),
+		bench_test(lost_end_of_a_read_is_requested_by_the_probe),
+		bench_test(nak_requests_everything_again),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}
