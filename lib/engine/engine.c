@@ -190,6 +190,7 @@ engine_doorbell(struct engine *e, uint32_t qpn)
 static void
 run_qp(struct engine *e, struct qp *qp)
 {
+	uint32_t before = e->env.tx_bytes;
 	enum req_more left;
 	bool more;
 
@@ -200,6 +201,7 @@ run_qp(struct engine *e, struct qp *qp)
 	}
 	more = rsp_run(&e->env, qp, ENGINE_QUANTUM);
 	left = req_run(&e->env, qp, ENGINE_QUANTUM);
+	turn_count(e, qp, before);
 	turn_check_timer(e, qp);
 	if (more || left == REQ_MORE)
 		engine_wake(e, qp);

@@ -42,6 +42,7 @@ send_cnp(struct engine *e, struct qp *qp)
 	static const struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
 	const struct engine_dev *dev = &e->dev[qp->bind.port];
 	struct rte_mbuf *m;
+	uint32_t before = e->env.tx_bytes;
 	struct wire_tmpl t;
 	uint8_t *p;
 
@@ -52,6 +53,7 @@ send_cnp(struct engine *e, struct qp *qp)
 	wire_tmpl_cnp(&t, &qp->conn.tmpl, dev->cnp_dscp);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	qp_emit(&e->env, qp, m, &t, wire_frame_close(p, wire_hdr_put(&t, &f, 0, p), 0), false);
+	turn_count(e, qp, before);
 	qp->conn.ecn.cnp_next_ns = e->env.now_ns + dev->cnp_ns;
 	qp->conn.ecn.cnps_sent++;
 	qp->bind.counters->ctr[COUNTER_NP_CNP_SENT]++;

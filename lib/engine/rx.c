@@ -171,6 +171,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		rx_drop(e, counters, why == DROP_BAD_GID ? why_not_gid(pkt) : why, m);
 		return;
 	}
+	qp->conn.rx_bytes += m->pkt_len;
 	if (qp->conn.type != QP_TYPE_RC) {
 		if (!rx_unreliable(e, dev, qp, m, pkt, e->rx_extra)) {
 			rx_done(e, m);

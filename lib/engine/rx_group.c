@@ -66,6 +66,7 @@ rx_member_here(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct 
 	why = rx_refuses(e, qp, pkt, dev);
 	if (why != DROP_NUM)
 		return why;
+	qp->conn.rx_bytes += m->pkt_len;
 	/* One that waits counts as accepted. */
 	(void)rx_unreliable(e, dev, qp, m, pkt, true);
 	why = e->env.dropped;

@@ -41,7 +41,7 @@ turn_set_timer(struct engine *e, struct qp *qp)
 void
 turn_answers(struct engine *e)
 {
-	uint32_t i;
+	uint32_t i, before;
 
 	for (i = 0; i < e->asked_n && e->env.tx_n < e->env.tx_cap / 2; i++) {
 		struct qp *qp = e->asked[i];
@@ -49,8 +49,10 @@ turn_answers(struct engine *e)
 		if (!qp->bind.on_run_list || qp->conn.state == QP_ERR || qp->conn.rcv.rdq_n != 0)
 			continue;
 		turn_begin(e, qp);
+		before = e->env.tx_bytes;
 		if (!rsp_run(&e->env, qp, ENGINE_QUANTUM) && has_no_more(qp))
 			run_list_take(&e->run, qp);
+		turn_count(e, qp, before);
 	}
 	e->asked_n = 0;
 }
@@ -58,7 +60,7 @@ turn_answers(struct engine *e)
 void
 engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
 {
-	uint32_t before;
+	uint32_t before, bytes = e->env.tx_bytes;
 
 	if (qp->conn.type == QP_TYPE_RC || qp->conn.state != QP_RTS)
 		return;
@@ -70,6 +72,7 @@ engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
 	do {
 		before = e->env.tx_n;
 	} while (req_run(&e->env, qp, e->env.tx_cap) == REQ_MORE && e->env.tx_n != before);
+	turn_count(e, qp, bytes);
 	qp_env_flush(&e->env);
 }
 

@@ -33,6 +33,13 @@ turn_begin(struct engine *e, struct qp *qp)
 		qp->conn.loopback ? e->loop_zero_copy_bytes : e->dev[qp->bind.port].zero_copy_bytes;
 }
 
+/* Counts the frames that qp has built since env->tx_bytes was before. */
+static inline void
+turn_count(const struct engine *e, struct qp *qp, uint32_t before)
+{
+	qp->conn.tx_bytes += e->env.tx_bytes - before;
+}
+
 /* Sets a timer for the earliest deadline of qp, unless it has one that expires in time. */
 void turn_set_timer(struct engine *e, struct qp *qp);
 

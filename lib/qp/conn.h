@@ -215,7 +215,7 @@ struct qp_ecn {
 	uint64_t cnp_next_ns; /* earliest next CNP */
 };
 
-#define QP_CONN_VERSION 5u
+#define QP_CONN_VERSION 6u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.
@@ -235,7 +235,8 @@ struct qp_conn {
 	struct cc_flow cc_flow;                  /* state of the congestion policy snd.cc.policy */
 	struct qp_sr sr;
 	struct qp_ecn ecn;
-	uint8_t spare[48];
+	uint8_t hop[16]; /* next hop of the path in use; zero: there is none */
+	uint8_t spare[32];
 
 	/* packets are matched against these: one cache line */
 	uint32_t qpn;
@@ -259,9 +260,10 @@ struct qp_conn {
 	uint16_t got_ops;  /* low bits of enum wire_op_flags */
 	uint8_t sgid[16], dgid[16];
 
-	/* header template and next hop: two lines */
+	/* header template, which each frame is built from, and traffic: two lines */
 	struct wire_tmpl tmpl;
-	uint8_t hop[16]; /* next hop of the path in use; zero: there is none */
+	uint64_t tx_bytes; /* of frames built since the QP exists, with headers, sent again or not */
+	uint64_t rx_bytes; /* of frames that it was given, with headers, also duplicates */
 
 	struct qp_snd snd; /* one line */
 

@@ -493,6 +493,49 @@ responses_wait_for_the_next_hop(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 }
 
+/* Bytes of the frames in tx from index i on. */
+static uint64_t
+bytes_from(const struct engine *e, uint32_t i)
+{
+	uint64_t n = 0;
+
+	for (; i < e->env.tx_n; i++)
+		n += e->env.tx[i]->pkt_len;
+	return n;
+}
+
+/* A QP's traffic: its frames with headers, in its turns and ahead of them, and no other QP's. */
+static void
+frames_count_as_their_qps_traffic(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
+	struct engine *e = &c->b->engine;
+	uint64_t sent, got;
+
+	client_sends(c, 1, 5000);
+	assert_true(!engine_run(e, c->b->now));
+	sent = bytes_from(e, 0);
+	assert_true(sent > 5000);
+	assert_int_equal(c->qp->conn.tx_bytes, sent);
+	assert_int_equal(other->qp->conn.tx_bytes, 0);
+
+	recv_post(other, 2, 0, 64);
+	peer_send(other, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	got = other->qp->conn.rx_bytes;
+	assert_true(got > 8 + WIRE_BTH_LEN);
+	assert_int_equal(c->qp->conn.rx_bytes, 0);
+	(void)engine_run(e, c->b->now);
+	assert_int_equal(other->qp->conn.tx_bytes, bytes_from(e, 0) - sent); /* its ACK */
+	assert_true(other->qp->conn.tx_bytes != 0);
+	assert_int_equal(c->qp->conn.tx_bytes, sent);
+
+	peer_send(other, WIRE_OP_SEND_ONLY, RQ, 0, 8); /* a duplicate is traffic, too */
+	assert_int_equal(other->qp->conn.rx_bytes, 2 * got);
+	other->qp->conn.state = QP_ERR; /* does not take it */
+	peer_send(other, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	assert_int_equal(other->qp->conn.rx_bytes, 2 * got);
+}
+
 int
 main(void)
 {
@@ -515,6 +558,7 @@ main(void)
 		bench_test(loopback_frames_are_marked),
 		bench_test(loopback_needs_no_icrc),
 		bench_test(responses_wait_for_the_next_hop),
+		bench_test(frames_count_as_their_qps_traffic),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
