@@ -18,24 +18,25 @@
 const char top_help[] =
 	"\ntop: workers' time, and clients and QPs by their traffic; interval and count as watch\n"
 	"  sort KEY    tx rx sends receives pid qpn [tx]; t r s e p n on the keyboard, q ends\n"
-	"  tx and rx are PSNs per second: packets of requests, a READ's response included.\n";
+	"  tx and rx are bytes of frames with their headers, also of those sent again.\n";
 
 /* What rows are sorted by; the names of the command and the key on the keyboard. */
 static const struct sort {
 	const char *name, *rate, *key;
 	char letter;
 } sorts[] = {
-	{"tx", "tx_psns", NULL, 't'},  {"rx", "rx_psns", NULL, 'r'},
+	{"tx", "tx_bytes", NULL, 't'}, {"rx", "rx_bytes", NULL, 'r'},
 	{"sends", "sends", NULL, 's'}, {"receives", "receives", NULL, 'e'},
 	{"pid", NULL, "pid", 'p'},     {"qpn", NULL, "qpn", 'n'},
 };
 #define NSORTS (sizeof(sorts) / sizeof(sorts[0]))
 
-static const char *const traffic[] = {"tx_psns", "rx_psns", "sends", "receives", NULL};
+static const char *const traffic[] = {"tx_bytes", "rx_bytes", "tx_psns", "rx_psns",
+				      "sends",    "receives", NULL};
 
 static const char *const client_columns[] = {
 	"client",        "pid",           "uid",         "program",        "device", "qps",
-	"rates.tx_psns", "rates.rx_psns", "rates.sends", "rates.receives", NULL};
+	"rates.tx_bytes", "rates.rx_bytes", "rates.sends", "rates.receives", NULL};
 
 /* One look at the daemon. */
 struct look {

@@ -60,6 +60,7 @@ put_requester(json_t *o, const struct qp *qp)
 	show_set_int(o, "next_psn", snd->next_psn);
 	show_set_int(o, "high_psn", snd->high_psn);
 	show_set_int(o, "sq_retired", snd->tail);
+	show_set_int(o, "tx_bytes", (int64_t)qp->conn.tx_bytes);
 	show_set_int(o, "reads_out", snd->rd_out);
 	show_set_int(o, "retry_cnt", qp->conn.attr.retry_cnt);
 	show_set_int(o, "retries_left", snd->retry_left);
@@ -113,6 +114,7 @@ put_responder(json_t *o, const struct qp *qp)
 	show_set_int(o, "rq_taken", rcv->head);
 	show_set_int(o, "expected_psn", rcv->epsn);
 	show_set_int(o, "msn", rcv->msn);
+	show_set_int(o, "rx_bytes", (int64_t)qp->conn.rx_bytes);
 	/* Of the worker's memory, which outlives the QP: the number may be another QP's by now. */
 	show_set_int(o, "sr_held",
 		     qp->bind.hold != NULL ? __atomic_load_n(&qp->bind.hold->n, __ATOMIC_RELAXED)

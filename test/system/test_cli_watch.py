@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import time
 
 import cli
@@ -75,7 +76,7 @@ def watch(daemon, pid):
         worker, = watched(daemon, "show-worker", "worker", "interval", "0.3", "count", "1")[0]["worker"]
         assert 0 < worker["rates"]["busy_percent"] <= 100 and worker["rates"]["rx_bytes"] > 0, worker["rates"]
         heading = cli.text(daemon, "watch", "qp", "interval", "0.1", "count", "1").splitlines()[1]
-        assert "tx_psns/s" in heading and "sends/s" in heading, heading
+        assert "tx_bytes/s" in heading and "sends/s" in heading, heading
         heading = cli.text(daemon, "watch", "worker", "interval", "0.1", "count", "1").splitlines()[1]
         assert "busy(percent)" in heading and "rx_bytes/s" in heading, heading
     with lib.case("watch: topics without rates are repeated; every topic can be watched"):
@@ -101,7 +102,7 @@ def top(daemon, pid):
                 daemon, "--json", "top", "-n", "1", "interval", "0.3", "sort", key)))
             rates = [q["rates"] for q in report["qp"]]
             assert sum(r["tx_psns"] for r in rates) == sum(c["rates"]["tx_psns"] for c in report["client"]) > 0
-            member = {"tx": "tx_psns", "rx": "rx_psns"}.get(key, key)
+            member = {"tx": "tx_bytes", "rx": "rx_bytes"}.get(key, key)
             order = [q[key] if key in q else -q["rates"][member] for q in report["qp"]]
             assert order == sorted(order) and len(order) == 2, (key, order)
     with lib.case("top on a terminal: keys choose the order and end it"):
@@ -121,15 +122,66 @@ def top(daemon, pid):
     return procs
 
 
+MESSAGE = 65536
+
+
+def idle_qps(daemon):
+    """The QPs of both sides by device, once all that was posted is done; the client is stopped."""
+    def idle():
+        rows = daemon.show("qp")["qp"]
+        return not any(q["sq_waiting"] or q["sq_in_flight"] for q in rows) and {q["device"]: q for q in rows}
+    return lib.until("nothing is in flight", idle)
+
+
+def moved_bytes(link, daemon):
+    """The bytes of a QP, against those that a program's messages have."""
+    port = str(lib.tcp_port())
+    words = ["ib_write_bw", "-F", "-x", "1", "-s", str(MESSAGE), "-D", "120", "-p", port, "-d"]
+    server = link.b.spawn([*words, "uroce1"])
+    lib.until("the server listens", lambda: server.listens(int(port)))
+    client = link.a.spawn([*words, "uroce0", "127.0.0.1"])
+    lib.until("messages are done", lambda: client.poll() is not None or any(
+        q["sq_retired"] > 100 for q in daemon.show("qp")["qp"]))
+    with lib.case("show qp: tx_bytes and rx_bytes are the program's messages and headers"):
+        os.kill(client.pid, signal.SIGSTOP)
+        try:
+            qps = idle_qps(daemon)
+        finally:
+            os.kill(client.pid, signal.SIGCONT)
+        sent, received = qps["uroce0"], qps["uroce1"]
+        payload = sent["sq_retired"] * MESSAGE
+        assert payload < sent["tx_bytes"] < 1.1 * payload, (payload, sent)
+        assert payload < received["rx_bytes"] < 1.1 * payload, (payload, received)
+        assert 0 < received["tx_bytes"] < payload / 10 > sent["rx_bytes"] > 0, (payload, qps)  # ACKs
+    with lib.case("top: bytes a second of QPs and of their clients"):
+        lines = cli.text(daemon, "--json", "top", "-n", "2", "interval", "0.4").splitlines()
+        first, second = (cli.validate("top", json.loads(line)) for line in lines)
+        before = {q["qpn"]: q for q in first["qp"]}
+        for qp in second["qp"]:
+            for key in ("tx_bytes", "rx_bytes"):
+                rate = (qp[key] - before[qp["qpn"]][key]) * 1e9 / second["interval_ns"]
+                assert abs(qp["rates"][key] - rate) <= 1 and rate > 0, (key, rate, qp["rates"])
+        assert {(c["client"], c["rates"]["tx_bytes"], c["rates"]["rx_bytes"]) for c in second["client"]} == {
+            (q["client"], q["rates"]["tx_bytes"], q["rates"]["rx_bytes"]) for q in second["qp"]}, second
+        assert [q["device"] for q in second["qp"]] == ["uroce0", "uroce1"], "by tx: the side that sends data"
+        text = cli.text(daemon, "top", "-b", "-n", "1", "interval", "0.2")
+        assert text.count("tx_bytes/s") == 3 and text.count("rx_bytes/s") == 3, text  # worker, client, qp
+    for proc in (client, server):
+        proc.kill()
+    link.nothing_left()
+
+
 def main():
     lib.need_root()
     link = lib.link_ring()
     daemon = link.a.daemon
+    moved_bytes(link, daemon)
     port = lib.tcp_port()
     server = link.b.spawn([lib.RCDATA, "-d", "uroce1", "-g", "1", "-p", port])
     lib.until("the server listens", lambda: server.listens(port))
     client = link.a.spawn([lib.RCDATA, "-d", "uroce0", "-g", "1", "-p", port, "--qps", "1", "--ops", "100000000", "127.0.0.1"])
-    lib.until("traffic flows", lambda: daemon.counters()["rx_roce"] > 1000 or client.poll() is not None)
+    before = daemon.counters()["rx_roce"]
+    lib.until("traffic flows", lambda: daemon.counters()["rx_roce"] > before + 1000 or client.poll() is not None)
     pid = next(c["pid"] for c in daemon.show("client")["client"] if c["device"] == "uroce0")
     watch(daemon, pid)
     procs = top(daemon, pid)
