@@ -11,17 +11,13 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include "put.h"
-
-#define CLASS "/sys/class/infiniband"
 
 /*
  * The folder of the container's root into root: "root.path" of the configuration in the folder that
@@ -51,53 +47,8 @@ find_root(char root[PATH_MAX])
 	return n < 0 || n >= PATH_MAX ? -1 : 0;
 }
 
-/* Opens a path of the container, whose root is the working directory; never outside of it. */
-static int
-open_inside(const char *path, uint64_t flags, uint64_t resolve)
-{
-	struct open_how how = {
-		.flags = flags | O_CLOEXEC,
-		.resolve = resolve | RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-
-	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-}
-
-/*
- * Refuses an image in which a path that is mounted over or bound is a symbolic link. One through
- * /proc/1/root would lead out of the container: chroot does not stop it.
- */
-static int
-check_paths(void)
-{
-	static const char *const paths[] = {"/tmp",       "/etc/libibverbs.d",
-					    "/sys/class", "/sys/class/misc",
-					    "/dev",       "/dev/full"};
-	struct statfs fs;
-	int fd;
-
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		fd = open_inside(paths[i], O_PATH, RESOLVE_NO_SYMLINKS);
-		if (fd < 0 && errno != ENOENT) {
-			complain("%s of the container: %s", paths[i],
-				 errno == ELOOP ? "a symbolic link, which could lead out of the "
-						  "container; use an image that has a folder there"
-						: strerror(errno));
-			return -1;
-		}
-		if (fd >= 0)
-			close(fd);
-	}
-	/* Links below it are the kernel's. */
-	if (statfs("/sys", &fs) < 0 || fs.f_type != SYSFS_MAGIC) {
-		complain("/sys of the container is not a sysfs");
-		return -1;
-	}
-	return 0;
-}
-
 int
-container_enter(void)
+container_enter(struct run_root *r)
 {
 	char root[PATH_MAX];
 
@@ -107,17 +58,23 @@ container_enter(void)
 		complain("cannot enter the container's root %s: %s", root, strerror(errno));
 		return -1;
 	}
-	return check_paths();
+	return root_open_container(r);
 }
 
 /* Does the container see this device already, by the hook of another device? */
 static bool
-is_shown(const char *name)
+is_shown(const struct run_root *r, const char *name)
 {
+	struct open_how how = {
+		.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
 	char path[PATH_LEN], type[8] = "";
-	int fd = open_inside(path_of(path, CLASS "/%s/hca_type", name), O_RDONLY | O_NONBLOCK, 0);
 	struct stat st;
+	int fd;
 
+	path_of(path, "infiniband/%s/hca_type", name);
+	fd = (int)syscall(SYS_openat2, r->class, path, &how, sizeof(how));
 	if (fd < 0)
 		return false;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || read(fd, type, sizeof(type) - 1) < 0)
@@ -127,7 +84,8 @@ is_shown(const char *name)
 }
 
 unsigned int
-container_choose(struct run_device *dev, unsigned int ndev, const char *name)
+container_choose(const struct run_root *r, struct run_device *dev, unsigned int ndev,
+		 const char *name)
 {
 	unsigned int kept = 0;
 	bool found = false;
@@ -136,7 +94,7 @@ container_choose(struct run_device *dev, unsigned int ndev, const char *name)
 		bool wanted = strcmp(name, "all") == 0 || strcmp(name, dev[i].name) == 0;
 
 		found |= wanted;
-		if ((wanted || is_shown(dev[i].name)) && kept++ != i)
+		if ((wanted || is_shown(r, dev[i].name)) && kept++ != i)
 			dev[kept - 1] = dev[i];
 	}
 	if (!found)

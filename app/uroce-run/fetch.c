@@ -151,6 +151,7 @@ fetch_devices(const char *socket, struct run_device *dev, unsigned int *n)
 			d->npkeys = UROCE_MAX_PKEYS;
 		if (fetch_one(socket, d))
 			return -1;
+		parent_read(d);
 	}
 	return 0;
 }

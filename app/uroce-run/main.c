@@ -16,8 +16,6 @@
 
 #define PROVIDER       "liburoce-rdmav34.so"
 #define CONFIG_DIR     "/etc/libibverbs.d"
-#define MISC           "/sys/class/misc"
-
 #define EXIT_NOT_FOUND 127 /* the value that shells use */
 #define EXIT_NOT_EXEC  126
 
@@ -131,14 +129,14 @@ find_provider(const char *given, char *path)
 
 /* Stages class/misc in class, which was staged without it. */
 static int
-stage_misc(const char *class)
+stage_misc(const char *class, int target)
 {
 	static const char *const hide_nothing[] = {NULL};
 	char misc[PATH_MAX];
 
 	if ((size_t)snprintf(misc, sizeof(misc), "%s/misc", class) >= sizeof(misc))
 		return -1;
-	if (access(MISC, F_OK) == 0 && mount_ns_stage(misc, MISC, hide_nothing))
+	if (target >= 0 && mount_ns_stage(misc, target, "/sys/class/misc", hide_nothing))
 		return -1;
 	return tree_rdma_cm(class);
 }
@@ -148,14 +146,15 @@ stage_misc(const char *class)
  * provider, which is not visible here and is put beside its configuration; -1: it is visible.
  */
 static int
-build_view(const struct run_device *dev, unsigned int ndev, const char *provider, int copy)
+build_view(const struct run_root *r, const struct run_device *dev, unsigned int ndev,
+	   const char *provider, int copy)
 {
 	/* class/misc is replaced only if the kernel has no rdma_cm there */
-	bool misc = access(MISC "/rdma_cm", F_OK) < 0;
+	bool misc = r->misc < 0 || faccessat(r->misc, "rdma_cm", F_OK, 0) < 0;
 	const char *const hide_class[] = {"infiniband", "infiniband_verbs", misc ? "misc" : NULL,
 					  NULL};
 	static const char *const hide_dev[] = {"infiniband", NULL};
-	const char *scratch = mount_ns_scratch();
+	const char *scratch = mount_ns_scratch(r);
 	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX], beside[PATH_MAX + 8];
 
 	if (!scratch)
@@ -163,9 +162,9 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 	snprintf(class, sizeof(class), "%s/class", scratch);
 	snprintf(node, sizeof(node), "%s/dev", scratch);
 	snprintf(config, sizeof(config), "%s/config", scratch);
-	if (mount_ns_stage(class, "/sys/class", hide_class) ||
-	    mount_ns_stage(node, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
-	    tree_common(class, node) || (misc && stage_misc(class)))
+	if (mount_ns_stage(class, r->class, "/sys/class", hide_class) ||
+	    mount_ns_stage(node, r->dev, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
+	    tree_common(class, node) || (misc && stage_misc(class, r->misc)))
 		return -1;
 	/* libibverbs reads files in config, and passes over folders. */
 	snprintf(beside, sizeof(beside), "%s/uroce", config);
@@ -179,10 +178,10 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 		if (tree_device(class, node, &dev[i], i))
 			return -1;
 	}
-	if (mount_ns_commit(class, "/sys/class") || mount_ns_commit(node, "/dev") ||
-	    mount_ns_commit(config, CONFIG_DIR))
+	if (mount_ns_commit(class, r->class, "/sys/class") ||
+	    mount_ns_commit(node, r->dev, "/dev") || mount_ns_commit(config, r->config, CONFIG_DIR))
 		return -1;
-	return mount_ns_leave();
+	return mount_ns_leave(scratch);
 }
 
 /* Passes the socket to the provider as an absolute path: the program may change its directory. */
@@ -203,9 +202,9 @@ export_socket(const char *path)
 }
 
 static int
-need_libibverbs(void)
+need_libibverbs(bool there)
 {
-	if (access(CONFIG_DIR, F_OK) == 0)
+	if (there)
 		return 0;
 	complain("no " CONFIG_DIR ": libibverbs (package libibverbs1, ibverbs-providers) "
 		 "is not installed");
@@ -217,17 +216,28 @@ static int
 show_in_container(const char *name, struct run_device *dev, unsigned int ndev, const char *provider)
 {
 	int fd = open(provider, O_RDONLY | O_CLOEXEC), rc = -1;
+	struct run_root root;
 
 	if (fd < 0) {
 		complain("%s: %s", provider, strerror(errno));
 		return -1;
 	}
-	if (container_enter() == 0 && need_libibverbs() == 0) {
-		ndev = container_choose(dev, ndev, name);
-		rc = ndev ? build_view(dev, ndev, provider, fd) : -1;
+	if (container_enter(&root) == 0 && need_libibverbs(root.config >= 0) == 0) {
+		ndev = container_choose(&root, dev, ndev, name);
+		rc = ndev ? build_view(&root, dev, ndev, provider, fd) : -1;
 	}
 	close(fd);
 	return rc;
+}
+
+/* The devices for the program that this process becomes. */
+static int
+show_here(const struct run_device *dev, unsigned int ndev, const char *provider)
+{
+	struct run_root root;
+
+	/* opened in the namespace that they are replaced in */
+	return mount_ns_enter() || root_open(&root) || build_view(&root, dev, ndev, provider, -1);
 }
 
 int
@@ -243,7 +253,7 @@ main(int argc, char **argv)
 	parse(argc, argv, &o);
 	if (o.uninstall)
 		return system_uninstall() ? EXIT_FAILURE : EXIT_SUCCESS;
-	if (o.container == NULL && need_libibverbs())
+	if (o.container == NULL && need_libibverbs(access(CONFIG_DIR, F_OK) == 0))
 		return EXIT_FAILURE;
 	if (find_provider(o.provider, provider) || fetch_devices(o.socket, dev, &ndev))
 		return EXIT_FAILURE;
@@ -257,7 +267,7 @@ main(int argc, char **argv)
 	if (o.container)
 		return show_in_container(o.container, dev, ndev, provider) ? EXIT_FAILURE
 									   : EXIT_SUCCESS;
-	if (export_socket(o.socket) || mount_ns_enter() || build_view(dev, ndev, provider, -1))
+	if (export_socket(o.socket) || show_here(dev, ndev, provider))
 		return EXIT_FAILURE;
 	umask(mask);
 	execvp(o.program[0], o.program);

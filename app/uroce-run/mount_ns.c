@@ -84,19 +84,47 @@ mount_tmpfs(const char *where)
 	return 0;
 }
 
-const char *
-mount_ns_scratch(void)
+/* A tmpfs that is not in the tree of mounts yet, like those of mount_tmpfs. Descriptor, or -1. */
+static int
+make_tmpfs(void)
 {
-	/* A mount in a shared one cannot be moved. */
-	return mount_tmpfs(SCRATCH) || mount(NULL, SCRATCH, NULL, MS_PRIVATE, NULL) < 0 ? NULL
-											: SCRATCH;
+	int fs = fsopen("tmpfs", FSOPEN_CLOEXEC), fd = -1;
+
+	if (fs >= 0 && fsconfig(fs, FSCONFIG_SET_STRING, "source", "uroce", 0) == 0 &&
+	    fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) == 0 &&
+	    fsconfig(fs, FSCONFIG_SET_STRING, "size", "64m", 0) == 0 &&
+	    fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+		fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID);
+	if (fs >= 0)
+		close(fs);
+	return fd;
+}
+
+const char *
+mount_ns_scratch(const struct run_root *r)
+{
+	const char *path = r->container ? "." : SCRATCH;
+	int fd = make_tmpfs();
+	bool good;
+
+	good = fd >= 0 &&
+	       move_mount(fd, "", r->tmp, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) ==
+		       0 &&
+	       (!r->container || fchdir(fd) == 0) &&
+	       /* A mount in a shared one cannot be moved. */
+	       mount(NULL, path, NULL, MS_PRIVATE, NULL) == 0;
+	if (!good)
+		complain("cannot mount a tmpfs on " SCRATCH ": %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return good ? path : NULL;
 }
 
 int
-mount_ns_leave(void)
+mount_ns_leave(const char *scratch)
 {
-	if (umount2(SCRATCH, MNT_DETACH) < 0) {
-		complain("cannot unmount %s: %s", SCRATCH, strerror(errno));
+	if (umount2(scratch, MNT_DETACH) < 0) {
+		complain("cannot unmount " SCRATCH ": %s", strerror(errno));
 		return -1;
 	}
 	return 0;
@@ -112,34 +140,47 @@ listed(const char *name, const char *const *list)
 	return false;
 }
 
-/* Makes to look like from: a symbolic link is copied, anything else bound. */
+/* Makes to look like from, which may be anything but a symbolic link. */
 static int
-bind_entry(const char *from, const char *to)
+bind_to(int from, bool is_dir, const char *to)
 {
+	int fd = is_dir ? mkdir(to, 0755) : open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int rc;
+
+	if (fd < 0)
+		return -1;
+	if (!is_dir)
+		close(fd);
+	fd = open_tree(from, "",
+		       AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+			       (is_dir ? AT_RECURSIVE : 0u));
+	if (fd < 0)
+		return -1;
+	rc = move_mount(fd, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH);
+	close(fd);
+	return rc;
+}
+
+/* Makes to look like the entry name of dir: a symbolic link is copied, anything else bound. */
+static int
+bind_entry(int dir, const char *name, const char *to)
+{
+	int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), rc = -1;
 	char link[PATH_MAX];
 	struct stat st;
 	ssize_t n;
-	int fd;
 
-	if (lstat(from, &st) < 0)
-		return errno == ENOENT ? 0 : -1; /* removed since it was listed */
-	if (S_ISLNK(st.st_mode)) {
-		n = readlink(from, link, sizeof(link) - 1);
-		if (n < 0)
-			return -1;
-		link[n] = 0;
-		return symlink(link, to);
-	}
-	if (S_ISDIR(st.st_mode)) {
-		if (mkdir(to, 0755) < 0)
-			return -1;
-		return mount(from, to, NULL, MS_BIND | MS_REC, NULL);
-	}
-	fd = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return -1;
+		return errno == ENOENT ? 0 : -1; /* removed since it was listed */
+	if (fstat(fd, &st) == 0 && !S_ISLNK(st.st_mode)) {
+		rc = bind_to(fd, S_ISDIR(st.st_mode), to);
+	} else {
+		n = readlinkat(fd, "", link, sizeof(link) - 1);
+		link[n > 0 ? n : 0] = 0;
+		rc = n < 0 ? -1 : symlink(link, to);
+	}
 	close(fd);
-	return mount(from, to, NULL, MS_BIND, NULL);
+	return rc;
 }
 
 int
@@ -153,39 +194,41 @@ mount_ns_stage_empty(const char *stage)
 }
 
 int
-mount_ns_stage(const char *stage, const char *target, const char *const *hide)
+mount_ns_stage(const char *stage, int target, const char *name, const char *const *hide)
 {
-	char from[PATH_MAX], to[PATH_MAX];
+	char to[PATH_MAX];
 	struct dirent *d;
-	int rc = 0;
+	int fd, rc = 0;
 	DIR *dir;
 
 	if (mount_ns_stage_empty(stage))
 		return -1;
-	dir = opendir(target);
+	fd = openat(target, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
 	if (!dir) {
-		complain("cannot read %s: %s", target, strerror(errno));
+		complain("cannot read %s: %s", name, strerror(errno));
+		if (fd >= 0)
+			close(fd);
 		return -1;
 	}
 	while (rc == 0 && (d = readdir(dir))) {
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
 		    listed(d->d_name, hide))
 			continue;
-		snprintf(from, sizeof(from), "%s/%s", target, d->d_name);
 		snprintf(to, sizeof(to), "%s/%s", stage, d->d_name);
-		rc = bind_entry(from, to);
+		rc = bind_entry(fd, d->d_name, to);
 		if (rc)
-			complain("cannot keep %s: %s", from, strerror(errno));
+			complain("cannot keep %s/%s: %s", name, d->d_name, strerror(errno));
 	}
 	closedir(dir);
 	return rc;
 }
 
 int
-mount_ns_commit(const char *stage, const char *target)
+mount_ns_commit(const char *stage, int target, const char *name)
 {
-	if (mount(stage, target, NULL, MS_MOVE, NULL) < 0) {
-		complain("cannot mount over %s: %s", target, strerror(errno));
+	if (move_mount(AT_FDCWD, stage, target, "", MOVE_MOUNT_T_EMPTY_PATH) < 0) {
+		complain("cannot mount over %s: %s", name, strerror(errno));
 		return -1;
 	}
 	return 0;

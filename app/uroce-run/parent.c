@@ -58,64 +58,67 @@ mask_of(const char *list, char *mask, size_t room)
 		n += (size_t)snprintf(mask + n, room - n, i == top ? "%x" : ",%08x", word[i]);
 }
 
-/* Writes the nearest NUMA node and CPUs: those of the interface's hardware, or all. */
-static int
-put_locality(const char *dir, const char *netdev)
-{
-	char path[PATH_LEN], node[16] = "-1", list[512] = "0", mask[320];
-
-	path_of(path, NET "/%s/device/numa_node", netdev);
-	if (*netdev)
-		first_line(path, node, sizeof(node));
-	path_of(path, NET "/%s/device/local_cpulist", netdev);
-	if (!*netdev || !first_line(path, list, sizeof(list)))
-		first_line(CPUS, list, sizeof(list));
-	mask_of(list, mask, sizeof(mask));
-	return put(dir, "numa_node", "%s", node) | put(dir, "local_cpulist", "%s", list) |
-	       put(dir, "local_cpus", "%s", mask);
-}
-
-/*
- * The PCI part of the interface's path in /sys/devices, like "/pci0000:00/0000:00:03.0". False: it
- * is not a PCI device, or there is no interface.
- */
-static bool
-pci_of(const char *netdev, char place[PATH_LEN])
+/* The PCI part of the interface's path in /sys/devices, like "/pci0000:00/0000:00:03.0", or "". */
+static void
+read_pci(struct run_device *d)
 {
 	char path[PATH_LEN], *real;
 	const char *pci;
-	bool is;
 
-	if (!*netdev)
-		return false;
-	path_of(path, NET "/%s/device", netdev);
+	path_of(path, NET "/%s/device", d->netdev);
 	real = realpath(path, NULL);
 	pci = real ? strstr(real, "/pci") : NULL;
-	is = pci && strlen(pci) < PATH_LEN / 2;
-	if (is)
-		strcpy(place, pci);
+	if (pci && strlen(pci) < sizeof(d->pci))
+		strcpy(d->pci, pci);
 	free(real);
-	return is;
+}
+
+void
+parent_read(struct run_device *d)
+{
+	char path[PATH_LEN];
+
+	strcpy(d->numa_node, "-1");
+	strcpy(d->cpulist, "0");
+	path_of(path, NET "/%s/device/numa_node", d->netdev);
+	if (*d->netdev)
+		first_line(path, d->numa_node, sizeof(d->numa_node));
+	path_of(path, NET "/%s/device/local_cpulist", d->netdev);
+	if (!*d->netdev || !first_line(path, d->cpulist, sizeof(d->cpulist)))
+		first_line(CPUS, d->cpulist, sizeof(d->cpulist));
+	if (*d->netdev)
+		read_pci(d);
+}
+
+/* Writes the nearest NUMA node and CPUs: those of the interface's hardware, or all. */
+static int
+put_locality(const char *dir, const struct run_device *d)
+{
+	char mask[320];
+
+	mask_of(d->cpulist, mask, sizeof(mask));
+	return put(dir, "numa_node", "%s", d->numa_node) |
+	       put(dir, "local_cpulist", "%s", d->cpulist) | put(dir, "local_cpus", "%s", mask);
 }
 
 int
 tree_parent(const char *ibdev, const struct run_device *d)
 {
-	char dir[PATH_LEN], net[PATH_LEN], place[PATH_LEN];
+	char dir[PATH_LEN], net[PATH_LEN];
 	int rc = 0;
 
 	/* hwloc parses the bus address in the link's target. */
-	if (pci_of(d->netdev, place)) {
-		path_of(dir, "%s/devices%s", ibdev, place);
+	if (*d->pci) {
+		path_of(dir, "%s/devices%s", ibdev, d->pci);
 		rc = put_dir(dir);
-		rc |= put_link(ibdev, "device", path_of(net, "devices%s", place));
+		rc |= put_link(ibdev, "device", path_of(net, "devices%s", d->pci));
 	}
 	path_of(dir, "%s/device", ibdev);
 	rc |= put(dir, "vendor", "0x%04x", d->dev.vendor_id);
 	rc |= put(dir, "device", "0x%04x", d->dev.vendor_part_id);
 	rc |= put(dir, "subsystem_vendor", "0x%04x", d->dev.vendor_id);
 	rc |= put(dir, "subsystem_device", "0x%04x", d->dev.vendor_part_id);
-	rc |= put_locality(dir, d->netdev);
+	rc |= put_locality(dir, d);
 	if (*d->netdev) {
 		path_of(net, "%s/net/%s", dir, d->netdev);
 		rc |= put_dir(net);

@@ -13,6 +13,7 @@
  *   tree.c    the files that represent a device
  *   parent.c  the files of its hardware
  *   put.c     writes a file
+ *   root.c    the directories that get additional entries
  *   mount_ns.c   namespaces; directories with additional entries
  *   install.c the same files for every program of the system
  *   container.c  the same files for a container, as a hook of its runtime
@@ -32,6 +33,8 @@ struct run_device {
 	char live[256];  /* folder with the files that the daemon updates, or "" */
 	struct uroce_device_rep dev;
 	struct uroce_port_rep port;
+	/* of the hardware under netdev: node and CPUs nearby, "/pci.." part of its place; or "" */
+	char numa_node[16], cpulist[320], pci[256];
 	uint32_t ngids, npkeys;
 	struct uroce_gid_rep gid[UROCE_MAX_GIDS];
 	struct uroce_pkey_rep pkey[UROCE_MAX_PKEYS];
@@ -61,8 +64,29 @@ int tree_rdma_cm(const char *sysfs);
 int tree_driver(const char *dir, const char *provider);
 
 /* ---- parent.c ---- */
+/* Reads what the host's sysfs says about the hardware under d->netdev. */
+void parent_read(struct run_device *d);
 /* Writes the folder "device" of the RDMA device whose folder is ibdev. */
 int tree_parent(const char *ibdev, const struct run_device *d);
+
+/* ---- root.c ---- */
+/*
+ * The directories of the root file system that are read or replaced, as descriptors: what was
+ * checked is what is used, also if a program that has the same files renames them meanwhile. misc
+ * and config: -1 if there is no such directory.
+ */
+struct run_root {
+	bool container; /* of a container, whose image nobody has checked */
+	int tmp, class, misc, dev, config;
+};
+
+/* Opens the directories of this process's root. */
+int root_open(struct run_root *r);
+/*
+ * The same for a container, whose root is the working directory. Refuses one in which a symbolic
+ * link is on the way to a directory, or /sys is not a sysfs.
+ */
+int root_open_container(struct run_root *r);
 
 /* ---- mount_ns.c ---- */
 /*
@@ -70,19 +94,22 @@ int tree_parent(const char *ibdev, const struct run_device *d);
  * namespace, which maps the ids to themselves.
  */
 int mount_ns_enter(void);
-/* A scratch directory that only this process sees, until mount_ns_leave. Its path, or NULL. */
-const char *mount_ns_scratch(void);
+/*
+ * A scratch directory that only this process sees, until mount_ns_leave. Its path, or NULL; in a
+ * container it becomes the working directory.
+ */
+const char *mount_ns_scratch(const struct run_root *r);
 /*
  * Makes stage, a directory in the scratch, show the entries of target except those in hide
- * (NULL-terminated). The caller can then add entries.
+ * (NULL-terminated). The caller can then add entries. name: of target, for messages.
  */
-int mount_ns_stage(const char *stage, const char *target, const char *const *hide);
+int mount_ns_stage(const char *stage, int target, const char *name, const char *const *hide);
 /* Makes stage an empty directory, as a separate mount. */
 int mount_ns_stage_empty(const char *stage);
 /* Replaces target by the staged directory. */
-int mount_ns_commit(const char *stage, const char *target);
+int mount_ns_commit(const char *stage, int target, const char *name);
 /* Hides the scratch directory. */
-int mount_ns_leave(void);
+int mount_ns_leave(const char *scratch);
 
 /* ---- install.c ---- */
 /*
@@ -96,14 +123,15 @@ int system_uninstall(void);
 /* ---- container.c ---- */
 /*
  * Makes the root of the container whose state (OCI runtime specification) is on standard input the
- * root of this process, which is in the container's mount namespace already.
+ * root of this process, which is in the container's mount namespace already, and opens it.
  */
-int container_enter(void);
+int container_enter(struct run_root *r);
 /*
  * Keeps of dev those that the container is to have: name, or every one if it is "all", and what it
- * has by an earlier call. Returns how many; 0: no device has this name. Call after container_enter.
+ * has by an earlier call. Returns how many; 0: no device has this name.
  */
-unsigned int container_choose(struct run_device *dev, unsigned int ndev, const char *name);
+unsigned int container_choose(const struct run_root *r, struct run_device *dev, unsigned int ndev,
+			      const char *name);
 /* Copies what is left to read of the file from into the new file dir/name, executable. */
 int copy_file(int from, const char *dir, const char *name);
 

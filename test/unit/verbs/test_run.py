@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce-run against a fake daemon: the program sees the devices, and the host stays unchanged.
 
-test_run.py UROCE_RUN PROVIDER FAKE_UROCED
+test_run.py UROCE_RUN PROVIDER FAKE_UROCED SWAP_LIBRARY
 """
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 
-RUN, PROVIDER, FAKE = (os.path.abspath(a) for a in sys.argv[1:4])
+RUN, PROVIDER, FAKE, SWAP = (os.path.abspath(a) for a in sys.argv[1:5])
 # A sanitized provider needs its run-time first in the process; ignore leaks of other libraries.
 SANITIZER = {}
 if os.environ.get("UROCE_SANITIZED") == "1":
@@ -31,7 +32,9 @@ def host_view():
     return ours, [(d, os.path.exists(f"{d}/infiniband")) for d in ("/dev", "/sys/class")]
 
 
-class Run(unittest.TestCase):
+class WithDaemon(unittest.TestCase):
+    """With a fake daemon, its socket in a folder."""
+
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory(prefix="uroce-run-test-")
         os.chmod(self.dir.name, 0o755)
@@ -46,6 +49,8 @@ class Run(unittest.TestCase):
         self.fake.stdout.close()
         self.dir.cleanup()
 
+
+class Run(WithDaemon):
     def run_(self, *args, env=None, cwd="/", **kw):
         env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, **(env or {})}
         return subprocess.run([RUN, "--provider", PROVIDER, *args], env=env, cwd=cwd, text=True,
@@ -180,6 +185,79 @@ class Run(unittest.TestCase):
 
     def test_help(self):
         self.assertIn("--socket", self.ok("--help"))
+
+
+@unittest.skipIf(os.geteuid(), "needs root (mounts)")
+class Hook(WithDaemon):
+    """uroce-run --container: mounts in the root of a container, which a hostile program may have made or shares."""
+
+    # the mount namespace is that of a container: the host's root is still visible, nothing propagates
+    SCRIPT = """mount -t tmpfs tmpfs "$1"
+        mkdir -p "$1/tmp" "$1/dev" "$1/etc/libibverbs.d" "$1/sys" "$1/victim/libibverbs.d" "$1/proc"
+        mknod -m 666 "$1/dev/full" c 1 7; mknod -m 666 "$1/dev/null" c 1 3; ln -s /proc/self/fd "$1/dev/fd"
+        mount -t sysfs sysfs "$1/sys"
+        eval "$2"
+        LD_PRELOAD="$3" SWAP="$4" "$5" --provider "$6" --container all <"$7" || exit 3
+        grep -o " $1/[^ ]*" /proc/self/mountinfo | sort
+        eval "$8"
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.root = os.path.join(self.dir.name, "root")
+        os.mkdir(self.root)
+        with open(os.path.join(self.dir.name, "config.json"), "w") as config:
+            json.dump({"root": {"path": "root"}}, config)
+        self.state = os.path.join(self.dir.name, "state")
+        with open(self.state, "w") as state:
+            json.dump({"bundle": self.dir.name}, state)
+
+    def hook(self, before="", swap="", then=""):
+        preload = " ".join(filter(None, [SANITIZER.get("LD_PRELOAD"), SWAP if swap else ""]))
+        env = {**os.environ, **SANITIZER, "LD_PRELOAD": "", "UROCE_SOCKET": self.sock}
+        return subprocess.run(["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", self.root, before, preload, swap, RUN,
+                               PROVIDER, self.state, then],
+                              env=env, text=True, capture_output=True, timeout=60)
+
+    def mounts(self, done):
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [line.strip().removeprefix(self.root) for line in done.stdout.split("\n") if line.startswith(" ")]
+
+    def test_container_sees_the_devices(self):
+        done = self.hook(then=f'ls {self.root}/dev/infiniband {self.root}/etc/libibverbs.d {self.root}/tmp; '
+                         f'readlink {self.root}/dev/fd; cat {self.root}/sys/class/infiniband/uroce0/hca_type')
+        seen = self.mounts(done)
+        self.assertLessEqual({"/sys", "/sys/class", "/dev", "/dev/null", "/etc/libibverbs.d"}, set(seen))
+        self.assertNotIn("/tmp", seen)
+        words = done.stdout.split()
+        for word in ("uverbs0", "uroce.driver", "/proc/self/fd", "uroce"):
+            self.assertIn(word, words)
+
+    def test_renamed_folders_do_not_lead_it_elsewhere(self):
+        """What it has checked is what it mounts over, whatever has the name by then."""
+        seen = self.mounts(self.hook(swap="/dev:/etc/libibverbs.d:/etc"))
+        self.assertFalse([path for path in seen if path.startswith("/victim")], seen)
+        self.assertLessEqual({"/dev.was", "/dev.was/null", "/etc.was/libibverbs.d.was"}, set(seen))
+
+    def test_links_are_refused(self):
+        for path in ("tmp", "dev", "etc/libibverbs.d", "etc", "sys"):
+            umount = f"umount {self.root}/sys; " if path == "sys" else ""
+            done = self.hook(f"{umount}rm -r {self.root}/{path}; ln -s /victim {self.root}/{path}")
+            self.assertEqual((done.returncode, done.stdout), (3, ""), path)
+            self.assertIn(" of the container: a symbolic link, which could lead out of the container", done.stderr)
+        done = self.hook(f"ln -sf /dev/sda {self.root}/dev/full")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("/dev/full of the container: a symbolic link", done.stderr)
+
+    def test_missing_folders_are_named(self):
+        for path, word in (("dev", "/dev of the container: No such file"), ("tmp", "/tmp of the container: No such file"),
+                           ("etc/libibverbs.d", "no /etc/libibverbs.d")):
+            done = self.hook(f"rm -r {self.root}/{path}")
+            self.assertEqual((done.returncode, done.stdout), (3, ""), path)
+            self.assertIn(word, done.stderr)
+        done = self.hook(f"umount {self.root}/sys")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("/sys of the container is not a sysfs", done.stderr)
 
 
 if __name__ == "__main__":
