@@ -4,8 +4,10 @@
 The Debian packages: built, checked by lintian, installed into a fresh Debian that runs systemd in a container without
 a network (systemd-nspawn), used there, upgraded under a running daemon, and purged without a trace.
 """
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -150,6 +152,22 @@ def explained(machine):
     assert "the receive buffer" in show(machine, f"urocectl trace {number}")
 
 
+def journal(machine):
+    """The unit's journal has the failed QPs as entries with fields."""
+    text = (SOURCE / "lib/control/log_event.h").read_text()
+    failed = re.search(r'X\(QP_FAILED, "([0-9a-f]{32})"\)', text)[1]
+    entries = [json.loads(line) for line in machine.sh(
+        f"journalctl -u uroced -o json MESSAGE_ID={failed} UROCE_DEVICE=uroce0").splitlines()]
+    assert len(entries) >= 2, entries
+    reasons = {entry["UROCE_REASON"] for entry in entries}
+    assert {"recv_too_small", "nak_invalid_request"} <= reasons, entries
+    for entry in entries:
+        assert entry["_TRANSPORT"] == "journal" and entry["_SYSTEMD_UNIT"] == "uroced.service", entry
+        assert entry["UROCE_CLIENT_COMM"] == "ibv_rc_pingpong" and entry["UROCE_QPN"].isdigit(), entry
+    show(machine, f"journalctl -u uroced -o cat MESSAGE_ID={failed}")
+    assert "QP" in machine.sh(f"journalctl -x -u uroced MESSAGE_ID={failed} --no-pager"), "explained by the catalog"
+
+
 def image(work, packages):
     """config/Containerfile builds an image of the packages; a container of it without privileges runs RDMA."""
     base = ["podman", "--root", str(work / "podman"), "--runroot", str(work / "podman-run"), "--cgroup-manager",
@@ -213,6 +231,8 @@ def main():
         shared(machine)
     with lib.case("a QP broken on purpose: urocectl tells why"):
         explained(machine)
+    with lib.case("the unit's journal has failed QPs as entries with fields"):
+        journal(machine)
     with lib.case("an upgrade leaves the running daemon alone"):
         daemon = machine.daemon()
         machine.sh(f"dpkg -i {newer}")

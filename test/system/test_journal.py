@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroced under a service manager: its reports, and the journal's fields. A socket stands in for each."""
+"""uroced under a service manager: its reports, and the journal's fields. A socket stands in for each; at the end a real
+systemd-journald stores the entries, and journalctl reads them back."""
+import json
+import os
 import re
 import socket
 import struct
@@ -14,6 +17,20 @@ mount -t tmpfs run /run && mkdir -p /run/systemd/journal && mount --bind "$1" /r
 shift
 JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"
 """
+# The same with a real journal, in a mount namespace: what systemd sets up for a service, then the service.
+UNDER_JOURNALD = """
+mount -t tmpfs run /run && mkdir -p /run/systemd/journal /run/log/journal /run/conf && mount --bind /run/conf /etc/systemd ||
+    exit 9
+printf '[Journal]\\nReadKMsg=no\\nStorage=volatile\\nAudit=no\\nRateLimitIntervalSec=0\\n' >/run/conf/journald.conf
+/lib/systemd/systemd-journald &
+for i in $(seq 100); do [ -S /run/systemd/journal/stdout ] && break; sleep 0.1; done
+systemd-cat sh -c 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"' sh "$@"
+status=$?
+kill $!
+wait $!
+exit $status
+"""
+JOURNALD = "/lib/systemd/systemd-journald"
 WATCHDOG_US = 400000
 DEV = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
 
@@ -190,6 +207,53 @@ def root_with(text, folder):
     return folder
 
 
+class Journald:
+    """A uroced whose standard error is a stream of a real systemd-journald."""
+
+    def __init__(self, *options):
+        self.socket = lib.tmpdir() / "uroced.sock"
+        # not by `ip netns exec`, which hides the control groups that journald reads
+        self.proc = lib.spawn(["unshare", "-m", "-n", "sh", "-c", UNDER_JOURNALD, "sh", lib.UROCED, "--socket", self.socket,
+                               "--file-prefix", lib.unique("ur"), "--idle", "adaptive", "--no-huge", *options])
+        lib.until("the daemon runs", lambda: self.socket.exists() or self.proc.poll() is not None, 20)
+        if self.proc.poll() is not None:
+            raise lib.processes.Failed(self.proc.tail())
+
+    ctl, client = Service.ctl, Service.client
+
+    def entries(self, *match):
+        """What journalctl finds, each entry a dictionary."""
+        done = subprocess.run(["nsenter", "-t", str(self.proc.pid), "-m", "journalctl", "-D", "/run/log/journal", "-o", "json",
+                               *match], text=True, capture_output=True, timeout=30)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def entry(self, *match):
+        return lib.until(f"the journal has {match}", lambda: self.entries(*match))[0]
+
+
+def stored():
+    """Queries by field, as an operator types them."""
+    ids = message_ids()
+    service = Journald("--vdev", "net_ring0", "--dev", DEV)
+    with lib.case("systemd-journald: entries are found by MESSAGE_ID, once each"):
+        entry = service.entry(f"MESSAGE_ID={ids['READY']}")
+        assert entry["MESSAGE"].startswith("ready (device uroce0"), entry
+        assert entry["_TRANSPORT"] == "journal" and entry["SYSLOG_IDENTIFIER"] == "uroced" and entry["PRIORITY"] == "5", entry
+        assert len(service.entries("SYSLOG_IDENTIFIER=uroced", f"MESSAGE_ID={ids['READY']}")) == 1
+        assert not [e for e in service.entries("_COMM=uroced") if e["_TRANSPORT"] != "journal"], "lines came twice"
+    with lib.case("systemd-journald: a failed queue pair is found by its device, with its reason, peer and program"):
+        failing(service)
+        entry = service.entry(f"MESSAGE_ID={ids['QP_FAILED']}", "UROCE_DEVICE=uroce0")
+        assert entry["UROCE_CLIENT_COMM"] == "errmatrix" and entry["UROCE_REASON"] in entry["MESSAGE"], entry
+        assert entry["UROCE_QPN"].isdigit() and entry["UROCE_PEER_QPN"].isdigit() and entry["UROCE_PSN"], entry
+        assert service.entries(f"UROCE_QPN={entry['UROCE_QPN']}"), "found by the queue pair's number, too"
+    with lib.case("systemd-journald: a change is found by the operator's user"):
+        service.ctl("addr", "add", "10.9.0.77/24", "dev", "uroce0")
+        entry = service.entry("UROCE_CLIENT_UID=0", f"MESSAGE_ID={ids['CHANGED']}")
+        assert "10.9.0.77" in entry["MESSAGE"] and entry["UROCE_CLIENT_COMM"] == "urocectl", entry
+    service.proc.kill()
+
+
 def main():
     lib.need_root()
     service = Service("--vdev", "net_ring0", "--dev", DEV, "--max-qps", "8")
@@ -199,6 +263,10 @@ def main():
     ends(service)
     broken()
     plain()
+    if os.access(JOURNALD, os.X_OK) and os.listdir("/sys/fs/cgroup"):
+        stored()
+    else:
+        lib.skip_case("systemd-journald stores the fields", f"no {JOURNALD} (package systemd), or no control groups")
     catalog()
     lib.finish()
 
