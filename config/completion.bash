@@ -74,8 +74,8 @@ _uroce_urocectl() { # PROGRAM WORD..
 			return
 		fi
 		case $last in
-		state) echo RESET INIT RTR RTS SQD SQE ERR ;;
-		type) echo RC UC UD ;;
+		state) case $3 in neigh) echo known asking ;; cm) echo IDLE BOUND LISTEN CONNECT ;; *) echo RESET INIT RTR RTS SQD SQE ERR ;; esac ;;
+		type) [ "$3" = gid ] && echo RoCEv2 || echo RC UC UD ;;
 		worker) [ $# -gt 3 ] && _uroce_values "$program" worker worker && return ;;
 		esac
 		case $last in

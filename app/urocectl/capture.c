@@ -56,19 +56,19 @@ check(const struct request *rq)
 			    "stop");
 	if (rq->verb == NULL)
 		usage_error("capture %s: nothing to do; legal: " LEGAL, rq->what);
-	if (rq->capture.flags == UROCE_CAPTURE_START && rq->value == NULL)
+	if (rq->capture.flags == UROCE_CAPTURE_START && (rq->value == NULL || *rq->value == '\0'))
 		usage_error("capture %s start: needs FILE", rq->what);
 }
 
 static void
-refused(const struct request *rq, int rc)
+refused(struct ipc_client *c, const struct request *rq, int rc)
 {
 	const char *why = rc == -EBUSY    ? "a capture is running: stop it first"
 			  : rc == -ENOENT ? "no capture is running"
 			  : rc == -EINVAL ? "FILE is not a regular file"
 					  : strerror(-rc);
 
-	print_refusal(rq, rc);
+	print_refusal(c, rq, rc);
 	if (errno != 0)
 		fprintf(stderr, "urocectl: capture %s: %s\n", rq->what, why);
 	errno = 0;
@@ -103,7 +103,7 @@ ask(struct ipc_client *c, const struct request *rq)
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0) {
-		refused(rq, rc);
+		refused(c, rq, rc);
 		return NULL;
 	}
 	return json_pack("{s:[{s:s, s:b, s:I, s:I, s:I, s:s?}]}", "capture", "device", rq->what,

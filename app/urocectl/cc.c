@@ -16,11 +16,14 @@ take_word(struct request *rq, unsigned nth, const char *word)
 {
 	static const char *const verbs[] = {"set", NULL};
 
-	if (nth == (rq->of_set ? 1 : 0)) {
-		if (rq->of_set)
-			rq->verb = "set";
-		else
-			take_verb(rq, word, verbs, "set");
+	if (rq->of_set) { /* `set cc` needs no verb */
+		rq->verb = "set";
+		rq->set.what = UROCE_SET_CC;
+	}
+	if (rq->of_set && nth == 1 && strcmp(word, "set") == 0)
+		return;
+	if (!rq->of_set && nth == 0) {
+		take_verb(rq, word, verbs, "set");
 		rq->set.what = UROCE_SET_CC;
 	} else if (rq->keyword != NULL) {
 		take_device(rq, rq->set.device, word);

@@ -48,10 +48,12 @@ filter_words(unsigned legal, char *out, size_t room)
 static void
 take_value(struct filters *fs, unsigned k, const char *of, const char *word)
 {
-	struct filter *f = &fs->f[fs->n];
+	struct filter *f = &fs->f[fs->n]; /* there is one for each kind */
 
-	if (fs->n == FILTER_MAX)
-		usage_error("%s: more than %d filters", of, FILTER_MAX);
+	for (unsigned i = 0; i < fs->n; i++) {
+		if (strcmp(fs->f[i].key, kinds[k].key) == 0)
+			usage_error("%s: %s is given twice", of, kinds[k].word);
+	}
 	*f = (struct filter){.key = kinds[k].key};
 	if (kinds[k].max == 0)
 		f->text = word;
@@ -81,12 +83,35 @@ filter_take(struct filters *fs, unsigned legal, const char *of, const char *word
 	return true;
 }
 
+/* Is word, in letters of either case, one of those in list? */
+static bool
+is_in(const char *list, const char *word)
+{
+	size_t len = strlen(word), n;
+
+	for (; *list != '\0'; list += n + (list[n] == ' ')) {
+		n = strcspn(list, " ");
+		if (n == len && strncasecmp(list, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
 void
-filter_check(const struct filters *fs, const char *of)
+filter_check(const struct filters *fs, const char *of, const char *states, const char *types)
 {
 	if (fs->waits != NULL)
 		usage_error("%s: '%s' needs a value: %s %s", of, fs->waits, fs->waits,
 			    kinds[kind_of(fs->waits)].value);
+	for (unsigned i = 0; i < fs->n; i++) {
+		const struct filter *f = &fs->f[i];
+		const char *legal = strcmp(f->key, "state") == 0  ? states
+				    : strcmp(f->key, "type") == 0 ? types
+								  : NULL;
+
+		if (legal != NULL && !is_in(legal, f->text))
+			usage_error("%s: unknown %s '%s'; legal: %s", of, f->key, f->text, legal);
+	}
 }
 
 static bool

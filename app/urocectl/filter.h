@@ -35,8 +35,11 @@ struct filters {
  * neither; exits with a usage error, which names `of`, if it is wrong.
  */
 bool filter_take(struct filters *fs, unsigned legal, const char *of, const char *word);
-/* All words were taken: exits if a value is missing. */
-void filter_check(const struct filters *fs, const char *of);
+/*
+ * All words were taken: exits if a value is missing, or is not one of states or types, words with
+ * spaces between them; NULL: there is no such filter.
+ */
+void filter_check(const struct filters *fs, const char *of, const char *states, const char *types);
 /* Writes the words of legal, like "dev NAME, qpn N". */
 void filter_words(unsigned legal, char *out, size_t room);
 /* Removes the rows that do not match. Rows in which other users' fields are hidden do not match. */

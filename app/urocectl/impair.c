@@ -70,7 +70,8 @@ check(const struct request *rq)
 		usage_error("impair: no device; legal: impair DEVICE set SPEC | show | clear");
 	if (rq->verb == NULL)
 		usage_error("impair %s: nothing to do; legal: " LEGAL, rq->what);
-	if (rq->impair.flags == UROCE_IMPAIR_SET && rq->impair.spec[0] == '\0')
+	if (rq->impair.flags == UROCE_IMPAIR_SET &&
+	    rq->impair.spec[strspn(rq->impair.spec, " ,;\t\n")] == '\0')
 		usage_error("impair %s set: needs SPEC, like 'drop=1%%,seed=7'", rq->what);
 }
 
@@ -92,7 +93,7 @@ ask(struct ipc_client *c, const struct request *rq)
 		fprintf(stderr, "urocectl: impair %s: %s\n", rq->what, rep.error);
 		errno = 0;
 	} else if (all == NULL) {
-		print_refusal(rq, -errno);
+		print_refusal(c, rq, -errno);
 	}
 	return all;
 }

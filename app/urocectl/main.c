@@ -128,9 +128,15 @@ usage_error(const char *fmt, ...)
 void
 take_device(struct request *rq, char to[UROCE_DEV_NAME_MAX], const char *word)
 {
+	if (*word == '\0')
+		usage_error("%s: the device name is empty; urocectl show device lists them",
+			    rq->cmd->name);
 	if (strlen(word) >= UROCE_DEV_NAME_MAX)
 		usage_error("%s: device name '%s' is longer than %u bytes", rq->cmd->name, word,
 			    UROCE_DEV_NAME_MAX - 1);
+	if (rq->what != NULL)
+		usage_error("%s: device '%s', but '%s' is given, too", rq->cmd->name, word,
+			    rq->what);
 	rq->what = word;
 	strcpy(to, word);
 }
@@ -255,15 +261,19 @@ parse(struct request *rq, int argc, char **argv)
 }
 
 void
-print_refusal(const struct request *rq, int rc)
+print_refusal(struct ipc_client *c, const struct request *rq, int rc)
 {
-	const char *why = rc == -EPERM    ? "only root and the daemon's user may do that"
-			  : rc == -ENODEV ? "no such device"
-					  : NULL;
+	/* set log-level and set quota are of no device */
+	const char *of = rq->cmd == &set_command ? rq->verb : rq->what;
 
-	if (why != NULL)
-		fprintf(stderr, "urocectl: %s %s: %s\n", rq->cmd->name, rq->what, why);
-	errno = why != NULL ? 0 : -rc;
+	errno = 0;
+	if (rc == -EPERM)
+		fprintf(stderr, "urocectl: %s %s: only root and the daemon's user may do that\n",
+			rq->cmd->name, of);
+	else if (rc != -ENODEV || device_is_known(c, rq->cmd->name, rq->what))
+		errno = -rc;
+	else
+		errno = 0; /* device_is_known has printed it */
 }
 
 /* Prints the reply, or the reason why there is none. Returns the exit status. */
@@ -302,7 +312,13 @@ connect_and_run(const struct request *rq)
 	int status, rc = ipc_client_connect(&c, rq->socket);
 
 	if (rc < 0) {
-		fprintf(stderr, "urocectl: no daemon at %s: %s\n", path, strerror(-rc));
+		if (rc == -EACCES)
+			fprintf(stderr,
+				"urocectl: no access to the daemon at %s: its --socket-mode and "
+				"--socket-group decide who may connect\n",
+				path);
+		else
+			fprintf(stderr, "urocectl: no daemon at %s: %s\n", path, strerror(-rc));
 		return EXIT_FAILURE;
 	}
 	rc = ipc_client_hello(&c, "", &hello, fds, &nfds, why);

@@ -84,6 +84,9 @@ take_word(struct request *rq, unsigned nth, const char *word)
 		take_device(rq, rq->set.device, word);
 		rq->keyword = NULL;
 	} else if (rq->keyword != NULL) {
+		if (rq->index != NULL)
+			usage_error("%s %s: index '%s', but '%s' is given, too", rq->cmd->name,
+				    rq->verb, word, rq->index);
 		rq->index = word;
 		rq->set.index = number("index", word, UROCE_MAX_PKEYS - 1, "a number from 0 to 15");
 		rq->keyword = NULL;
@@ -132,7 +135,7 @@ set_ask(struct ipc_client *c, const struct request *rq, const char *key)
 	json_t *o;
 
 	if (rc < 0) {
-		print_refusal(rq, rc);
+		print_refusal(c, rq, rc);
 		return NULL;
 	}
 	errno = 0;

@@ -136,7 +136,7 @@ ask(struct ipc_client *c, const struct request *rq)
 	json_t *o;
 
 	if (rc < 0) {
-		print_refusal(rq, rc);
+		print_refusal(c, rq, rc);
 		return NULL;
 	}
 	errno = 0;

@@ -61,12 +61,11 @@ check(const struct request *rq)
 {
 	if (rq->what == NULL)
 		usage_error("show: nothing to show; legal: show %s", topic_names());
-	filter_check(&rq->filters, name_of(rq));
+	filter_check(&rq->filters, name_of(rq), rq->topic->states, rq->topic->types);
 }
 
-/* No row is of the device of a filter: exits unless there is such a device. */
-static bool
-device_is_known(struct ipc_client *c, const char *name)
+bool
+device_is_known(struct ipc_client *c, const char *of, const char *name)
 {
 	json_t *rows = query_rows(c, "device"), *row;
 	char names[512] = "";
@@ -81,7 +80,7 @@ device_is_known(struct ipc_client *c, const char *name)
 						row_text(row, "device"));
 	}
 	if (!known)
-		fprintf(stderr, "urocectl: no device '%s'; devices:%s\n", name,
+		fprintf(stderr, "urocectl: %s: no device '%s'; devices:%s\n", of, name,
 			names[0] != '\0' ? names : " none");
 	json_decref(rows);
 	return known;
@@ -97,7 +96,7 @@ show_ask(struct ipc_client *c, const struct request *rq)
 		return NULL;
 	rows = json_object_get(all, rq->what);
 	filter_rows(&rq->filters, rows);
-	if (dev != NULL && json_array_size(rows) == 0 && !device_is_known(c, dev)) {
+	if (dev != NULL && json_array_size(rows) == 0 && !device_is_known(c, name_of(rq), dev)) {
 		json_decref(all);
 		errno = 0;
 		return NULL;

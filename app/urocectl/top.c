@@ -34,9 +34,17 @@ static const struct sort {
 static const char *const traffic[] = {"tx_bytes", "rx_bytes", "tx_psns", "rx_psns",
 				      "sends",    "receives", NULL};
 
-static const char *const client_columns[] = {
-	"client",        "pid",           "uid",         "program",        "device", "qps",
-	"rates.tx_bytes", "rates.rx_bytes", "rates.sends", "rates.receives", NULL};
+static const char *const client_columns[] = {"client",
+					     "pid",
+					     "uid",
+					     "program",
+					     "device",
+					     "qps",
+					     "rates.tx_bytes",
+					     "rates.rx_bytes",
+					     "rates.sends",
+					     "rates.receives",
+					     NULL};
 
 /* One look at the daemon. */
 struct look {

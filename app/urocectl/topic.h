@@ -10,7 +10,11 @@ struct topic {
 	unsigned filters; /* enum filter_kind bits */
 	bool counters;    /* rows of counters: device, total, workers */
 	const char *help;
+	const char *states, *types; /* legal values of these filters; NULL: there is none */
 };
+
+#define QP_STATES "RESET INIT RTR RTS SQD SQE ERR"
+#define QP_TYPES  "RC UC UD"
 
 /* The topic of that name. Exits with a usage error, which names the command `of`. */
 const struct topic *topic_find(const char *of, const char *name);

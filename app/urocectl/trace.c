@@ -6,6 +6,7 @@
 #include "filter.h"
 #include "query.h"
 #include "table.h"
+#include "topic.h"
 #include "urocectl.h"
 
 #define FILTERS (FILTER_DEV | FILTER_PID | FILTER_UID | FILTER_QPN | FILTER_STATE | FILTER_TYPE)
@@ -28,7 +29,7 @@ take_word(struct request *rq, unsigned nth, const char *word)
 static void
 check(const struct request *rq)
 {
-	filter_check(&rq->filters, "trace");
+	filter_check(&rq->filters, "trace", QP_STATES, QP_TYPES);
 }
 
 static json_t *

@@ -89,8 +89,14 @@ void take_device(struct request *rq, char to[UROCE_DEV_NAME_MAX], const char *wo
 uint32_t take_verb(struct request *rq, const char *word, const char *const *names,
 		   const char *legal);
 
-/* rc is a refusal that the user can mend: prints it; sets errno to 0, or to -rc for others. */
-void print_refusal(const struct request *rq, int rc);
+/* show.c. Is there such a device? If not, prints that of the command `of`, with those there are. */
+bool device_is_known(struct ipc_client *c, const char *of, const char *name);
+
+/*
+ * rc is a refusal that the user can mend, to whom the connection c explains it: prints it; sets
+ * errno to 0, or to -rc for others.
+ */
+void print_refusal(struct ipc_client *c, const struct request *rq, int rc);
 
 /* What --help prints of each command. */
 extern const char impair_help[], set_help[], cc_help[], watch_help[], top_help[], rdma_help[],

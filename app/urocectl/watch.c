@@ -67,7 +67,7 @@ check(const struct request *rq)
 	if (rq->keyword != NULL)
 		usage_error("watch %s: '%s' needs a value; legal: " LEGAL_REST, rq->what,
 			    rq->keyword);
-	filter_check(&rq->filters, "watch");
+	filter_check(&rq->filters, "watch", rq->topic->states, rq->topic->types);
 }
 
 static void

@@ -315,7 +315,11 @@ eal_init(const struct eal_plan *plan, const struct options *o)
 	memcpy(argv, args.v, sizeof(argv));
 	if (rte_eal_init(args.n, argv) >= 0)
 		return 0;
-	LOG(ERR, "EAL does not start: %s", rte_strerror(rte_errno));
+	LOG(ERR, "EAL does not start: %s%s", rte_strerror(rte_errno),
+	    o->vdev.n + o->allow.n != 0
+		    ? " (its lines before this name the device; --vdev takes DRIVER and a number, "
+		      "like net_af_packet0,iface=eth0)"
+		    : "");
 	return -rte_errno;
 }
 

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <rte_log.h>
@@ -10,7 +11,8 @@
 #include "control/idtab.h"
 #include "metrics.h"
 
-#define SECTION "uroced" /* of the configuration file */
+#define SECTION         "uroced" /* of the configuration file */
+#define FILE_PREFIX_MAX 48
 
 static const char *const idle_names[] = {"auto", "poll", "adaptive", NULL};
 static const char *const log_names[] = {"error", "warning", "notice", "info", "debug", NULL};
@@ -25,6 +27,37 @@ check_lcores(const char *value, char *err, size_t room)
 		return 0;
 	snprintf(err, room, "'%.200s' is not a list of 1 to %d CPUs like 1 or 0,2-3", value,
 		 UROCE_MAX_WORKERS);
+	return -EINVAL;
+}
+
+/* "none", or [DDDD:]BB:DD.F and perhaps arguments of its driver behind a comma. */
+static int
+check_allow(const char *value, char *err, size_t room)
+{
+	unsigned domain = 0, bus, dev, function;
+	int end = -1;
+
+	if (sscanf(value, "%4x:%2x:%2x.%1x%n", &domain, &bus, &dev, &function, &end) != 4) {
+		end = -1;
+		(void)sscanf(value, "%2x:%2x.%1x%n", &bus, &dev, &function, &end);
+	}
+	if (strcmp(value, "none") == 0 || (end > 0 && (value[end] == '\0' || value[end] == ',')))
+		return 0;
+	snprintf(err, room, "'%.200s' is not a PCI address like 0000:03:00.0 (lspci -D), nor none",
+		 value);
+	return -EINVAL;
+}
+
+/* EAL makes a folder of this name, and a socket in it. */
+static int
+check_prefix(const char *value, char *err, size_t room)
+{
+	size_t len = strlen(value);
+
+	if (len <= FILE_PREFIX_MAX && strchr(value, '/') == NULL)
+		return 0;
+	snprintf(err, room, "'%.80s%s' is not a name of 1 to %d characters without '/'", value,
+		 len > 80 ? ".." : "", FILE_PREFIX_MAX);
 	return -EINVAL;
 }
 
@@ -71,7 +104,7 @@ static const struct cli_field table[] = {
 		 "(may be repeated)"},
 	{ROW("vdev", CLI_LIST, vdev), .arg = "ARGS",
 	 .help = "a DPDK virtual device, as EAL's --vdev (may be repeated)"},
-	{ROW("allow", CLI_LIST, allow), .arg = "PCI",
+	{ROW("allow", CLI_LIST, allow), .arg = "PCI", .check = check_allow,
 	 .help = "a PCI device to use, as EAL's --allow; none: no PCI (may be repeated)"},
 	{ROW("pair", CLI_LIST, pair), .arg = "NAME",
 	 .help = "two ports net_ring_NAMEa and net_ring_NAMEb, joined in memory (may be repeated)"},
@@ -81,8 +114,7 @@ static const struct cli_field table[] = {
 		 "few"},
 	{ROW("idle", CLI_CHOICE, idle), .arg = "POLICY", .def = "auto", .names = idle_names,
 	 .help = "poll: workers spin; adaptive: they yield and sleep; auto: poll if there are "
-		 "enough "
-		 "enough"},
+		 "enough CPUs"},
 	{ROW("no-huge", CLI_SWITCH, no_huge),
 	 .help = "use no huge pages, which is also what happens when too few are free"},
 	NUMBER("mem", mem_mib, "MIB", 64, 1u << 20, "256", "memory for packet buffers"),
@@ -155,7 +187,7 @@ static const struct cli_field table[] = {
 	PER_UID("max-maps-per-uid", QUOTA_MAPS, "N",
 		"mappings of client memory and queues of a uid; 0: half of max-maps"),
 	{ROW("file-prefix", CLI_TEXT, file_prefix), .arg = "NAME", .def = "uroced",
-	 .help = "EAL's --file-prefix"},
+	 .check = check_prefix, .help = "EAL's --file-prefix"},
 	{ROW("metrics", CLI_TEXT, metrics), .arg = "WHERE", .check = metrics_check,
 	 .help = "serve metrics for Prometheus: PORT on 127.0.0.1, IP:PORT, [IPV6]:PORT, or /PATH "
 		 "of a\n"

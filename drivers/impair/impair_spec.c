@@ -165,7 +165,7 @@ static const char *const fault_names[IMPAIR_NFAULTS + 1] = {
 
 #define PPM                                                                                        \
 	.type = CLI_OTHER, .take = take_ppm,                                                       \
-	.legal = "from 0% to 100%, with at most 4 decimals, nor from 0ppm to 1000000ppm"
+	.legal = "a share from 0% to 100%, with at most 4 decimals, or from 0ppm to 1000000ppm"
 #define NS    .type = CLI_OTHER, .take = take_ns, .legal = "a time from 0ns to 10s (ns us ms s)"
 #define BYTES .type = CLI_OTHER, .take = take_bytes, .legal = "a size from 1B to 1GB (B kB MB GB)"
 #define PROB(id, key)                                                                              \

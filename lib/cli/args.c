@@ -82,6 +82,13 @@ take_option(struct walk *w)
 	return -EINVAL;
 }
 
+/* A word like -5: the caller says which numbers are legal. */
+static bool
+is_negative(const struct cli_field *table, const char *arg)
+{
+	return arg[1] >= '0' && arg[1] <= '9' && find_letter(table, arg) == NULL;
+}
+
 int
 cli_args(const struct cli_program *p, void *base, int argc, char **argv, char *err, size_t room)
 {
@@ -97,7 +104,7 @@ cli_args(const struct cli_program *p, void *base, int argc, char **argv, char *e
 	while (w.next < w.end) {
 		const char *arg = *w.next;
 
-		if (!options || arg[0] != '-' || arg[1] == '\0') {
+		if (!options || arg[0] != '-' || arg[1] == '\0' || is_negative(p->options, arg)) {
 			options = options && !p->command;
 			argv[++words] = *w.next++;
 		} else if (strcmp(arg, "--") == 0) {

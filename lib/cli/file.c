@@ -33,9 +33,12 @@ take_section(struct reader *r, char *line)
 {
 	char *end = strchr(line, ']');
 
-	if (end != NULL)
-		*end = '\0';
-	r->inside = end != NULL && end[1] == '\0' && strcmp(line + 1, r->section) == 0;
+	if (end == NULL) {
+		snprintf(r->err, r->room, "'%.64s' has no ']'; legal: [%s]", line, r->section);
+		return -EINVAL;
+	}
+	*end = '\0';
+	r->inside = end[1] == '\0' && strcmp(line + 1, r->section) == 0;
 	if (r->inside)
 		return 0;
 	snprintf(r->err, r->room, "unknown section [%.64s]; there is only [%s]", line + 1,
@@ -72,7 +75,7 @@ take_line(struct reader *r, char *line)
 	if (*line == '[')
 		return take_section(r, line);
 	value = strchr(line, '=');
-	if (value == NULL || !r->inside) {
+	if (value == NULL || value == line || !r->inside) {
 		snprintf(r->err, r->room, "'%.64s' is not 'name = value' under [%s]", line,
 			 r->section);
 		return -EINVAL;

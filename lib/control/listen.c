@@ -177,6 +177,24 @@ group_id(const char *name, gid_t *gid)
 	return 0;
 }
 
+/* What to do about an error of the control socket. */
+static const char *
+advice(int rc)
+{
+	switch (rc) {
+	case -EADDRINUSE:
+		return ": a daemon listens there; --socket names another path";
+	case -EEXIST:
+		return ": a file that is not a socket; --socket names another path";
+	case -ENOENT:
+		return ": make its folder first";
+	case -ENAMETOOLONG:
+		return ": at most 107 characters";
+	default:
+		return "";
+	}
+}
+
 int
 listen_start(struct daemon *d)
 {
@@ -193,7 +211,7 @@ listen_start(struct daemon *d)
 		goto fail_hello;
 	rc = ipc_server_listen(&d->server, d->cfg->socket, d->cfg->socket_mode, gid);
 	if (rc < 0) {
-		LOG(ERR, "socket %s: %s", d->cfg->socket, strerror(-rc));
+		LOG(ERR, "socket %s: %s%s", d->cfg->socket, strerror(-rc), advice(rc));
 		goto fail_rest;
 	}
 	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -36,7 +36,17 @@ WRONG = [
     (["show", "qp", "qpn", "x1"], "show qp: qpn 'x1' is not a number from 0 to 16777215"),
     (["show", "worker", "worker", "99"], "worker '99' is not a number from 0 to"),
     (["show", "qp", "dev", "x" * 40], "is longer than 31 bytes"),
-    (["show", "qp", *MANY], "show qp: more than 8 filters"),
+    (["show", "qp", *MANY], "show qp: pid is given twice"),
+    (["show", "stats", "dev", "uroce0", "dev", "uroce1"], "show stats: dev is given twice"),
+    (["show", "qp", "state", "READY"], "show qp: unknown state 'READY'; legal: RESET INIT RTR RTS SQD SQE ERR"),
+    (["show", "qp", "state", "RT"], "unknown state 'RT'"),
+    (["show", "qp", "state", ""], "unknown state ''"),
+    (["show", "qp", "type", "XRC"], "show qp: unknown type 'XRC'; legal: RC UC UD"),
+    (["show", "neigh", "state", "stale"], "show neigh: unknown state 'stale'; legal: known asking"),
+    (["show", "gid", "type", "v1"], "show gid: unknown type 'v1'; legal: RoCEv2"),
+    (["show", "cm", "state", "OPEN"], "show cm: unknown state 'OPEN'; legal: IDLE BOUND LISTEN"),
+    (["watch", "qp", "state", "x"], "watch: unknown state 'x'; legal: RESET"),
+    (["trace", "type", "x"], "trace: unknown type 'x'; legal: RC UC UD"),
     (["show", "gid", "pid", "1"], "show gid: unexpected argument 'pid'; legal: dev NAME, type TYPE"),
     (["trace", "x"], "QPN 'x' is not a number from 0 to 0xffffff"),
     (["trace", "1", "2"], "trace: unexpected argument '2'"),
@@ -62,6 +72,8 @@ WRONG = [
     (["set", "quota"], "set quota: needs RESOURCE N"),
     (["set", "quota", "qps"], "set quota: needs RESOURCE N"),
     (["set", "quota", "qps", "0"], "set quota qps: '0' is not a number from 1 to 4294967295"),
+    (["set", "quota", "qps", "-5"], "set quota qps: '-5' is not a number from 1 to 4294967295"),
+    (["-5"], "unknown command '-5'; legal: show"),
     (["set", "quota", "qps", "5", "6"], "set quota: unexpected argument '6'"),
     (["set", "quota", "q" * 70, "5"], "is longer than 63 bytes"),
     (["set", "addr"], "nothing to do; legal: addr add|del IP/LEN dev DEVICE"),
@@ -76,6 +88,11 @@ WRONG = [
     (["addr", "add", "10.9.0.1/24", "dev"], "addr add: 'dev' needs a value"),
     (["addr", "add", "10.9.0.1/24", "10.9.0.2/24", "dev", "uroce0"], "addr add: unexpected argument '10.9.0.2/24'"),
     (["addr", "add", "1" * 70, "dev", "uroce0"], "is not an address like 10.9.0.1/24 or fd00::1/64"),
+    (["addr", "add", "10.9.0.1/24", "dev", ""], "addr: the device name is empty; urocectl show device lists them"),
+    (["addr", "add", "10.9.0.1/24", "dev", "uroce0", "dev", "uroce1"], "addr: device 'uroce1', but 'uroce0' is given, too"),
+    (["pkey", "set", "1", "dev", "uroce0", "index", "1", "index", "2"], "pkey set: index '2', but '1' is given, too"),
+    (["cc", "set", "swift", "dev", "uroce0", "dev", "uroce1"], "cc: device 'uroce1', but 'uroce0' is given, too"),
+    (["cc", "set", "swift", "dev", ""], "cc: the device name is empty"),
     (["pkey"], "pkey: nothing to do; legal: pkey set KEY dev DEVICE index N"),
     (["pkey", "set", "0x10000", "dev", "uroce0", "index", "1"], "P_Key '0x10000' is not a key from 0x0001 to 0xffff"),
     (["pkey", "set", "0x8000", "dev", "uroce0", "index", "1"], "P_Key '0x8000' is not a key from 0x0001"),
@@ -87,6 +104,7 @@ WRONG = [
     (["impair", "uroce0"], "impair uroce0: nothing to do; legal: set SPEC, show, clear"),
     (["impair", "uroce0", "frob"], "impair: unknown 'frob'; legal: set SPEC, show, clear"),
     (["impair", "uroce0", "set"], "impair uroce0 set: needs SPEC, like 'drop=1%,seed=7'"),
+    (["impair", "uroce0", "set", ","], "impair uroce0 set: needs SPEC, like 'drop=1%,seed=7'"),
     (["impair", "uroce0", "show", "x"], "impair uroce0 show: unexpected argument 'x'"),
     (["impair", "uroce0", "set", "x" * 600], "the specification is longer than 511 bytes"),
     (["impair", "u" * 40, "show"], "is longer than 31 bytes"),
@@ -94,6 +112,7 @@ WRONG = [
     (["capture", "uroce0"], "capture uroce0: nothing to do; legal: start FILE [qpn=N], show, stop"),
     (["capture", "uroce0", "frob"], "capture: unknown 'frob'; legal: start FILE [qpn=N], show, stop"),
     (["capture", "uroce0", "start"], "capture uroce0 start: needs FILE"),
+    (["capture", "uroce0", "start", ""], "capture uroce0 start: needs FILE"),
     (["capture", "uroce0", "stop", "x"], "unexpected argument 'x'"),
     (["rdma"], "rdma: nothing to show; legal: dev, link, res"),
     (["rdma", "system"], "rdma: unknown 'system'; legal: dev, link, res"),
@@ -114,13 +133,20 @@ WRONG = [
 # What only the daemon knows: status 1.
 REFUSED = [
     (["addr", "add", "10.9.0.300/24", "dev", "uroce0"], "'10.9.0.300/24' is not a host address; legal: an"),
-    (["addr", "add", "10.9.0.5/24", "dev", "uroce9"], "no such device"),
+    (["addr", "add", "10.9.0.5/24", "dev", "uroce9"], "addr: no device 'uroce9'; devices: uroce0 uroce1"),
+    (["pkey", "set", "1", "dev", "uroce9", "index", "1"], "pkey: no device 'uroce9'; devices: uroce0 uroce1"),
+    (["cc", "set", "swift", "dev", "uroce9"], "cc: no device 'uroce9'; devices: uroce0 uroce1"),
+    (["set", "cc", "swft", "dev", "uroce0"], "'swft' is not a congestion policy; legal: fixed, dcqcn"),
+    (["cc", "set", "swift:window=0", "dev", "uroce0"], "'window=0' is not window=1 .. 1000000 us"),
     (["addr", "del", "10.9.0.5/24", "dev", "uroce0"], "address '10.9.0.5/24' not found; see: urocectl show port"),
     (["pkey", "del", "dev", "uroce0", "index", "0"], "P_Key entry 0 must have a key"),
     (["set", "quota", "beds", "5"], "resource 'beds' is unknown; legal: clients new contexts pds mrs"),
     (["set", "quota", "qps", "4000000"], "limit 4000000 of qps is not a number from 1 to"),
-    (["impair", "uroce0", "set", "drop=200%"], "drop: '200%' is not"),
-    (["impair", "uroce9", "show"], "no such device"),
+    (["impair", "uroce0", "set", "drop=200%"], "drop: '200%' is not a share from 0% to 100%"),
+    (["impair", "uroce0", "set", "drop=1"], "drop: '1' is not a share from 0% to 100%, with at most 4 decimals, or from 0ppm"),
+    (["impair", "uroce0", "set", "delay=5"], "delay: '5' is not a time from 0ns to 10s (ns us ms s)"),
+    (["impair", "uroce9", "show"], "impair: no device 'uroce9'; devices: uroce0 uroce1"),
+    (["capture", "uroce9", "stop"], "capture: no device 'uroce9'; devices: uroce0 uroce1"),
     (["capture", "uroce0", "stop"], "no capture is running"),
     (["capture", "uroce0", "start", "/nonexistent/x"], "/nonexistent/x: No such file or directory"),
     (["show", "gid", "dev", "uroce9"], "no device 'uroce9'; devices: uroce0 uroce1"),
@@ -206,6 +232,23 @@ def main():
             assert (done.returncode, done.stdout) == (cli.FAILURE, ""), done
             assert part in done.stderr and done.stderr.startswith("urocectl: "), done.stderr
             assert done.stderr.count("\n") == 1, done.stderr
+    with lib.case("another user: who may connect, and what only root may do"):
+        os.chmod(daemon.socket.parent, 0o755)
+        stranger = {"user": 65534, "group": 65534, "extra_groups": []}
+        done = cli.run(daemon, "show", "qp", **stranger)
+        assert done.returncode == cli.FAILURE and done.stderr == (
+            f"urocectl: no access to the daemon at {daemon.socket}: its --socket-mode and --socket-group decide who may "
+            "connect\n"), done
+        os.chmod(daemon.socket, 0o666)
+        for words, what in ((["addr", "add", "10.9.0.5/24", "dev", "uroce0"], "addr uroce0"),
+                            (["pkey", "set", "1", "dev", "uroce0", "index", "1"], "pkey uroce0"),
+                            (["cc", "set", "swift", "dev", "uroce0"], "cc uroce0"),
+                            (["impair", "uroce0", "set", "drop=1%"], "impair uroce0"),
+                            (["capture", "uroce0", "stop"], "capture uroce0"),
+                            (["set", "quota", "qps", "5"], "set quota"), (["set", "log-level", "debug"], "set log-level")):
+            done = cli.run(daemon, *words, **stranger)
+            assert (done.returncode, done.stdout) == (cli.FAILURE, ""), done
+            assert done.stderr == f"urocectl: {what}: only root and the daemon's user may do that\n", done.stderr
     for words, offered in COMPLETED:
         with lib.case(f"completion: {' '.join(words)}<TAB>"):
             got = completed(daemon, words)

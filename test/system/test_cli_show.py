@@ -143,7 +143,7 @@ def filters(daemon):
     with lib.case("a device that does not exist is an error, an object that does not exist is, too"):
         done = cli.run(daemon, "show", "qp", "dev", "uroce9")
         assert done.returncode == cli.FAILURE
-        assert done.stderr == "urocectl: no device 'uroce9'; devices: uroce0 uroce1\n", done.stderr
+        assert done.stderr == "urocectl: show qp: no device 'uroce9'; devices: uroce0 uroce1\n", done.stderr
         for words in (("show", "qp", "77"), ("trace", "77")):
             done = cli.run(daemon, *words)
             assert done.returncode == cli.FAILURE and "no QP 77" in done.stderr, done

@@ -144,6 +144,27 @@ def missing_cpu():
     assert "usage" not in said.lower(), said
 
 
+def socket_taken():
+    """The control socket: another daemon's, a file that is none, no folder."""
+    folder = lib.tmpdir()
+    (folder / "file").touch()
+    first = lib.Daemon([], [], lib.netns(), ("--pair", "p"), socket=folder / "s")
+    for path, says in (("s", "Address already in use: a daemon listens there; --socket names another path"),
+                       ("file", "File exists: a file that is not a socket; --socket names another path"),
+                       ("none/none/s", "No such file or directory: make its folder first"),
+                       ("x" * 120, "File name too long: at most 107 characters")):
+        proc = lib.spawn([lib.UROCED, "--socket", folder / path, "--file-prefix", lib.unique("ur"), "--no-huge",
+                          "--pair", "p"])
+        assert proc.wait(30) == 1, proc.output()
+        assert f"socket {folder / path}: {says}" in proc.output(), proc.output()
+    first.stop()
+
+
+def unknown_driver():
+    """EAL says only that it cannot parse the device."""
+    start_fails("net_foo0", "net_foo0", "EAL does not start", "--vdev takes DRIVER and a number")
+
+
 def many_refusals(daemon):
     """A client with endless refused paths does not fill the log."""
     before = len(daemon.proc.output().splitlines())
@@ -200,6 +221,10 @@ def main():
         huge_pages()
     with lib.case("--lcores with a CPU that the machine lacks"):
         missing_cpu()
+    with lib.case("a control socket that cannot be made: why, and what to do"):
+        socket_taken()
+    with lib.case("--vdev with a driver that DPDK does not have"):
+        unknown_driver()
     lib.finish()
 
 

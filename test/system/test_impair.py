@@ -118,11 +118,11 @@ def bottleneck(link):
 
 def refused(link):
     daemon, dev = link.a.daemon, link.a.dev
-    assert "drop: '2' is not from 0% to 100%" in impair(daemon, dev, "set", "drop=2", rc=1)
+    assert "drop: '2' is not a share from 0% to 100%" in impair(daemon, dev, "set", "drop=2", rc=1)
     assert "rule 1: no action=" in impair(daemon, dev, "set", "rule:qpn=1", rc=1)
     assert "queue: needs rate=" in impair(daemon, dev, "set", "queue=10kB", rc=1)
     assert "kmax, which is 1000 B" in impair(daemon, dev, "set", "rate=1Gbit,kmin=2kB,kmax=1kB", rc=1)
-    assert "no such device" in impair(daemon, "uroce9", "show", rc=1)
+    assert "no device 'uroce9'; devices:" in impair(daemon, "uroce9", "show", rc=1)
     assert "legal: set SPEC, show, clear" in impair(daemon, dev, "break", rc=2)
     assert "needs SPEC" in impair(daemon, dev, "set", rc=2)
     assert "longer than" in impair(daemon, dev, "set", "x" * 512, rc=2)
