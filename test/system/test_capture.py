@@ -103,7 +103,7 @@ def inside():
     assert 0 < sent < last["frames"], sent
     assert not tshark(path, "_ws.malformed or _ws.short")
 
-    assert "no such device" in ctl(daemon, "uroce9", "start", path, rc=1)
+    assert "no device 'uroce9'; devices:" in ctl(daemon, "uroce9", "start", path, rc=1)
     assert "not a regular file" in ctl(daemon, dev, "start", "/dev/null", rc=1)
     assert "Not a directory" in ctl(daemon, dev, "start", path / "x", rc=1)
     assert "needs FILE" in ctl(daemon, dev, "start", rc=2)

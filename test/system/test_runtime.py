@@ -321,7 +321,7 @@ REFUSED = [  # words, exit status, message
     (("addr", "add", "10.7.0.0/24", "dev", "uroce0"), 1, "'10.7.0.0/24' is not a host address"),
     (("addr", "add", "x" * 64, "dev", "uroce0"), 2, "is not an address"),
     (("addr", "add", "10.9.0.101/24", "dev", "uroce0"), 1, "already exists"),
-    (("addr", "add", "10.7.0.1/24", "dev", "uroce9"), 1, "uroce9: no such device"),
+    (("addr", "add", "10.7.0.1/24", "dev", "uroce9"), 1, "addr: no device 'uroce9'; devices: uroce0"),
     (("addr", "add", "10.7.0.1/24", "dev", "u" * 32), 2, "longer than 31 bytes"),
     (("addr", "del", "10.7.0.1/24", "dev", "uroce0"), 1, "'10.7.0.1/24' not found"),
     (("addr", "del", "10.9.0.101/16", "dev", "uroce0"), 1, "not found"),
