@@ -85,10 +85,12 @@ take_gateway(void *spec, const char *value)
 static bool
 take_mac(void *mac, const char *value)
 {
+	static const char legal[] = "0123456789abcdefABCDEF:"; /* scanf takes signs and blanks */
 	unsigned b[6];
 	int used = 0;
 
-	if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
+	if (strspn(value, legal) != strlen(value) ||
+	    sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
 		   &used) != 6 ||
 	    value[used] != '\0' || used != 17)
 		return false;
@@ -211,8 +213,6 @@ mismatch(const struct devspec *s)
 	if (s->naddrs + (s->iface[0] != '\0') != 1)
 		return "port=udp needs an address of this host, addr=10.9.0.1, or an interface, "
 		       "iface=eth0; one of them, once";
-	if (s->hostif[0] != '\0')
-		return "hostif is not for port=udp: the kernel has the address already";
 	if (s->ngateways != 0 || s->has_mac || s->vlan != 0 || s->hairpin)
 		return "gateway, mac, vlan and loopback=wire are not for port=udp: the kernel has "
 		       "its own";

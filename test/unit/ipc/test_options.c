@@ -53,6 +53,8 @@ static const struct {
 	{"dev", "name=uroce0,port=p0,addr=fd00::1/129", "prefix length"},
 	{"dev", "name=uroce0,port=p0,mac=01:00:00:00:00:01", "unicast MAC"},
 	{"dev", "name=uroce0,port=p0,mac=02:00:00:00:00", "unicast MAC"},
+	{"dev", "name=uroce0,port=p0,mac=02:00:00:00:00:-1", "unicast MAC"},
+	{"dev", "name=uroce0,port=p0,mac=02:00:00:00:00: 1", "unicast MAC"},
 	{"dev", "name=uroce0,port=p0,mtu=1500", "256, 512, 1024, 2048 or 4096"},
 	{"dev", "name=uroce0,port=p0,vlan=4095", "from 1 to 4094"},
 	{"dev", "name=uroce0,port=p0,gateway=here", "IPv4 or IPv6 address"},
