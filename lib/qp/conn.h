@@ -262,7 +262,8 @@ struct qp_conn {
 
 	/* header template, which each frame is built from, and traffic: two lines */
 	struct wire_tmpl tmpl;
-	uint64_t tx_bytes; /* of frames built since the QP exists, with headers, sent again or not */
+	uint64_t
+		tx_bytes; /* of frames built since the QP exists, with headers, sent again or not */
 	uint64_t rx_bytes; /* of frames that it was given, with headers, also duplicates */
 
 	struct qp_snd snd; /* one line */
