@@ -16,15 +16,15 @@ cd "$(dirname "$0")"
 setup_packages $BUILD_PACKAGES $TEST_PACKAGES $BENCH_PACKAGES
 
 logs=()
-# suites DIR SUITE...: runs them and continues after failures; results are counted at the end
+# suites LOG DIR SUITE...: runs them and continues after failures; results are counted at the end. LOG: name of the log
 suites() {
-	local dir=$1 args=() suite
-	shift
+	local log=$1 dir=$2 args=() suite
+	shift 2
 	for suite in "$@"; do args+=(--suite "$suite"); done
 	setup_say "testing in $dir: $*"
-	rm -f "$dir/meson-logs/testlog.json"
-	meson test -C "$dir" --no-rebuild --print-errorlogs "${args[@]}" || true
-	logs+=("$dir/meson-logs/testlog.json")
+	rm -f "$dir/meson-logs/$log.json"
+	meson test -C "$dir" --no-rebuild --print-errorlogs --logbase "$log" "${args[@]}" || true
+	logs+=("$dir/meson-logs/$log.json")
 }
 
 SANITIZED="build-sanitized -Db_sanitize=address,undefined -Db_lundef=false"
@@ -33,7 +33,7 @@ SANITIZED="build-sanitized -Db_sanitize=address,undefined -Db_lundef=false"
 # inlined rings use atomics that it understands.
 RACES="test/unit/worker/test_worker test/unit/control/test_control_objects test/unit/control/test_control_defer
 	app/uroced/uroced"
-races() {
+races_build() {
 	local dir=build-tsan
 	if [ ! -f "$dir/build.ninja" ]; then
 		meson setup "$dir" -Dtransport_lto=false -Db_sanitize=thread -Db_lundef=false \
@@ -44,6 +44,11 @@ races() {
 	# shellcheck disable=SC2086
 	ninja -C "$dir" $RACES >"$dir.log" 2>&1 || { tail -40 "$dir.log" >&2; setup_fail "the build failed"; }
 	rm -f "$dir.log"
+}
+
+races() {
+	local dir=build-tsan
+	races_build
 	setup_say "testing in $dir: races"
 	rm -f "$dir/meson-logs/testlog.json"
 	TSAN_OPTIONS="suppressions=$PWD/test/unit/tsan.supp history_size=4" meson test -C "$dir" --no-rebuild \
@@ -51,32 +56,49 @@ races() {
 	logs+=("$dir/meson-logs/testlog.json")
 }
 
-# Builds what the last suites need while the others run, whose processes spend much time waiting. Uses only
-# idle processor time: lowest priority within the session and among sessions. If it fails, it is repeated
-# with its output where the result is needed.
-build_in_background() {
+# What needs only processor time runs beside the system tests, whose processes spend much time waiting: the guest's
+# image, the other builds, and the simulators, whose clock is virtual. Uses only idle processor time: lowest priority
+# within the session and among sessions. What fails to build is built again with its output where it is needed.
+BESIDE=sim
+BUILT=build/meson-logs/background-built # exists once no build runs in the background
+in_background() {
+	rm -f "$BUILT" build/meson-logs/beside.json build-sanitized/meson-logs/beside.json
+	export -f races_build
+	export RACES BUILT
 	# shellcheck disable=SC2016
 	setsid nice -n 19 bash -c '
 		echo 19 >/proc/self/autogroup
 		. scripts/setup.sh
+		beside() { meson test -C "$1" --no-rebuild --logbase beside --timeout-multiplier 10 --suite "$2"; }
+		suite=$1
+		shift
 		(cd test/interop && /usr/bin/python3 -c "import guest; guest.image()")
-		setup_build "$@"' "$0" $SANITIZED >/dev/null 2>&1 &
+		(setup_build "$@")
+		(races_build)
+		touch "$BUILT"
+		beside build "$suite"
+		beside build-sanitized "$suite"' "$0" $BESIDE $SANITIZED >/dev/null 2>&1 &
 	background_pid=$!
 	trap 'kill -- -$background_pid 2>/dev/null || true' EXIT
+}
+in_background_built() {
+	while [ ! -e "$BUILT" ] && kill -0 "$background_pid" 2>/dev/null; do sleep 1; done
 }
 
 setup_build build
 if [ $# -gt 0 ]; then
-	suites build "$@"
+	suites testlog build "$@"
 else
-	build_in_background
-	suites build unit sim lint bench fuzz system cli docs cm programs interop
+	in_background
+	suites testlog build unit lint bench fuzz system cli docs cm programs interop
+	in_background_built
+	setup_build $SANITIZED
+	suites testlog build-sanitized unit system
+	races
+	setup_say "waiting for the simulators"
 	wait "$background_pid" || true
 	trap - EXIT
-	setup_build $SANITIZED
-	suites build-sanitized unit sim system
-	races
-	races
+	logs+=(build/meson-logs/beside.json build-sanitized/meson-logs/beside.json)
 fi
 
 /usr/bin/python3 - "${logs[@]}" <<'PY'

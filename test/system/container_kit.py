@@ -87,7 +87,8 @@ class Podman:
                 shutil.chown(self.folder / name, USER, USER)
             self.base = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "env", "-i", "PATH=/usr/bin:/usr/sbin",
                          f"HOME={self.folder}/home", f"XDG_RUNTIME_DIR={self.folder}/run", *base, "--storage-driver", "vfs"]
-            self.limits += ["--cgroups", "disabled"]
+            if runtime == "crun":  # cannot make its own in version 1; runc goes on without, but refuses this
+                self.limits += ["--cgroups", "disabled"]
         else:
             self.base = [*base, "--root", self.folder / "root", "--runroot", self.folder / "runroot"]
         self.names = []

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """`urocectl cdi`: an unprivileged container gets RDMA by `podman run --device uroce.dev/rdma=NAME`, with an image that
-has Debian's rdma-core and perftest and nothing from uroce; with runc, with crun, and with rootless podman."""
+has Debian's rdma-core and perftest and nothing from uroce; with runc and with crun, run by root and by an ordinary user (rootless podman)."""
 import json
 import subprocess
 import tarfile
@@ -122,19 +122,23 @@ def as_root(runtime, daemon):
     return podman
 
 
-def rootless():
-    """Rootless podman, with mapped ids."""
+def ordinary_user():
+    """A user with ids for its containers, for this mount namespace."""
     with open("/etc/passwd", encoding="utf-8") as passwd, open("/etc/group", encoding="utf-8") as group:
         users, groups = passwd.read(), group.read()
     container_kit.replace("/etc/passwd", f"{users}rootless:x:{container_kit.USER}:{container_kit.USER}::/:/bin/sh\n")
     container_kit.replace("/etc/group", f"{groups}rootless:x:{container_kit.USER}:\n")
     for name in ("/etc/subuid", "/etc/subgid"):
         container_kit.replace(name, f"rootless:{container_kit.SUBIDS}\n")
-    podman = container_kit.Podman("crun", rootless=True)
+
+
+def rootless(runtime):
+    """Rootless podman, with mapped ids."""
+    podman = container_kit.Podman(runtime, rootless=True)
     podman("import", "-q", container_kit.image(), "rdma")
-    with lib.case("rootless podman: ib_write_bw between containers"):
+    with lib.case(f"rootless podman with {runtime}: ib_write_bw between containers"):
         transfer(podman)
-    with lib.case("rootless podman: the container sees the device that it requested"):
+    with lib.case(f"rootless podman with {runtime}: the container sees the device that it requested"):
         assert seen(podman, *device("uroce1")) == ["uroce1"]
 
 
@@ -155,7 +159,9 @@ def main():
         wrong_use(daemon)
     podman = as_root("runc", daemon)
     as_root("crun", daemon)
-    rootless()
+    ordinary_user()
+    for runtime in ("crun", "runc"):
+        rootless(runtime)
     with lib.case("nothing is left, the daemon ends cleanly"):
         lib.until("no object is left", lambda: not any(daemon.objects().values()))
         daemon.stop()
