@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds everything and runs all tests: unit, sim, lint, bench, fuzz, system, cli, docs, cm, programs and interop, then
+# Builds everything and runs all tests: unit, lint, fuzz, sim, bench, system, cli, docs, cm, programs and interop, then
 # unit, sim and system again under the address and undefined-behaviour sanitizers, and some unit tests
 # and a daemon under load under the thread sanitizer.
 #
@@ -57,9 +57,9 @@ races() {
 }
 
 # What needs only processor time runs beside the system tests, whose processes spend much time waiting: the guest's
-# image, the other builds, and the simulators, whose clock is virtual. Uses only idle processor time: lowest priority
-# within the session and among sessions. What fails to build is built again with its output where it is needed.
-BESIDE=sim
+# image, the other builds, the simulators, whose clock is virtual, and the count of instructions. Uses only idle
+# processor time: lowest priority within the session and among sessions. What fails to build is built again with its
+# output where it is needed.
 BUILT=build/meson-logs/background-built # exists once no build runs in the background
 in_background() {
 	rm -f "$BUILT" build/meson-logs/beside.json build-sanitized/meson-logs/beside.json
@@ -69,15 +69,17 @@ in_background() {
 	setsid nice -n 19 bash -c '
 		echo 19 >/proc/self/autogroup
 		. scripts/setup.sh
-		beside() { meson test -C "$1" --no-rebuild --logbase beside --timeout-multiplier 10 --suite "$2"; }
-		suite=$1
-		shift
+		beside() {
+			local dir=$1
+			shift
+			meson test -C "$dir" --no-rebuild --logbase beside --timeout-multiplier 10 "$@"
+		}
 		(cd test/interop && /usr/bin/python3 -c "import guest; guest.image()")
 		(setup_build "$@")
 		(races_build)
 		touch "$BUILT"
-		beside build "$suite"
-		beside build-sanitized "$suite"' "$0" $BESIDE $SANITIZED >/dev/null 2>&1 &
+		beside build --suite sim --suite bench
+		beside build-sanitized --suite sim' "$0" $SANITIZED >/dev/null 2>&1 &
 	background_pid=$!
 	trap 'kill -- -$background_pid 2>/dev/null || true' EXIT
 }
@@ -90,12 +92,12 @@ if [ $# -gt 0 ]; then
 	suites testlog build "$@"
 else
 	in_background
-	suites testlog build unit lint bench fuzz system cli docs cm programs interop
+	suites testlog build unit lint fuzz system cli docs cm programs interop
 	in_background_built
 	setup_build $SANITIZED
 	suites testlog build-sanitized unit system
 	races
-	setup_say "waiting for the simulators"
+	setup_say "waiting for what runs in the background"
 	wait "$background_pid" || true
 	trap - EXIT
 	logs+=(build/meson-logs/beside.json build-sanitized/meson-logs/beside.json)
