@@ -18,6 +18,7 @@
 #include "idle.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,17 @@ cq_awaited(struct prov_cq *cq, uint64_t now_ns)
 	return false;
 }
 
+/* Tells the worker on which CPU the calling thread yields for cq; -1: it does not. */
+static void
+cq_set_yield_cpu(struct prov_cq *cq, int cpu)
+{
+	uint32_t value = (uint32_t)(cpu + 1);
+
+	/* written seldom, because the worker reads the line */
+	if (__atomic_load_n(&cq->hdr->yield_cpu, __ATOMIC_RELAXED) != value)
+		__atomic_store_n(&cq->hdr->yield_cpu, value, __ATOMIC_RELAXED);
+}
+
 int
 prov_cq_idle(struct prov_cq *cq, uint32_t polls)
 {
@@ -115,10 +127,12 @@ prov_cq_idle(struct prov_cq *cq, uint32_t polls)
 		if (!cq_awaited(cq, now_ns))
 			return 0;
 		if (prov_idle_sleeps(now_ns)) {
+			cq_set_yield_cpu(cq, -1);
 			prov_idle_sleep(cq_outstanding(cq));
 			return 1;
 		}
 	}
+	cq_set_yield_cpu(cq, sched_getcpu());
 	prov_idle_yield(now_ns);
 	return 1;
 }

@@ -91,7 +91,12 @@ enum uroce_cq_arm {
 /* Header of a CQ; the entries start UROCE_CQ_HDR bytes from its start. */
 struct uroce_cq_hdr {
 	uint32_t cons; /* written by the client */
-	uint8_t spare0[60];
+	/*
+	 * A hint, written by the client: 1 + the CPU on which a thread yields (sched_yield)
+	 * whenever it finds the CQ empty; 0: none does.
+	 */
+	uint32_t yield_cpu;
+	uint8_t spare0[56];
 	uint32_t arm; /* enum uroce_cq_arm: stored by the client, taken by the daemon */
 	uint8_t spare1[60];
 	uint32_t error; /* set by the daemon: overrun, the CQ is dead (EVT-08) */

@@ -110,6 +110,18 @@ cq_prefetch(const struct cq *cq)
 bool cq_take_arm(struct cq *cq, bool solicited);
 
 /*
+ * Worker. The CPU on which a client's thread yields while it finds the CQ empty; -1: none does. A
+ * hint that the client may forge.
+ */
+static inline int
+cq_yield_cpu(const struct cq *cq)
+{
+	const struct cq_ring *r = __atomic_load_n(&cq->ring, __ATOMIC_ACQUIRE);
+
+	return (int)(__atomic_load_n(&r->hdr->yield_cpu, __ATOMIC_RELAXED) - 1u);
+}
+
+/*
  * Worker. Must an event be sent to the control thread for a consumed arm? False while the CQ's
  * previous event is pending: that event then covers both. A client that arms all the time thus uses
  * at most one entry of the event ring per CQ.

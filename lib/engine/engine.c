@@ -245,6 +245,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 	 * would READ responses that become useless once one of them is lost.
 	 */
 	e->env.tx_bytes = 0;
+	e->env.acks = 0;
 	for (uint32_t i = 0; i < e->env.tx_n; i++)
 		e->env.tx_bytes += e->env.tx[i]->pkt_len;
 	e->env.work = ENGINE_WORK;

@@ -99,6 +99,7 @@ struct qp_env {
 	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap;    /* no frame is built if tx_n == tx_cap */
 	uint32_t tx_bytes;        /* bytes of frames built since the engine's run began; may wrap */
+	uint32_t acks;            /* ACKs, but not NAKs, built since then */
 	/*
 	 * Steps without a packet that remain for this run of the engine: local operations, WQEs to
 	 * flush, turns without work. The only limit of these; tx_cap limits packets.

@@ -160,17 +160,24 @@ go_to_sleep(struct worker *w)
 	return true;
 }
 
+bool
+idle_may_yield(const struct worker *w)
+{
+	return w->ws->idle != WORKER_IDLE_POLL && w->now_ns >= w->alone_until_ns &&
+	       !crowd_is(&w->crowd, w->now_ns);
+}
+
 /*
  * Yields to threads on this core that may produce our work: a peer's worker or the client. On an
  * oversubscribed core the worker sleeps instead; it gets here only for what no sleep may delay: a
  * near timer, or the few microseconds that a queue stays hot.
  */
-static void
-yield(struct worker *w)
+void
+idle_yield(struct worker *w)
 {
 	uint64_t before, after;
 
-	if (w->now_ns < w->alone_until_ns || crowd_is(&w->crowd, w->now_ns)) {
+	if (!idle_may_yield(w)) {
 		rte_pause();
 		return;
 	}
@@ -204,5 +211,5 @@ idle_empty(struct worker *w)
 		w->port_rang = false;
 	}
 	if (!may_sleep(w) || !go_to_sleep(w))
-		yield(w);
+		idle_yield(w);
 }

@@ -212,6 +212,7 @@ tx_forget_dev(struct worker *w, uint16_t dev)
 	struct qp_env *env = &w->engine.env;
 	uint32_t n = 0;
 
+	w->hold.n = 0;
 	/* the device is not present any more: flushing drops them */
 	if (w->fwd_n != 0)
 		flush(w, w->fwd, &w->fwd_n);

@@ -96,7 +96,8 @@ static unsigned
 iterate(struct worker *w)
 {
 	uint64_t was_ns = w->now_ns;
-	unsigned done = 0;
+	unsigned done = 0, received = 0;
+	bool held;
 
 	w->now_ns = timer_now_ns();
 	w->spent_ns[w->worked] += w->now_ns - was_ns;
@@ -110,16 +111,23 @@ iterate(struct worker *w)
 		loopback_own(w);
 	done += call_run(w);
 	grace_quiescent(w);
+	held = w->hold.n != 0;
 	if (event_retry_held(w)) {
 		done += job_run(w);
-		done += ports_rx(w);
-		done += handoff_rx(w);
+		if (likely(!held)) /* ACKs wait: the client's answer first */
+			received = ports_rx(w);
+		received += handoff_rx(w);
+		done += received;
 		done += doorbell_poll(w);
 		done += hot_queue_poll(w);
 		done += timers(w);
 		run_engine(w);
+		ack_hold_run(w, received);
+	} else {
+		w->hold.n = 0;
 	}
-	done += tx_flush(w);
+	if (likely(w->hold.n == 0))
+		done += tx_flush(w);
 	event_notify(w);
 	host_notify(w);
 	wake_poked(w);
@@ -141,6 +149,8 @@ worker_main(void *arg)
 			idle_busy(w);
 		else
 			idle_empty(w);
+		if (unlikely(w->hold.n != 0))
+			idle_yield(w);
 	}
 	grace_offline(w);
 	__atomic_store_n(&w->launched, 0, __ATOMIC_RELEASE); /* partner: worker_set_destroy */

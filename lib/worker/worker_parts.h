@@ -3,6 +3,7 @@
  * Shared by the files of a worker. Private to lib/worker.
  *
  *   worker.c    the set and the loop
+ *   ack_hold.c  ACKs that wait for the client's answer
  *   ports.c     attaching ports
  *   call.c      calls and jobs from the control thread, and waking a worker
  *   grace.c     grace periods: when no worker uses a removed object any more
@@ -123,6 +124,13 @@ struct worker {
 	struct qp_segs *segs;
 	struct qp_sqe_pool *sqes;
 	struct qp_sr_pool *sr;
+	/* ACKs that wait for the client's answer (ack_hold.c) */
+	struct {
+		uint32_t n;        /* the first n frames of env.tx wait */
+		uint32_t skip;     /* so many ACKs that could wait do not */
+		uint32_t back;     /* value of skip after the last wait */
+		uint64_t since_ns; /* n != 0: iteration in which the wait began */
+	} hold;
 	struct rte_mbuf *lo[WORKER_LO_FRAMES]; /* looped back, received in the next iteration */
 	uint32_t lo_n;
 	struct rte_mbuf *fwd[ENGINE_TX_CAP]; /* frames of others that the port refused */
@@ -265,6 +273,13 @@ unsigned loopback_rx(struct worker *w);
 /* Copies the payload of frames that loop back, so that they do not refer to client memory. */
 void loopback_own(struct worker *w);
 
+/*
+ * ack_hold.c. Called after the engine has run; received: number of frames received in this
+ * iteration. If it sets hold.n, this iteration sends nothing, the worker yields, and the next
+ * iteration receives nothing from ports.
+ */
+void ack_hold_run(struct worker *w, unsigned received);
+
 /* tx.c */
 unsigned tx_flush(struct worker *w);
 /* Drops all frames for device dev, which is removed. */
@@ -291,7 +306,12 @@ unsigned timer_poll(struct worker *w);
 /* Returns nanoseconds until the next timer, or until a paced QP may send; UINT64_MAX: neither. */
 uint64_t timer_next_ns(const struct worker *w);
 
-/* idle.c: an iteration found no work / some work */
+/*
+ * idle.c: may other threads of this core want it? A yield to them; an iteration found no work /
+ * some work
+ */
+bool idle_may_yield(const struct worker *w);
+void idle_yield(struct worker *w);
 void idle_empty(struct worker *w);
 static inline void
 idle_busy(struct worker *w)

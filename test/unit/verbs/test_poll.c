@@ -241,6 +241,34 @@ the_receive_cq_of_a_sender_pauses(void **state)
 	assert_int_equal(ibv_destroy_cq(recv_cq), 0);
 }
 
+/* The worker reads from the CQ on which CPU a thread yields; a thread that sleeps does not. */
+static void
+cq_names_the_cpu_of_a_thread_that_yields(void **state)
+{
+	struct fixture *r = *state;
+	const struct uroce_cq_hdr *hdr = r->f->cq[0].hdr;
+	cpu_set_t all, one;
+	struct ibv_wc wc;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+		post_send(r);
+		assert_gives_core_up(r->cq);
+		assert_int_equal(hdr->yield_cpu, cpu + 1);
+		for (os.sleeps = 0; os.sleeps == 0;) {
+			os.now_ns += POLL_NS;
+			assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
+		}
+		assert_int_equal(hdr->yield_cpu, 0);
+	}
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
 static void
 spin_keeps_the_core(void **state)
 {
@@ -248,6 +276,7 @@ spin_keeps_the_core(void **state)
 
 	post_send(r);
 	assert_keeps_core(r->cq);
+	assert_int_equal(r->f->cq[0].hdr->yield_cpu, 0);
 }
 
 static void
@@ -321,6 +350,7 @@ main(void)
 		CASE(a_completion_gives_the_core_up_for_a_while, setup),
 		CASE(only_the_cq_that_is_awaited_pauses, setup),
 		CASE(the_receive_cq_of_a_sender_pauses, setup),
+		CASE(cq_names_the_cpu_of_a_thread_that_yields, setup),
 		CASE(spin_keeps_the_core, setup_spin),
 		CASE(spin_keeps_the_core, setup_own_cores),
 		CASE(yield_never_sleeps, setup_yield),

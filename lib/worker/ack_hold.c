@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ACKs that wait for the client's answer. On a port that is a socket of the kernel, each message
+ * costs a system call and a pass through the kernel's network stack, about 3 us. A client that
+ * shares the worker's core and answers a message would wait until the ACK is sent. The worker
+ * therefore yields once between the delivery of a message and its ACK, if the client polls its CQ
+ * on the same CPU and yields while the CQ is empty (uroce_cq_hdr.yield_cpu). If the client posts an
+ * answer meanwhile, both leave in one call, the ACK behind the answer: it is shorter, so the two
+ * can form one super-frame. A client on another CPU needs no yield: it answers while the ACK is
+ * sent.
+ *
+ * An ACK waits for one yield, and only if all frames to send are ACKs. The peer's requester does
+ * not care about the order of ACKs and our requests. If there was no answer, or if the yield took
+ * long, the next ACKs do not wait, twice as many each time.
+ */
+#include <sched.h>
+#include <string.h>
+#include <rte_common.h>
+#include "cq/cq.h"
+#include "qp/table.h"
+#include "worker/worker_parts.h"
+
+#define HOLD_ACKS     4        /* hold no more: a burst for many QPs is not a question */
+#define HOLD_RX       4        /* and after no more received frames than this */
+#define HOLD_LONG_NS  50000ull /* a yield that took longer was not worth it */
+#define HOLD_SKIP_MAX 1024     /* ACKs sent at once after yields that were not worth it */
+
+/* Returns true if all frames to send are ACKs and leave through sockets of this worker. */
+static bool
+all_acks(const struct worker *w)
+{
+	const struct qp_env *env = &w->engine.env;
+
+	if (likely(env->acks == 0 || env->acks != env->tx_n || env->acks > HOLD_ACKS))
+		return false;
+	for (uint32_t i = 0; i < env->tx_n; i++) {
+		const struct worker_dev *d = &w->dev[env->tx[i]->port];
+
+		if (env->tx[i]->hash.usr != QP_TX_WIRE || !d->own_queue || d->queue.kind < PORT_UDP)
+			return false;
+	}
+	return true;
+}
+
+/* Returns true if a client whose message is acknowledged yields on this CPU. */
+static bool
+client_is_here(const struct worker *w)
+{
+	const struct qp_env *env = &w->engine.env;
+	int cpu = sched_getcpu();
+
+	for (uint32_t i = 0; i < env->tx_n; i++) {
+		const struct qp *qp =
+			qp_table_find(w->engine.qps, env->tx[i]->hash.fdir.hi & QP_TX_QPN_MASK);
+
+		if (qp != NULL && qp->bind.recv_cq != NULL && cq_yield_cpu(qp->bind.recv_cq) == cpu)
+			return true;
+	}
+	return false;
+}
+
+static void
+begin(struct worker *w, unsigned received)
+{
+	if (received > HOLD_RX || w->more || w->ncaps != 0 || w->fwd_n != 0 || w->lo_n != 0 ||
+	    !rte_ring_empty(w->out) || !idle_may_yield(w) || !client_is_here(w))
+		return;
+	if (w->hold.skip != 0) {
+		w->hold.skip--;
+		return;
+	}
+	w->hold.n = w->engine.env.tx_n;
+	w->hold.since_ns = w->now_ns;
+}
+
+static void
+end(struct worker *w, unsigned received)
+{
+	struct rte_mbuf *acks[HOLD_ACKS];
+	struct qp_env *env = &w->engine.env;
+	uint32_t n = w->hold.n, answers = env->tx_n - n;
+
+	w->hold.n = 0;
+	if (answers == 0 || w->now_ns - w->hold.since_ns > HOLD_LONG_NS)
+		w->hold.back = RTE_MIN(2 * w->hold.back + 1, HOLD_SKIP_MAX);
+	else
+		w->hold.back = 0;
+	w->hold.skip = w->hold.back;
+	/* a received frame may have caused a response: keep the order of responses */
+	if (answers == 0 || received != 0)
+		return;
+	memcpy(acks, env->tx, n * sizeof(*acks));
+	memmove(env->tx, env->tx + n, answers * sizeof(*acks));
+	memcpy(env->tx + answers, acks, n * sizeof(*acks));
+}
+
+void
+ack_hold_run(struct worker *w, unsigned received)
+{
+	if (unlikely(w->hold.n != 0))
+		end(w, received);
+	else if (unlikely(all_acks(w)))
+		begin(w, received);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When ACKs wait for the client's answer: ack_hold.c alone. */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+#include <rte_ethdev.h>
+#include "qp/qp.h"
+#include "worker/worker_parts.h"
+
+#define HERE     1 /* the worker's CPU */
+#define QPN      5
+#define DEV      2
+#define YIELD_NS 3000
+#define LONG_NS  60000 /* longer than a wait that was worth it */
+#define SKIP_MAX 1024  /* ack_hold.c's HOLD_SKIP_MAX */
+
+static bool may_yield;
+
+bool
+idle_may_yield(const struct worker *w)
+{
+	return may_yield;
+}
+
+int
+sched_getcpu(void)
+{
+	return HERE;
+}
+
+static struct {
+	struct worker worker;
+	struct rte_ring out; /* empty */
+	struct qp_table qps;
+	struct qp *slot[8];
+	struct qp qp;
+	struct cq cq;
+	struct uroce_cq_hdr hdr;
+	struct rte_mbuf frame[8], *tx[8];
+} t;
+
+static int
+setup(void **state)
+{
+	struct worker *w = &t.worker;
+
+	memset(&t, 0, sizeof(t));
+	may_yield = true;
+	t.qps = (struct qp_table){.slot = t.slot, .mask = 7};
+	t.slot[QPN] = &t.qp;
+	t.qp.conn.qpn = QPN;
+	t.qp.bind.recv_cq = &t.cq;
+	cq_init(&t.cq, &t.hdr, 8);
+	t.hdr.yield_cpu = HERE + 1;
+	w->out = &t.out;
+	w->engine.qps = &t.qps;
+	w->engine.env.tx = t.tx;
+	w->dev[DEV].own_queue = true;
+	w->dev[DEV].queue.kind = PORT_UDP;
+	for (unsigned i = 0; i < RTE_DIM(t.frame); i++) {
+		t.frame[i].port = DEV;
+		t.frame[i].hash.fdir.hi = QPN;
+	}
+	return 0;
+}
+
+/* The engine has built n frames, of which acks are ACKs, behind those that wait. */
+static void
+build(uint32_t n, uint32_t acks)
+{
+	struct qp_env *env = &t.worker.engine.env;
+
+	for (uint32_t i = 0; i < n; i++, env->tx_n++)
+		env->tx[env->tx_n] = &t.frame[env->tx_n];
+	env->acks = acks;
+}
+
+static void
+flush(void)
+{
+	t.worker.engine.env.tx_n = 0;
+}
+
+/* A message arrives. Returns true if its ACK waits. */
+static bool
+message(void)
+{
+	build(1, 1);
+	ack_hold_run(&t.worker, 1);
+	if (t.worker.hold.n == 0)
+		flush();
+	return t.worker.hold.n != 0;
+}
+
+/* After a yield of ns the client has posted `answers` requests. */
+static void
+after_yield(uint64_t ns, uint32_t answers)
+{
+	t.worker.now_ns += ns;
+	build(answers, 0);
+	ack_hold_run(&t.worker, 0);
+	assert_int_equal(t.worker.hold.n, 0);
+}
+
+static void
+ack_waits_once_and_leaves_behind_the_answer(void **state)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(message());
+		assert_int_equal(t.worker.hold.n, 1);
+		after_yield(YIELD_NS, 2);
+		assert_int_equal(t.worker.engine.env.tx_n, 3);
+		assert_ptr_equal(t.tx[0], &t.frame[1]);
+		assert_ptr_equal(t.tx[1], &t.frame[2]);
+		assert_ptr_equal(t.tx[2], &t.frame[0]);
+		flush();
+	}
+}
+
+static void
+ack_does_not_wait_for_a_client_elsewhere(void **state)
+{
+	t.hdr.yield_cpu = HERE + 2;
+	assert_false(message());
+	t.hdr.yield_cpu = 0; /* does not yield at all */
+	assert_false(message());
+	t.hdr.yield_cpu = UINT32_MAX; /* forged */
+	assert_false(message());
+	t.qp.bind.recv_cq = NULL;
+	assert_false(message());
+	t.slot[QPN] = NULL;
+	assert_false(message());
+}
+
+static void
+ack_does_not_wait_if_the_worker_may_not_yield(void **state)
+{
+	may_yield = false;
+	assert_false(message());
+	may_yield = true;
+	assert_true(message());
+}
+
+static void
+only_acks_to_sockets_wait(void **state)
+{
+	struct worker_dev *d = &t.worker.dev[DEV];
+
+	build(2, 1); /* an ACK and a request */
+	ack_hold_run(&t.worker, 1);
+	assert_int_equal(t.worker.hold.n, 0);
+	flush();
+	d->queue.kind = PORT_ETHDEV;
+	assert_false(message());
+	d->queue.kind = PORT_PACKET;
+	d->own_queue = false;
+	assert_false(message());
+	d->own_queue = true;
+	t.frame[0].hash.usr = QP_TX_LOOPBACK;
+	assert_false(message());
+	t.frame[0].hash.usr = QP_TX_WIRE;
+	assert_true(message());
+}
+
+static void
+acks_of_a_burst_do_not_wait(void **state)
+{
+	build(5, 5);
+	ack_hold_run(&t.worker, 5);
+	assert_int_equal(t.worker.hold.n, 0);
+	flush();
+	build(1, 1); /* one for many packets */
+	ack_hold_run(&t.worker, 5);
+	assert_int_equal(t.worker.hold.n, 0);
+	flush();
+	t.worker.more = true; /* the engine has more to send */
+	assert_false(message());
+	t.worker.more = false;
+	build(4, 4);
+	ack_hold_run(&t.worker, 4);
+	assert_int_equal(t.worker.hold.n, 4);
+}
+
+static void
+responses_keep_their_order_if_frames_were_handed_over(void **state)
+{
+	assert_true(message());
+	build(1, 0);
+	ack_hold_run(&t.worker, 1);
+	assert_int_equal(t.worker.hold.n, 0);
+	assert_ptr_equal(t.tx[0], &t.frame[0]);
+	assert_ptr_equal(t.tx[1], &t.frame[1]);
+}
+
+/* Returns how many ACKs do not wait before the next one does. */
+static unsigned
+skipped(void)
+{
+	unsigned n = 0;
+
+	while (!message())
+		n++;
+	return n;
+}
+
+static void
+waits_in_vain_become_rare(void **state)
+{
+	unsigned last = 0;
+
+	assert_int_equal(skipped(), 0);
+	for (unsigned i = 0; i < 12; i++) {
+		unsigned n;
+
+		after_yield(YIELD_NS, 0);
+		flush();
+		n = skipped();
+		assert_true(n > last || n == SKIP_MAX);
+		last = n;
+	}
+	assert_int_equal(last, SKIP_MAX);
+	/* an answer: the next ACKs wait again */
+	after_yield(YIELD_NS, 1);
+	flush();
+	assert_int_equal(skipped(), 0);
+	/* an answer that came too late is none */
+	after_yield(LONG_NS, 1);
+	flush();
+	assert_int_equal(skipped(), 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(ack_waits_once_and_leaves_behind_the_answer, setup),
+		cmocka_unit_test_setup(ack_does_not_wait_for_a_client_elsewhere, setup),
+		cmocka_unit_test_setup(ack_does_not_wait_if_the_worker_may_not_yield, setup),
+		cmocka_unit_test_setup(only_acks_to_sockets_wait, setup),
+		cmocka_unit_test_setup(acks_of_a_burst_do_not_wait, setup),
+		cmocka_unit_test_setup(responses_keep_their_order_if_frames_were_handed_over,
+				       setup),
+		cmocka_unit_test_setup(waits_in_vain_become_rare, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
