@@ -182,6 +182,10 @@ bench_limit(const struct bench_options *o, struct bench_report *r)
 {
 	struct pages p;
 
+	if (o->measure == BENCH_LATENCY) {
+		bench_limit_latency(o, r);
+		return 0;
+	}
 	if (o->port != BENCH_PORT_NONE) {
 		limit_port(o, r);
 		return 0;

@@ -29,6 +29,9 @@ node_net_check_options(const struct bench_options *o)
 		bad = "--versus-limit, --versus-testpmd: only with mode wire";
 	if (node_net_is_socket(o->port) && o->versus_testpmd)
 		bad = "--versus-testpmd: testpmd has no ports udp and packet";
+	if (strcmp(o->mode, "limit") == 0 && o->measure != BENCH_RATE &&
+	    (o->measure != BENCH_LATENCY || !node_net_is_socket(o->port)))
+		bad = "mode limit: --measure rate, or latency with --port udp or packet";
 	if (bad != NULL)
 		cli_wrong(&bench_program, "%s", bad);
 }

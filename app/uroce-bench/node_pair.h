@@ -7,6 +7,7 @@
  *   limit.c         mode "limit"; with a port: frames alone
  *   node_net.c      namespaces, interfaces and sockets of both processes
  *   node_sockets.c  what bare UDP sockets of the kernel move
+ *   limit_latency.c how fast bare sockets pass one message at a time
  *   node_pair.c     starts two nodes, controls them, reads their counters
  *   node.c          a node: this program with a separate DPDK; frames without QPs
  *   node_rc.c       a node with a worker and queue pairs; acts as their client
@@ -94,6 +95,10 @@ uint32_t node_net_mtu(const struct bench_options *o);
 void node_net_interface(char *name, unsigned link, unsigned s);
 /* Is the port a socket of the kernel? Its sides are in two namespaces, which have addresses. */
 bool node_net_is_socket(enum bench_port port);
+/*
+ * Mode limit, --measure latency: adds a row with the latency of bare sockets like those of o->port.
+ */
+void bench_limit_latency(const struct bench_options *o, struct bench_report *r);
 /* Enter the network namespace of side s, which processes started from then on are in. */
 void node_net_side(unsigned s);
 

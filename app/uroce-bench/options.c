@@ -91,7 +91,8 @@ static const struct cli_field options[] = {
 	{ROW("measure", CLI_CHOICE, measure), .arg = "WHAT", .names = bench_measure_name,
 	 .def = "rate",
 	 .help = "rate: messages per second, many in flight\n"
-		 "latency: one at a time; for SEND half of the round trip\n"
+		 "latency: one at a time; for SEND half of the round trip;\n"
+		 "mode limit, with --port udp or packet: of bare sockets\n"
 		 "hops: to the worker and back without a packet: unbind a window\n"
 		 "wake: one message after 100 ms of silence\n"
 		 "idle: CPU time of the daemon when nothing is sent\n"

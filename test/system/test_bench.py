@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-bench client and connect: they run, data arrives, they refuse invalid options and leave nothing behind."""
+"""uroce-bench client, connect and limit: they run, data arrives, they refuse invalid options and leave nothing behind."""
 import json
 import os
 import pathlib
@@ -80,6 +80,13 @@ def main():
                       "bare_eventfd")
     with lib.case("processor time of an idle daemon"):
         check_row(bench("--measure", "idle", "--idle", "adaptive", *SHORT), "cpu", "bare_sleeper")
+    with lib.case("latency of bare sockets, alone and handed over"):
+        for port in ("udp", "packet"):
+            check_row(bench("--port", port, "--measure", "latency", "--json", "--no-probe", "--runs", 1, mode="limit"),
+                      "bare", "handed_over")
+        for argv in (("--port", "memif", "--measure", "latency"), ("--measure", "hops")):
+            said = bench(*argv, fails=2, mode="limit")
+            assert "--measure rate, or latency with --port udp or packet" in said, (argv, said)
     with lib.case("two daemons that already run"):
         link = lib.link_memif()
         ends = ("--socket", link.a.daemon.socket, "--dev", "uroce0",
