@@ -34,6 +34,7 @@
 struct cms_channel;
 struct cms_lookup;
 struct cms_group;
+struct net_query;
 LIST_HEAD(cms_groups, cms_group);
 LIST_HEAD(cms_channels, cms_channel);
 LIST_HEAD(cms_lookups, cms_lookup);
@@ -83,10 +84,10 @@ void cms_address_gone(struct device *dev, const uint8_t gid[16]);
 void cms_hop_resolved(struct device *dev, const uint8_t ip[16]);
 
 /*
- * cm_input.c: a multicast router asks which members gid, or with an unspecified address each group
- * of its family, has on dev. They are reported within that time, at most one report for each group.
+ * cm_input.c: a multicast router asks for members of groups on dev. They are reported within the
+ * query's time, at most one report for each group, and in a version that the router understands.
  */
-void cms_group_queried(struct device *dev, const uint8_t gid[16], uint64_t within_ns);
+void cms_group_queried(struct device *dev, const struct net_query *q);
 
 /* cm_input.c: may a new QP of dev have this number? False while a connection still holds it. */
 bool cms_qpn_is_free(const struct device *dev, uint32_t qpn);

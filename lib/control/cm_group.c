@@ -4,9 +4,14 @@
  * wire, for switches and routers that forward a group only where it has members. The host's stack
  * reports what a QP joins on a device on kernel sockets (obj_mcast.c).
  *
- * A change is reported twice, because a report can be lost. A query is answered by reports of
- * IGMPv3 and MLDv2, whatever its version, each after a random delay within the time that the query
- * allows. Without queries a group is reported again as often as queriers ask by default.
+ * A change is reported twice, because a report can be lost. A query is answered by reports, each
+ * after a random delay within the time that the query allows. Without queries a group is reported
+ * again as often as queriers ask by default.
+ *
+ * Reports are those of IGMPv3 and MLDv2. Once a router has asked for all groups by IGMPv1, IGMPv2
+ * or MLDv1 they have that version (RFC 3376 7.2.1, RFC 3810 8.2.1), until that router has been
+ * silent for OLD_ROUTER_NS. Other members' reports do not stop ours: switches need a report for
+ * each port.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +22,9 @@
 #define AGAIN_NS   NS_PER_S        /* Unsolicited Report Interval (RFC 3376 8.11) */
 #define DELAY_NS   (NS_PER_S / 10) /* between a query and the report, at least as an upper limit */
 #define REFRESH_NS (125ull * NS_PER_S) /* Query Interval (RFC 3376 8.2) */
+/* Older Version Querier Present Timeout (RFC 3376 8.12): old queries do not state their interval.
+ */
+#define OLD_ROUTER_NS (2 * REFRESH_NS + 10ull * NS_PER_S)
 
 struct cms_group {
 	LIST_ENTRY(cms_group) link;
@@ -39,13 +47,26 @@ find(const struct cm_service *svc, uint16_t dev, const uint8_t gid[16])
 	return NULL;
 }
 
+/* The version of IGMP or MLD that the routers on dev's link understand. */
+static enum net_group_version
+version_on(const struct device *dev, bool v4, uint64_t now_ns)
+{
+	if (!v4)
+		return now_ns < dev->mld_v1_until_ns ? NET_GROUP_OLDER : NET_GROUP_NEWEST;
+	if (now_ns < dev->igmp_v1_until_ns)
+		return NET_GROUP_OLDEST;
+	return now_ns < dev->igmp_v2_until_ns ? NET_GROUP_OLDER : NET_GROUP_NEWEST;
+}
+
 static void
-report(const struct cm_service *svc, const struct cms_group *g, enum net_group_record record)
+report(const struct cm_service *svc, const struct cms_group *g, enum net_group_record record,
+       uint64_t now_ns)
 {
 	static struct net_frame out; /* too large for a stack; there is only one control thread */
 	struct device *dev = daemon_device(svc->d, g->dev);
 
-	if (dev != NULL && net_group_report(&dev->net, g->gid, record, &out))
+	if (dev != NULL && net_group_report(&dev->net, g->gid, record,
+					    version_on(dev, net_gid_is_v4(g->gid), now_ns), &out))
 		neigh_send(dev, &out);
 }
 
@@ -61,9 +82,11 @@ due_at(struct cm_service *svc, struct cms_group *g, uint64_t at_ns)
 static void
 changed(struct cm_service *svc, struct cms_group *g)
 {
-	report(svc, g, g->members > 0 ? NET_GROUP_JOINED : NET_GROUP_LEFT);
+	uint64_t now_ns = daemon_now_ns();
+
+	report(svc, g, g->members > 0 ? NET_GROUP_JOINED : NET_GROUP_LEFT, now_ns);
 	g->again = true;
-	due_at(svc, g, daemon_now_ns() + AGAIN_NS);
+	due_at(svc, g, now_ns + AGAIN_NS);
 }
 
 static int
@@ -109,30 +132,9 @@ cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins)
 static bool
 is_queried(const struct cms_group *g, const uint8_t gid[16])
 {
-	static const uint8_t none[16];
-
 	if (memcmp(g->gid, gid, 16) == 0)
 		return true;
-	return net_gid_is_v4(g->gid) ? net_gid_is_v4(gid) && memcmp(gid + 12, none, 4) == 0
-				     : memcmp(gid, none, 16) == 0;
-}
-
-void
-cms_groups_query(struct cm_service *svc, const struct device *dev, const uint8_t gid[16],
-		 uint64_t within_ns)
-{
-	uint64_t now_ns = daemon_now_ns();
-	struct cms_group *g;
-
-	if (within_ns < DELAY_NS)
-		within_ns = DELAY_NS;
-	/* A report that is due in that time anyway is not moved: any number of queries causes one.
-	 */
-	LIST_FOREACH (g, &svc->groups, link) {
-		if (g->dev == dev->port.id && g->members > 0 && g->next_ns > now_ns + within_ns &&
-		    is_queried(g, gid))
-			due_at(svc, g, now_ns + random_u32() % (within_ns / 1000) * 1000);
-	}
+	return net_gid_is_v4(g->gid) == net_gid_is_v4(gid) && net_query_is_general(gid);
 }
 
 static void
@@ -140,6 +142,60 @@ drop(struct cms_group *g)
 {
 	LIST_REMOVE(g, link);
 	free(g);
+}
+
+/* A router speaks another version than those before: reports that are due are not for it. */
+static void
+version_changed(struct cm_service *svc, const struct device *dev, bool v4, uint64_t now_ns)
+{
+	struct cms_group *g, *next;
+
+	for (g = LIST_FIRST(&svc->groups); g != NULL; g = next) {
+		next = LIST_NEXT(g, link);
+		if (g->dev != dev->port.id || net_gid_is_v4(g->gid) != v4)
+			continue;
+		if (g->members == 0) {
+			drop(g);
+			continue;
+		}
+		g->again = false;
+		due_at(svc, g, now_ns + REFRESH_NS);
+	}
+}
+
+static void
+router_seen(struct cm_service *svc, struct device *dev, const struct net_query *q, uint64_t now_ns)
+{
+	bool v4 = net_gid_is_v4(q->gid);
+	enum net_group_version before = version_on(dev, v4, now_ns);
+
+	if (q->version == NET_GROUP_NEWEST || !net_query_is_general(q->gid))
+		return;
+	if (!v4)
+		dev->mld_v1_until_ns = now_ns + OLD_ROUTER_NS;
+	else if (q->version == NET_GROUP_OLDEST)
+		dev->igmp_v1_until_ns = now_ns + OLD_ROUTER_NS;
+	else
+		dev->igmp_v2_until_ns = now_ns + OLD_ROUTER_NS;
+	if (version_on(dev, v4, now_ns) != before)
+		version_changed(svc, dev, v4, now_ns);
+}
+
+void
+cms_groups_query(struct cm_service *svc, struct device *dev, const struct net_query *q,
+		 uint64_t now_ns)
+{
+	uint64_t within_ns = q->within_ns < DELAY_NS ? DELAY_NS : q->within_ns;
+	struct cms_group *g;
+
+	router_seen(svc, dev, q, now_ns);
+	/* A report that is due in that time anyway is not moved: any number of queries causes one.
+	 */
+	LIST_FOREACH (g, &svc->groups, link) {
+		if (g->dev == dev->port.id && g->members > 0 && g->next_ns > now_ns + within_ns &&
+		    is_queried(g, q->gid))
+			due_at(svc, g, now_ns + random_u32() % (within_ns / 1000) * 1000);
+	}
 }
 
 void
@@ -157,11 +213,11 @@ cms_groups_tick(struct cm_service *svc, uint64_t now_ns)
 			continue;
 		}
 		if (g->members == 0) {
-			report(svc, g, NET_GROUP_LEFT);
+			report(svc, g, NET_GROUP_LEFT, now_ns);
 			drop(g);
 			continue;
 		}
-		report(svc, g, g->again ? NET_GROUP_JOINED : NET_GROUP_MEMBER);
+		report(svc, g, g->again ? NET_GROUP_JOINED : NET_GROUP_MEMBER, now_ns);
 		g->again = false;
 		due_at(svc, g, now_ns + REFRESH_NS);
 	}

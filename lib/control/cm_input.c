@@ -94,13 +94,13 @@ cms_inputs_close(struct cm_service *svc)
 }
 
 void
-cms_group_queried(struct device *dev, const uint8_t gid[16], uint64_t within_ns)
+cms_group_queried(struct device *dev, const struct net_query *q)
 {
 	struct cm_service *svc = dev->d->cms;
 
 	if (svc == NULL)
 		return;
-	cms_groups_query(svc, dev, gid, within_ns);
+	cms_groups_query(svc, dev, q, daemon_now_ns());
 	cms_arm(svc);
 }
 

@@ -109,8 +109,8 @@ void cms_groups_tick(struct cm_service *svc, uint64_t now_ns);
 /* Forgets the groups of a removed device, without reports; NULL: of all devices. */
 void cms_groups_forget(struct cm_service *svc, const struct device *dev);
 /* Makes reports due, as cms_group_queried says. */
-void cms_groups_query(struct cm_service *svc, const struct device *dev, const uint8_t gid[16],
-		      uint64_t within_ns);
+void cms_groups_query(struct cm_service *svc, struct device *dev, const struct net_query *q,
+		      uint64_t now_ns);
 
 /* cm_send.c: callback of lib/cm. A MAD whose next hop is not known is kept for a while. */
 void cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad);

@@ -20,11 +20,10 @@ neigh_rx_bytes(struct device *dev, const uint8_t *frame, uint32_t len)
 {
 	const struct net_neigh *changed;
 	struct net_frame out = {0};
-	uint64_t within_ns;
-	uint8_t gid[16];
+	struct net_query query;
 
-	if (net_group_query(&dev->net, frame, len, gid, &within_ns)) {
-		cms_group_queried(dev, gid, within_ns);
+	if (net_group_query(&dev->net, frame, len, &query)) {
+		cms_group_queried(dev, &query);
 		return;
 	}
 	if (net_rx(&dev->net, frame, len, daemon_now_ns(), &out, &changed))

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reports about multicast groups, IGMPv3 (RFC 3376) and MLDv2 (RFC 3810), and queries for them. */
+/*
+ * Reports about multicast groups and queries for them: IGMPv3 (RFC 3376) and MLDv2 (RFC 3810), and
+ * IGMPv2 (RFC 2236), IGMPv1 (RFC 1112) and MLDv1 (RFC 2710) for older routers.
+ */
 #include <string.h>
 #include "net/frame.h"
 
 #define IGMP_QUERY     0x11u
+#define IGMP_REPORT_V1 0x12u
+#define IGMP_REPORT_V2 0x16u
+#define IGMP_LEAVE_V2  0x17u
 #define IGMP_REPORT_V3 0x22u
 #define MLD_QUERY      130u
+#define MLD_REPORT_V1  131u
+#define MLD_DONE_V1    132u
 #define MLD_REPORT_V2  143u
+#define CSUM_AT        2u    /* in every message */
 #define ROUTER_ALERT   0x94u /* RFC 2113; RFC 2711 as a hop-by-hop option */
 #define ROUTER_ALERT_6 5u
 #define TOS_CONTROL    0xc0u
@@ -22,6 +31,21 @@ struct group_report { /* the same in both protocols */
 	rte_be16_t sources;
 } WIRE_PACKED; /* then the group's address */
 _Static_assert(sizeof(struct group_report) == 12, "group report size");
+
+struct old_igmp { /* version 1 and 2 */
+	uint8_t type, code;
+	rte_be16_t csum;
+	uint8_t group[4];
+} WIRE_PACKED;
+_Static_assert(sizeof(struct old_igmp) == 8, "size of an IGMPv2 message");
+
+struct old_mld { /* version 1 */
+	uint8_t type, code;
+	rte_be16_t csum;
+	rte_be16_t delay, spare;
+	uint8_t group[16];
+} WIRE_PACKED;
+_Static_assert(sizeof(struct old_mld) == 24, "size of an MLDv1 message");
 
 struct igmp_ip { /* IPv4 header with the option Router Alert */
 	struct wire_ipv4 ip;
@@ -48,89 +72,138 @@ is_reported(const uint8_t gid[16])
 	return (gid[1] & 15) > 1 && memcmp(gid, all_nodes, 16) != 0;
 }
 
-static struct group_report *
-put_report(struct net_frame *out, uint8_t type, enum net_group_record record, const uint8_t *group,
-	   uint32_t group_len)
-{
-	struct group_report *r = net_put(out, sizeof(*r));
+/* The message of a report: its bytes, and where it goes. */
+struct message {
+	uint8_t bytes[sizeof(struct group_report) + 16];
+	uint32_t len;
+	uint8_t dst[16];
+};
 
-	r->type = type;
-	r->records = rte_cpu_to_be_16(1);
-	r->record = record;
-	memcpy(net_put(out, group_len), group, group_len);
-	return r;
+static struct message
+newest_report(uint8_t type, const uint8_t dst[16], const uint8_t *group, uint32_t group_len,
+	      enum net_group_record record)
+{
+	struct group_report r = {.type = type,
+				 .records = rte_cpu_to_be_16(1),
+				 .record = (uint8_t)record};
+	struct message m = {.len = sizeof(r) + group_len};
+
+	memcpy(m.bytes, &r, sizeof(r));
+	memcpy(m.bytes + sizeof(r), group, group_len);
+	memcpy(m.dst, dst, 16);
+	return m;
+}
+
+static struct message
+igmp_message(const uint8_t gid[16], enum net_group_record record, enum net_group_version version)
+{
+	static const uint8_t capable[16] = {
+		[10] = 0xff, [11] = 0xff, [12] = 224, [13] = 0, [14] = 0, [15] = 22};
+	static const uint8_t routers[16] = {
+		[10] = 0xff, [11] = 0xff, [12] = 224, [13] = 0, [14] = 0, [15] = 2};
+	bool left = record == NET_GROUP_LEFT;
+	struct old_igmp r = {.type = left                         ? IGMP_LEAVE_V2
+				     : version == NET_GROUP_OLDER ? IGMP_REPORT_V2
+								  : IGMP_REPORT_V1};
+	struct message m = {.len = sizeof(r)};
+
+	if (version == NET_GROUP_NEWEST)
+		return newest_report(IGMP_REPORT_V3, capable, gid + 12, 4, record);
+	memcpy(r.group, gid + 12, 4);
+	memcpy(m.bytes, &r, sizeof(r));
+	memcpy(m.dst, left ? routers : gid, 16);
+	return m;
+}
+
+static struct message
+mld_message(const uint8_t gid[16], enum net_group_record record, enum net_group_version version)
+{
+	static const uint8_t capable[16] = {0xff, 0x02, [15] = 0x16};
+	static const uint8_t routers[16] = {0xff, 0x02, [15] = 2};
+	bool left = record == NET_GROUP_LEFT;
+	struct old_mld r = {.type = left ? MLD_DONE_V1 : MLD_REPORT_V1};
+	struct message m = {.len = sizeof(r)};
+
+	if (version == NET_GROUP_NEWEST)
+		return newest_report(MLD_REPORT_V2, capable, gid, 16, record);
+	memcpy(r.group, gid, 16);
+	memcpy(m.bytes, &r, sizeof(r));
+	memcpy(m.dst, left ? routers : gid, 16);
+	return m;
+}
+
+/* Appends the message, with its checksum; sum: of the pseudo header. */
+static void
+put_message(struct net_frame *out, struct message *m, uint32_t sum)
+{
+	uint16_t csum = net_sum_finish(net_sum(sum, m->bytes, m->len));
+
+	memcpy(m->bytes + CSUM_AT, &csum, sizeof(csum));
+	memcpy(net_put(out, m->len), m->bytes, m->len);
 }
 
 /* Returns false if the device has no IPv4 address. */
 static bool
-put_igmp(const struct net_dev *d, const uint8_t gid[16], enum net_group_record record,
-	 struct net_frame *out)
+put_igmp(const struct net_dev *d, const uint8_t gid[16], struct message *m, struct net_frame *out)
 {
-	static const uint8_t routers[16] = {
-		[10] = 0xff, [11] = 0xff, [12] = 224, [13] = 0, [14] = 0, [15] = 22};
-	const uint32_t len = sizeof(struct group_report) + 4;
 	const uint8_t *src = net_source_for(d, gid);
-	struct group_report *r;
 	struct igmp_ip *h;
 	uint8_t mac[6];
 
 	if (src == NULL)
 		return false;
-	net_mcast_mac(routers, mac);
+	net_mcast_mac(m->dst, mac);
 	net_put_eth(out, d, mac, WIRE_ETHERTYPE_IPV4);
 	h = net_put(out, sizeof(*h));
 	h->ip.ver_ihl = 0x40 | sizeof(*h) / 4;
 	h->ip.tos = TOS_CONTROL;
-	h->ip.total_len = rte_cpu_to_be_16((uint16_t)(sizeof(*h) + len));
+	h->ip.total_len = rte_cpu_to_be_16((uint16_t)(sizeof(*h) + m->len));
 	h->ip.frag_off = rte_cpu_to_be_16(WIRE_IPV4_DF);
 	h->ip.ttl = 1;
 	h->ip.proto = WIRE_IPPROTO_IGMP;
 	memcpy(h->ip.src, src + 12, 4);
-	memcpy(h->ip.dst, routers + 12, 4);
+	memcpy(h->ip.dst, m->dst + 12, 4);
 	h->option = ROUTER_ALERT;
 	h->option_len = 4;
 	h->ip.csum = net_sum_finish(net_sum(0, h, sizeof(*h)));
-	r = put_report(out, IGMP_REPORT_V3, record, gid + 12, 4);
-	r->csum = net_sum_finish(net_sum(0, r, len));
+	put_message(out, m, 0);
 	return true;
 }
 
 static bool
-put_mld(const struct net_dev *d, const uint8_t gid[16], enum net_group_record record,
-	struct net_frame *out)
+put_mld(const struct net_dev *d, struct message *m, struct net_frame *out)
 {
-	static const uint8_t routers[16] = {0xff, 0x02, [15] = 0x16};
-	const uint32_t len = sizeof(struct group_report) + 16;
 	const uint8_t *src = d->gid[0].gid; /* the link-local one, as RFC 3810 5.2.13 wants */
-	struct group_report *r;
 	struct hop_by_hop *h;
 	uint8_t mac[6];
 
 	if (!d->gid[0].used)
 		return false;
-	net_mcast_mac(routers, mac);
+	net_mcast_mac(m->dst, mac);
 	net_put_eth(out, d, mac, WIRE_ETHERTYPE_IPV6);
-	net_put_ipv6(out, src, routers, 0, 1, sizeof(*h) + len);
+	net_put_ipv6(out, src, m->dst, 0, 1, sizeof(*h) + m->len);
 	h = net_put(out, sizeof(*h));
 	h->next = NET_IPPROTO_ICMP6;
 	h->option = ROUTER_ALERT_6;
 	h->option_len = 2;
 	h->padn = 1;
-	r = put_report(out, MLD_REPORT_V2, record, gid, 16);
-	r->csum = net_sum_finish(net_sum(net_sum_icmp6(src, routers, len), r, len));
+	put_message(out, m, net_sum_icmp6(src, m->dst, m->len));
 	return true;
 }
 
 bool
 net_group_report(const struct net_dev *d, const uint8_t gid[16], enum net_group_record record,
-		 struct net_frame *out)
+		 enum net_group_version version, struct net_frame *out)
 {
-	bool done;
+	bool done, v4 = net_gid_is_v4(gid);
+	struct message m;
 
 	out->len = 0;
-	if (d->host || !net_gid_is_mcast(gid) || !is_reported(gid))
+	if (d->host || !net_gid_is_mcast(gid) || !is_reported(gid) ||
+	    (v4 && version == NET_GROUP_OLDEST && record == NET_GROUP_LEFT))
 		return false;
-	done = net_gid_is_v4(gid) ? put_igmp(d, gid, record, out) : put_mld(d, gid, record, out);
+	m = v4 ? igmp_message(gid, record, version) : mld_message(gid, record, version);
+	done = v4 ? put_igmp(d, gid, &m, out) : put_mld(d, &m, out);
 	if (done)
 		net_put_pad(out);
 	return done;
@@ -166,8 +239,9 @@ query_time(uint32_t code, uint32_t bits)
 }
 
 static bool
-igmp_query(struct wire_cur c, uint8_t gid[16], uint64_t *within_ns)
+igmp_query(struct wire_cur c, struct net_query *query)
 {
+	static const uint8_t all[4];
 	const struct wire_ipv4 *ip = net_ipv4_open(&c);
 	const struct igmp_query *q;
 	const uint8_t *msg;
@@ -181,14 +255,18 @@ igmp_query(struct wire_cur c, uint8_t gid[16], uint64_t *within_ns)
 	if ((len != 8 && len < sizeof(*q)) || q->type != IGMP_QUERY ||
 	    net_sum_finish(net_sum(0, msg, len)) != 0)
 		return false;
-	net_gid_from_v4(gid, q->group);
-	/* in tenths of a second; version 1 has no code and means 10 s */
-	*within_ns = (q->code == 0 && len == 8 ? 100 : query_time(q->code, 4)) * 100 * NS_PER_MS;
+	query->version = len >= sizeof(*q) ? NET_GROUP_NEWEST
+			 : q->code != 0    ? NET_GROUP_OLDER
+					   : NET_GROUP_OLDEST;
+	/* version 1 asks for all groups, whatever the field says, and means 10 s */
+	net_gid_from_v4(query->gid, query->version == NET_GROUP_OLDEST ? all : q->group);
+	query->within_ns = (query->version == NET_GROUP_OLDEST ? 100 : query_time(q->code, 4)) *
+			   100 * NS_PER_MS;
 	return true;
 }
 
 static bool
-mld_query(struct wire_cur c, uint8_t gid[16], uint64_t *within_ns)
+mld_query(struct wire_cur c, struct net_query *query)
 {
 	const struct wire_ipv6 *ip = wire_cur_get(&c, struct wire_ipv6);
 	const struct hop_by_hop *h = wire_cur_get(&c, struct hop_by_hop);
@@ -209,16 +287,24 @@ mld_query(struct wire_cur c, uint8_t gid[16], uint64_t *within_ns)
 	if ((len != 24 && len < sizeof(*q)) || q->type != MLD_QUERY || q->code != 0 ||
 	    net_sum_finish(net_sum(net_sum_icmp6(ip->src, ip->dst, len), msg, len)) != 0)
 		return false;
-	memcpy(gid, q->group, 16);
-	*within_ns = (len == 24 ? rte_be_to_cpu_16(q->delay)
-				: query_time(rte_be_to_cpu_16(q->delay), 12)) *
-		     NS_PER_MS;
+	memcpy(query->gid, q->group, 16);
+	query->version = len == 24 ? NET_GROUP_OLDER : NET_GROUP_NEWEST;
+	query->within_ns = (len == 24 ? rte_be_to_cpu_16(q->delay)
+				      : query_time(rte_be_to_cpu_16(q->delay), 12)) *
+			   NS_PER_MS;
 	return true;
 }
 
 bool
-net_group_query(const struct net_dev *d, const uint8_t *frame, uint32_t len, uint8_t gid[16],
-		uint64_t *within_ns)
+net_query_is_general(const uint8_t gid[16])
+{
+	static const uint8_t none[16];
+
+	return net_gid_is_v4(gid) ? memcmp(gid + 12, none, 4) == 0 : memcmp(gid, none, 16) == 0;
+}
+
+bool
+net_group_query(const struct net_dev *d, const uint8_t *frame, uint32_t len, struct net_query *q)
 {
 	struct wire_cur c;
 	uint16_t type;
@@ -227,9 +313,9 @@ net_group_query(const struct net_dev *d, const uint8_t *frame, uint32_t len, uin
 		return false;
 	switch (type) {
 	case WIRE_ETHERTYPE_IPV4:
-		return igmp_query(c, gid, within_ns);
+		return igmp_query(c, q);
 	case WIRE_ETHERTYPE_IPV6:
-		return mld_query(c, gid, within_ns);
+		return mld_query(c, q);
 	default:
 		return false;
 	}

@@ -191,22 +191,34 @@ enum net_group_record {
 	NET_GROUP_LEFT = 3,
 	NET_GROUP_JOINED = 4,
 };
+enum net_group_version {
+	NET_GROUP_NEWEST = 0, /* IGMPv3, MLDv2 */
+	NET_GROUP_OLDER,      /* IGMPv2, MLDv1 */
+	NET_GROUP_OLDEST,     /* IGMPv1; reports about IPv6 groups are those of MLDv1 */
+};
 /*
- * Build an IGMPv3 or MLDv2 report about a multicast group, from an IPv4 address of the device or
+ * Build a report of this version about a multicast group, from an IPv4 address of the device or
  * from its link-local one. False, and out->len 0: gid is not a group or one that is never reported
- * (224.0.0.1, ff02::1, ff01::/16), the device has no such address, or the host's stack reports.
+ * (224.0.0.1, ff02::1, ff01::/16), the device has no such address, the host's stack reports, or the
+ * version has no such message: IGMPv1 does not report NET_GROUP_LEFT.
  */
 bool net_group_report(const struct net_dev *d, const uint8_t gid[16], enum net_group_record record,
-		      struct net_frame *out);
+		      enum net_group_version version, struct net_frame *out);
 
+struct net_query {          /* of a multicast router */
+	uint8_t gid[16];    /* the group that it asks for; the family's unspecified address: all */
+	uint64_t within_ns; /* time in which hosts are to report */
+	enum net_group_version version;
+};
 /*
- * Is the frame a multicast router's query, IGMP (RFC 2236, RFC 3376) or MLD (RFC 2710, RFC 3810)?
- * If so sets *gid to the group that it asks for, or to the family's unspecified address for all
- * groups, and *within_ns to the time in which hosts are to report. A query for certain sources
- * counts as one for their group. False for d->host: the host's stack reports.
+ * Is the frame a multicast router's query, IGMP (RFC 1112, RFC 2236, RFC 3376) or MLD (RFC 2710,
+ * RFC 3810)? If so sets *q. A query for certain sources counts as one for their group. False for
+ * d->host: the host's stack reports.
  */
-bool net_group_query(const struct net_dev *d, const uint8_t *frame, uint32_t len, uint8_t gid[16],
-		     uint64_t *within_ns);
+bool net_group_query(const struct net_dev *d, const uint8_t *frame, uint32_t len,
+		     struct net_query *q);
+/* Does a query for gid ask for all groups of its family? */
+bool net_query_is_general(const uint8_t gid[16]);
 
 /* Is dst our MAC, multicast or broadcast? The engine's first filter. */
 static inline bool

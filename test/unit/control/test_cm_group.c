@@ -6,9 +6,13 @@
 #include "control/cm_parts.h"
 #include "../../kit/requirement.h"
 
-#define RECORD_AT 46u /* in an IGMP report: after Ethernet, 24 bytes of IPv4 and 8 of IGMP */
+#define IGMP_AT   38u /* after Ethernet and 24 bytes of IPv4 */
+#define RECORD_AT 46u /* in a report of IGMPv3 */
 
-/* The record of the report that was sent since the last call; 0: none. */
+enum { OLD_REPORT_V1 = 0x12, OLD_REPORT_V2 = 0x16, OLD_LEAVE = 0x17 }; /* types of IGMP */
+
+/* The record of the report that was sent since the last call, or the type of an old one; 0: none.
+ */
 static int
 said(void)
 {
@@ -16,10 +20,12 @@ said(void)
 
 	if (fake_sent != NULL) {
 		const uint8_t *frame = rte_pktmbuf_mtod(fake_sent, const uint8_t *);
+		bool old = frame[IGMP_AT] != 0x22;
 
 		assert_int_equal(frame[23], 2); /* IGMP */
-		assert_memory_equal(frame + RECORD_AT + 4, ((const uint8_t[]){239, 1, 1, 7}), 4);
-		record = frame[RECORD_AT];
+		assert_memory_equal(frame + (old ? IGMP_AT : RECORD_AT) + 4,
+				    ((const uint8_t[]){239, 1, 1, 7}), 4);
+		record = frame[old ? IGMP_AT : RECORD_AT];
 		rte_pktmbuf_free(fake_sent);
 		fake_sent = NULL;
 	}
@@ -116,28 +122,110 @@ REQUIREMENT("CM-13")
 static void
 a_query_is_answered_once(void **state)
 {
-	const uint8_t all[16] = {[10] = 0xff, 0xff}, all6[16] = {0};
-	uint8_t other[16] = {[10] = 0xff, 0xff, 239, 1, 1, 8};
+	const struct net_query all = {.gid = {[10] = 0xff, 0xff}, .within_ns = 10ull * NS_PER_S};
+	const struct net_query all6 = {.within_ns = NS_PER_S};
+	struct net_query other = {.gid = {[10] = 0xff, 0xff, 239, 1, 1, 8}, .within_ns = NS_PER_S};
 	uint32_t group;
 
 	make_member(&group);
 	said();
 	pass(2);
 	assert_int_equal(said(), NET_GROUP_JOINED);
-	cms_group_queried(d.dev[0], all6, NS_PER_S);
-	cms_group_queried(d.dev[0], other, NS_PER_S);
+	cms_group_queried(d.dev[0], &all6);
+	cms_group_queried(d.dev[0], &other);
 	pass(10);
 	assert_int_equal(said(), 0);
 	for (uint32_t i = 0; i < 100; i++)
-		cms_group_queried(d.dev[0], all, 10ull * NS_PER_S);
+		cms_group_queried(d.dev[0], &all);
 	pass(10);
 	assert_int_equal(said(), NET_GROUP_MEMBER);
 	pass(100);
 	assert_int_equal(said(), 0);
-	other[15] = 7;
-	cms_group_queried(d.dev[0], other, 0);
+	other.gid[15] = 7;
+	other.within_ns = 0;
+	cms_group_queried(d.dev[0], &other);
 	pass(1);
 	assert_int_equal(said(), NET_GROUP_MEMBER);
+}
+
+/* A query for all groups at this time from now. */
+static void
+ask_at(enum net_group_version version, uint64_t seconds)
+{
+	const struct net_query q = {.gid = {[10] = 0xff, 0xff},
+				    .within_ns = NS_PER_S,
+				    .version = version};
+
+	cms_groups_query(d.cms, d.dev[0], &q, daemon_now_ns() + seconds * NS_PER_S);
+}
+
+/* RFC 3376 7.2.1: the oldest version of the last 260 s, whatever else is heard. */
+REQUIREMENT("CM-13")
+static void
+reports_have_the_version_of_the_oldest_router(void **state)
+{
+	struct net_query one_group = {.gid = {[10] = 0xff, 0xff, 239, 1, 1, 7},
+				      .within_ns = NS_PER_S,
+				      .version = NET_GROUP_OLDER};
+	uint32_t group;
+
+	make_member(&group);
+	said();
+	/* for a router that asks for one group only, nothing changes */
+	cms_group_queried(d.dev[0], &one_group);
+	pass(2);
+	assert_int_equal(said(), NET_GROUP_JOINED);
+	ask_at(NET_GROUP_OLDER, 10);
+	pass(11);
+	assert_int_equal(said(), OLD_REPORT_V2);
+	ask_at(NET_GROUP_OLDEST, 20);
+	ask_at(NET_GROUP_OLDER, 30);
+	ask_at(NET_GROUP_NEWEST, 30);
+	pass(31);
+	assert_int_equal(said(), OLD_REPORT_V1);
+	/* version 1 until 280 s, version 2 until 290 s */
+	pass(279);
+	assert_int_equal(said(), OLD_REPORT_V1);
+	ask_at(NET_GROUP_NEWEST, 281);
+	pass(282);
+	assert_int_equal(said(), OLD_REPORT_V2);
+	ask_at(NET_GROUP_NEWEST, 291);
+	pass(292);
+	assert_int_equal(said(), NET_GROUP_MEMBER);
+}
+
+/* What was due for a router of another version is not sent; later reports are. */
+REQUIREMENT("CM-13")
+static void
+another_version_cancels_what_is_due(void **state)
+{
+	uint32_t group;
+
+	make_member(&group);
+	said();
+	ask_at(NET_GROUP_OLDEST, 0);
+	pass(2);
+	assert_int_equal(said(), OLD_REPORT_V1); /* the answer alone, no second report of joining */
+	pass(100);
+	assert_int_equal(said(), 0);
+	leave(group); /* version 1 has no message for it */
+	assert_int_equal(said(), 0);
+	pass(200);
+	assert_int_equal(said(), 0);
+	assert_true(LIST_EMPTY(&d.cms->groups));
+
+	d.dev[0]->igmp_v1_until_ns = 0;
+	make_member(&group);
+	leave(group);
+	said();
+	ask_at(NET_GROUP_OLDER, 0);
+	assert_true(LIST_EMPTY(&d.cms->groups));
+	pass(200);
+	assert_int_equal(said(), 0);
+	make_member(&group);
+	assert_int_equal(said(), OLD_REPORT_V2);
+	leave(group);
+	assert_int_equal(said(), OLD_LEAVE);
 }
 
 REQUIREMENT("CM-13")
@@ -161,6 +249,8 @@ main(void)
 		CM_TEST(the_first_member_joins_and_the_last_leaves_twice_each),
 		CM_TEST(a_group_is_reported_again_as_long_as_it_has_members),
 		CM_TEST(a_query_is_answered_once),
+		CM_TEST(reports_have_the_version_of_the_oldest_router),
+		CM_TEST(another_version_cancels_what_is_due),
 		CM_TEST(a_device_that_goes_forgets_its_groups),
 	};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reports about multicast groups: frames as scapy makes them, in the kernel's form. */
+/* Reports about multicast groups and queries for them: frames as scapy makes them, in the kernel's
+ * form. */
 #include <stdlib.h>
 #include "suite.h"
 #include "../../kit/requirement.h"
@@ -17,6 +18,42 @@ static const uint8_t want_mld[] = {
 	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x16, 0x3a, 0x00, 0x05, 0x02, 0x00, 0x00,
 	0x01, 0x00, 0x8f, 0x00, 0x71, 0xe5, 0x00, 0x00, 0x00, 0x01, 0x03, 0x00, 0x00, 0x00, 0xff,
 	0x1e, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00, 0x05,
+};
+
+/* For older routers: the first three are to the group itself, to all routers, to the group. */
+static const uint8_t want_igmp_v2[] = {
+	0x01, 0x00, 0x5e, 0x01, 0x01, 0x07, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01,
+	0x08, 0x00, 0x46, 0xc0, 0x00, 0x20, 0x00, 0x00, 0x40, 0x00, 0x01, 0x02,
+	0xea, 0x0e, 0x0a, 0x00, 0x00, 0x01, 0xef, 0x01, 0x01, 0x07, 0x94, 0x04,
+	0x00, 0x00, 0x16, 0x00, 0xf9, 0xf6, 0xef, 0x01, 0x01, 0x07,
+};
+static const uint8_t want_leave_v2[] = {
+	0x01, 0x00, 0x5e, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01,
+	0x08, 0x00, 0x46, 0xc0, 0x00, 0x20, 0x00, 0x00, 0x40, 0x00, 0x01, 0x02,
+	0xfa, 0x14, 0x0a, 0x00, 0x00, 0x01, 0xe0, 0x00, 0x00, 0x02, 0x94, 0x04,
+	0x00, 0x00, 0x17, 0x00, 0xf8, 0xf6, 0xef, 0x01, 0x01, 0x07,
+};
+static const uint8_t want_igmp_v1[] = {
+	0x01, 0x00, 0x5e, 0x01, 0x01, 0x07, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01,
+	0x08, 0x00, 0x46, 0xc0, 0x00, 0x20, 0x00, 0x00, 0x40, 0x00, 0x01, 0x02,
+	0xea, 0x0e, 0x0a, 0x00, 0x00, 0x01, 0xef, 0x01, 0x01, 0x07, 0x94, 0x04,
+	0x00, 0x00, 0x12, 0x00, 0xfd, 0xf6, 0xef, 0x01, 0x01, 0x07,
+};
+static const uint8_t want_mld_v1[] = {
+	0x33, 0x33, 0x00, 0x04, 0x00, 0x05, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x86, 0xdd, 0x60,
+	0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x01, 0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0xff, 0xfe, 0x00, 0x00, 0x01, 0xff, 0x1e, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00, 0x05, 0x3a, 0x00, 0x05, 0x02, 0x00, 0x00,
+	0x01, 0x00, 0x83, 0x00, 0x80, 0xdb, 0x00, 0x00, 0x00, 0x00, 0xff, 0x1e, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00, 0x05,
+};
+static const uint8_t want_done_v1[] = {
+	0x33, 0x33, 0x00, 0x00, 0x00, 0x02, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x86, 0xdd, 0x60,
+	0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x01, 0xfe, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0xff, 0xfe, 0x00, 0x00, 0x01, 0xff, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x3a, 0x00, 0x05, 0x02, 0x00, 0x00,
+	0x01, 0x00, 0x84, 0x00, 0x7f, 0xfe, 0x00, 0x00, 0x00, 0x00, 0xff, 0x1e, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00, 0x05,
 };
 
 /* Queries of a router, 10.0.0.2 and fe80::ff:fe00:2. */
@@ -60,11 +97,12 @@ static struct net_frame frame;
 
 /* The report about group is want, padded to the least length of a frame. */
 static void
-check(const char *group, enum net_group_record record, const uint8_t *want, uint32_t len)
+check(const char *group, enum net_group_record record, enum net_group_version version,
+      const uint8_t *want, uint32_t len)
 {
 	uint8_t gid[16];
 
-	assert_true(net_group_report(&dev, gid_of(group, gid), record, &frame));
+	assert_true(net_group_report(&dev, gid_of(group, gid), record, version, &frame));
 	assert_int_equal(frame.len, len < 60 ? 60 : len);
 	assert_memory_equal(frame.bytes, want, len);
 }
@@ -74,8 +112,28 @@ static void
 reports_are_those_of_igmp_v3_and_mld_v2(void **state)
 {
 	make_dev(&dev);
-	check("239.1.1.7", NET_GROUP_JOINED, want_igmp, sizeof(want_igmp));
-	check("ff1e::4:5", NET_GROUP_LEFT, want_mld, sizeof(want_mld));
+	check("239.1.1.7", NET_GROUP_JOINED, NET_GROUP_NEWEST, want_igmp, sizeof(want_igmp));
+	check("ff1e::4:5", NET_GROUP_LEFT, NET_GROUP_NEWEST, want_mld, sizeof(want_mld));
+}
+
+REQUIREMENT("CM-13")
+static void
+older_routers_get_reports_of_their_version(void **state)
+{
+	const char *v4 = "239.1.1.7", *v6 = "ff1e::4:5";
+	uint8_t gid[16];
+
+	make_dev(&dev);
+	check(v4, NET_GROUP_JOINED, NET_GROUP_OLDER, want_igmp_v2, sizeof(want_igmp_v2));
+	check(v4, NET_GROUP_MEMBER, NET_GROUP_OLDER, want_igmp_v2, sizeof(want_igmp_v2));
+	check(v4, NET_GROUP_LEFT, NET_GROUP_OLDER, want_leave_v2, sizeof(want_leave_v2));
+	check(v4, NET_GROUP_MEMBER, NET_GROUP_OLDEST, want_igmp_v1, sizeof(want_igmp_v1));
+	check(v6, NET_GROUP_MEMBER, NET_GROUP_OLDER, want_mld_v1, sizeof(want_mld_v1));
+	check(v6, NET_GROUP_LEFT, NET_GROUP_OLDER, want_done_v1, sizeof(want_done_v1));
+	/* IGMPv1 has no message for this */
+	assert_false(
+		net_group_report(&dev, gid_of(v4, gid), NET_GROUP_LEFT, NET_GROUP_OLDEST, &frame));
+	assert_int_equal(frame.len, 0);
 }
 
 REQUIREMENT("CM-13")
@@ -88,12 +146,14 @@ some_groups_are_never_reported(void **state)
 
 	make_dev(&dev);
 	for (uint32_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
-		assert_false(
-			net_group_report(&dev, gid_of(groups[i], gid), NET_GROUP_JOINED, &frame));
+		assert_false(net_group_report(&dev, gid_of(groups[i], gid), NET_GROUP_JOINED,
+					      NET_GROUP_NEWEST, &frame));
 		assert_int_equal(frame.len, 0);
 	}
-	assert_true(net_group_report(&dev, gid_of("224.0.0.251", gid), NET_GROUP_JOINED, &frame));
-	assert_true(net_group_report(&dev, gid_of("ff02::fb", gid), NET_GROUP_JOINED, &frame));
+	assert_true(net_group_report(&dev, gid_of("224.0.0.251", gid), NET_GROUP_JOINED,
+				     NET_GROUP_NEWEST, &frame));
+	assert_true(net_group_report(&dev, gid_of("ff02::fb", gid), NET_GROUP_JOINED,
+				     NET_GROUP_NEWEST, &frame));
 }
 
 static void
@@ -102,10 +162,13 @@ a_device_reports_only_from_an_address_of_its_own(void **state)
 	uint8_t gid[16];
 
 	net_dev_init(&dev, our_mac);
-	assert_false(net_group_report(&dev, gid_of("239.1.1.7", gid), NET_GROUP_JOINED, &frame));
-	assert_true(net_group_report(&dev, gid_of("ff1e::4:5", gid), NET_GROUP_JOINED, &frame));
+	assert_false(net_group_report(&dev, gid_of("239.1.1.7", gid), NET_GROUP_JOINED,
+				      NET_GROUP_NEWEST, &frame));
+	assert_true(net_group_report(&dev, gid_of("ff1e::4:5", gid), NET_GROUP_JOINED,
+				     NET_GROUP_NEWEST, &frame));
 	net_host_init(&dev, our_mac, 0);
-	assert_false(net_group_report(&dev, gid_of("ff1e::4:5", gid), NET_GROUP_JOINED, &frame));
+	assert_false(net_group_report(&dev, gid_of("ff1e::4:5", gid), NET_GROUP_JOINED,
+				      NET_GROUP_NEWEST, &frame));
 }
 
 static const struct query {
@@ -113,25 +176,26 @@ static const struct query {
 	uint32_t len;
 	const char *group;
 	uint64_t within_ms;
+	enum net_group_version version;
 } queries[] = {
-	{query_igmp_v1, sizeof(query_igmp_v1), "0.0.0.0", 10000},
-	{query_igmp_v2, sizeof(query_igmp_v2), "239.1.1.7", 1000},
-	{query_igmp_v3, sizeof(query_igmp_v3), "0.0.0.0", (0x1a << 4) * 100},
-	{query_mld_v1, sizeof(query_mld_v1), "ff1e::4:5", 1000},
-	{query_mld_v2, sizeof(query_mld_v2), "::", 0x1234 << 4},
+	{query_igmp_v1, sizeof(query_igmp_v1), "0.0.0.0", 10000, NET_GROUP_OLDEST},
+	{query_igmp_v2, sizeof(query_igmp_v2), "239.1.1.7", 1000, NET_GROUP_OLDER},
+	{query_igmp_v3, sizeof(query_igmp_v3), "0.0.0.0", (0x1a << 4) * 100, NET_GROUP_NEWEST},
+	{query_mld_v1, sizeof(query_mld_v1), "ff1e::4:5", 1000, NET_GROUP_OLDER},
+	{query_mld_v2, sizeof(query_mld_v2), "::", 0x1234 << 4, NET_GROUP_NEWEST},
 };
 #define QUERIES (sizeof(queries) / sizeof(queries[0]))
 
 /* Asks about a block of exactly len bytes, so that ASan detects a read past it. */
 static bool
-is_query(const uint8_t *bytes, uint32_t len, uint8_t gid[16], uint64_t *within_ns)
+is_query(const uint8_t *bytes, uint32_t len, struct net_query *q)
 {
 	uint8_t *copy = malloc(len != 0 ? len : 1);
 	bool is;
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, len);
-	is = net_group_query(&dev, copy, len, gid, within_ns);
+	is = net_group_query(&dev, copy, len, q);
 	free(copy);
 	return is;
 }
@@ -140,16 +204,19 @@ REQUIREMENT("CM-13")
 static void
 queries_of_every_version_are_read(void **state)
 {
-	uint8_t gid[16], want[16];
-	uint64_t within_ns;
+	struct net_query got;
+	uint8_t want[16];
 
 	make_dev(&dev);
 	for (uint32_t i = 0; i < QUERIES; i++) {
 		const struct query *q = &queries[i];
 
-		assert_true(is_query(q->bytes, q->len, gid, &within_ns));
-		assert_memory_equal(gid, gid_of(q->group, want), 16);
-		assert_int_equal(within_ns, q->within_ms * 1000000);
+		assert_true(is_query(q->bytes, q->len, &got));
+		assert_memory_equal(got.gid, gid_of(q->group, want), 16);
+		assert_int_equal(got.within_ns, q->within_ms * 1000000);
+		assert_int_equal(got.version, q->version);
+		assert_int_equal(net_query_is_general(got.gid),
+				 strcmp(q->group, "0.0.0.0") == 0 || strcmp(q->group, "::") == 0);
 	}
 }
 
@@ -158,24 +225,24 @@ REQUIREMENT("CM-13")
 static void
 damaged_queries_are_none(void **state)
 {
-	uint8_t gid[16], bytes[128];
-	uint64_t within_ns;
+	struct net_query got;
+	uint8_t bytes[128];
 
 	make_dev(&dev);
 	for (uint32_t i = 0; i < QUERIES; i++) {
 		const struct query *q = &queries[i];
 
 		for (uint32_t len = 0; len < q->len; len++)
-			assert_false(is_query(q->bytes, len, gid, &within_ns));
+			assert_false(is_query(q->bytes, len, &got));
 		memcpy(bytes, q->bytes, q->len);
 		bytes[q->len - 1] ^= 1;
-		assert_false(is_query(bytes, q->len, gid, &within_ns));
+		assert_false(is_query(bytes, q->len, &got));
 		memcpy(bytes, q->bytes, q->len);
 		bytes[bytes[12] == 8 ? 22 : 21] = 2; /* through a router */
-		assert_false(is_query(bytes, q->len, gid, &within_ns));
+		assert_false(is_query(bytes, q->len, &got));
 	}
 	net_host_init(&dev, our_mac, 0);
-	assert_false(is_query(query_mld_v2, sizeof(query_mld_v2), gid, &within_ns));
+	assert_false(is_query(query_mld_v2, sizeof(query_mld_v2), &got));
 }
 
 int
@@ -183,6 +250,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reports_are_those_of_igmp_v3_and_mld_v2),
+		cmocka_unit_test(older_routers_get_reports_of_their_version),
 		cmocka_unit_test(some_groups_are_never_reported),
 		cmocka_unit_test(a_device_reports_only_from_an_address_of_its_own),
 		cmocka_unit_test(queries_of_every_version_are_read),
