@@ -22,19 +22,20 @@ static struct rcm_group *
 group_new(struct rcm *r, uint32_t channel)
 {
 	struct rcm_group *g;
-	uint32_t gen;
+	uint32_t gen, next;
 	void *payer;
 
 	if (r->free_group == RCM_NONE || !rcm_charge(r, channel, &payer))
 		return NULL;
 	g = &r->groups[r->free_group];
+	next = g->next;
 	gen = (g->gen + 1) & ((1u << (31 - GROUP_BITS)) - 1);
 	gen = gen == 0 ? 1 : gen;
 	*g = (struct rcm_group){.id = gen << GROUP_BITS | r->free_group,
 				.gen = gen,
 				.payer = payer,
-				.next = g->next};
-	r->free_group = g->next;
+				.next = RCM_NONE};
+	r->free_group = next;
 	return g;
 }
 
@@ -75,7 +76,8 @@ rcm_join(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struc
 	g->owner = (uint32_t)(i - r->ids);
 	g->send_only = send_only;
 	memcpy(g->mgid, addr->gid, 16);
-	i->ngroups++;
+	g->next = i->first_group;
+	i->first_group = (uint32_t)(g - r->groups);
 	*group = g->id;
 	e = rcm_report_group(r, i, g);
 	e->ud = true;
@@ -92,10 +94,15 @@ rcm_join(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struc
 static void
 leave(struct rcm *r, struct rcm_id *id, struct rcm_group *g)
 {
+	uint32_t *link;
+
 	/* a device that is gone has forgotten its groups */
 	if (!g->send_only && id->state != RCM_REMOVED)
 		r->ops.mcast(r->ctx, id->dev, g->mgid, false);
-	id->ngroups--;
+	link = &id->first_group;
+	while (*link != (uint32_t)(g - r->groups))
+		link = &r->groups[*link].next;
+	*link = g->next;
 	group_free(r, g);
 }
 
@@ -121,7 +128,6 @@ rcm_leave(struct rcm *r, uint32_t channel, uint32_t group, uint32_t *reported)
 void
 rcm_leave_all(struct rcm *r, struct rcm_id *id)
 {
-	for (uint32_t i = 0; id->ngroups > 0 && i < r->config.max_groups; i++)
-		if (r->groups[i].id != 0 && &r->ids[r->groups[i].owner] == id)
-			leave(r, id, &r->groups[i]);
+	while (id->first_group != RCM_NONE)
+		leave(r, id, &r->groups[id->first_group]);
 }

@@ -37,8 +37,8 @@ struct rcm_id {
 	uint32_t cm;                 /* id in struct cm, 0: none */
 	uint32_t psn;                /* from which its peer sends */
 	uint32_t reported, nwaiting; /* events; those of its groups do not count as waiting */
-	uint32_t ngroups;
-	uint64_t deadline_ns; /* of ADDR_QUERY and ROUTE_QUERY */
+	uint32_t first_group;        /* slot, RCM_NONE: none */
+	uint64_t deadline_ns;        /* of ADDR_QUERY and ROUTE_QUERY */
 	struct rcm_addr src, dst;
 	struct rcm_path path;
 };
@@ -53,7 +53,7 @@ struct rcm_waiting {
 struct rcm_group {
 	uint32_t id; /* 0: free */
 	uint32_t gen;
-	uint32_t next;  /* free slots */
+	uint32_t next;  /* free slots; groups of the same id */
 	uint32_t owner; /* slot of its id */
 	uint64_t uid;
 	void *payer; /* of charge */

@@ -109,6 +109,7 @@ rcm_new(struct rcm *r, uint32_t channel)
 			      .payer = payer,
 			      .channel = channel,
 			      .dev = CM_DEV_ANY,
+			      .first_group = RCM_NONE,
 			      .deadline_ns = CM_NEVER};
 	r->rng = r->rng * 6364136223846793005u + 1442695040888963407u;
 	id->psn = (uint32_t)(r->rng >> 40);
@@ -232,6 +233,15 @@ id_free(struct rcm *r, struct rcm_id *id)
 	r->free_id = (uint32_t)(id - r->ids);
 }
 
+/* An event that nobody will take: nobody will learn of its request, either. */
+static void
+event_drop(struct rcm *r, uint32_t at)
+{
+	if (r->events[at].ev.type == RCM_EV_CONNECT_REQUEST)
+		id_free(r, rcm_id_find(r, r->events[at].ev.id));
+	event_free(r, at);
+}
+
 void
 rcm_end(struct rcm *r, struct rcm_id *id)
 {
@@ -240,12 +250,21 @@ rcm_end(struct rcm *r, struct rcm_id *id)
 	if (id->channel != RCM_NONE)
 		for (at = events_take(r, id, RCM_NONE); at != RCM_NONE; at = next) {
 			next = r->events[at].next;
-			/* nobody will learn of the request */
-			if (r->events[at].ev.type == RCM_EV_CONNECT_REQUEST)
-				id_free(r, rcm_id_find(r, r->events[at].ev.id));
-			event_free(r, at);
+			event_drop(r, at);
 		}
 	id_free(r, id);
+}
+
+/* Drop all events of a channel. */
+static void
+queue_drop(struct rcm *r, struct rcm_channel *c)
+{
+	uint32_t at, next;
+
+	for (at = c->first; c->n > 0; c->n--, at = next) {
+		next = r->events[at].next;
+		event_drop(r, at);
+	}
 }
 
 void
@@ -279,9 +298,11 @@ rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns)
 	if (c == NULL)
 		return;
 	r->now_ns = now_ns;
+	/* rcm_end walks the queue for each id: the square of what a client can make wait */
+	queue_drop(r, c);
 	for (uint32_t i = 0; i < r->nids; i++)
 		if (r->ids[i].id != 0 && r->ids[i].channel == channel - 1)
-			rcm_end(r, &r->ids[i]);
+			id_free(r, &r->ids[i]);
 	c->used = false;
 }
 

@@ -56,6 +56,7 @@ cms_open(struct daemon *d)
 	if (svc == NULL)
 		return -ENOMEM;
 	svc->d = d;
+	svc->group_key = (uint64_t)random_u32() << 32 | random_u32();
 	svc->mem = aligned_alloc(MEM_ALIGN, (bytes + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN);
 	if (svc->mem == NULL) {
 		LOG(ERR, "no memory for %u connection ids (option max-cm-ids)", cfg->max_cm_ids);

@@ -28,8 +28,9 @@
 #include "control/daemon.h"
 #include "control/handler.h"
 
-#define CMS_BUCKETS 256u /* of channels, by the first byte of their secret names */
-#define CMS_HELD    64u  /* MADs that wait for a neighbour, at most */
+#define CMS_BUCKETS       256u /* of channels, by the first byte of their secret names */
+#define CMS_GROUP_BUCKETS 4096u
+#define CMS_HELD          64u /* MADs that wait for a neighbour, at most */
 
 struct cms_channel;
 struct cms_lookup;
@@ -56,7 +57,9 @@ struct cm_service {
 	struct cms_channels channels[CMS_BUCKETS];
 	struct cms_lookups lookups; /* of ids that wait for a neighbour */
 	struct cms_groups groups;   /* joined on devices with own addresses */
-	uint64_t groups_next_ns;    /* when a report is due, or CM_NEVER */
+	struct cms_groups group_bucket[CMS_GROUP_BUCKETS]; /* the same, by address */
+	uint64_t group_key;      /* of the hash, since clients choose the addresses */
+	uint64_t groups_next_ns; /* when a report is due, or CM_NEVER */
 	const struct quota_user
 		*by; /* user whose request is being handled; NULL: a peer's MAD, or time */
 	struct cms_held held[CMS_HELD];

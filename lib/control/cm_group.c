@@ -27,7 +27,7 @@
 #define OLD_ROUTER_NS (2 * REFRESH_NS + 10ull * NS_PER_S)
 
 struct cms_group {
-	LIST_ENTRY(cms_group) link;
+	LIST_ENTRY(cms_group) link, bucket;
 	uint16_t dev;
 	uint8_t gid[16];
 	uint32_t members; /* 0: left, and reported once more */
@@ -35,12 +35,26 @@ struct cms_group {
 	uint64_t next_ns;
 };
 
+static struct cms_groups *
+bucket_of(struct cm_service *svc, const uint8_t gid[16])
+{
+	uint64_t h = svc->group_key;
+	uint32_t w[4];
+
+	memcpy(w, gid, 16);
+	for (uint32_t i = 0; i < 4; i++) {
+		h = (h ^ w[i]) * 0x9e3779b97f4a7c15u;
+		h ^= h >> 32;
+	}
+	return &svc->group_bucket[h % CMS_GROUP_BUCKETS];
+}
+
 static struct cms_group *
-find(const struct cm_service *svc, uint16_t dev, const uint8_t gid[16])
+find(struct cm_service *svc, uint16_t dev, const uint8_t gid[16])
 {
 	struct cms_group *g;
 
-	LIST_FOREACH (g, &svc->groups, link) {
+	LIST_FOREACH (g, bucket_of(svc, gid), bucket) {
 		if (g->dev == dev && memcmp(g->gid, gid, 16) == 0)
 			return g;
 	}
@@ -101,6 +115,7 @@ join(struct cm_service *svc, uint16_t dev, const uint8_t gid[16])
 		g->dev = dev;
 		memcpy(g->gid, gid, 16);
 		LIST_INSERT_HEAD(&svc->groups, g, link);
+		LIST_INSERT_HEAD(bucket_of(svc, gid), g, bucket);
 	}
 	if (g->members++ == 0)
 		changed(svc, g);
@@ -141,6 +156,7 @@ static void
 drop(struct cms_group *g)
 {
 	LIST_REMOVE(g, link);
+	LIST_REMOVE(g, bucket);
 	free(g);
 }
 

@@ -123,6 +123,38 @@ groups_end_with_their_id(void **state)
 	assert_int_equal(a->joined, 1);
 }
 
+/* Whatever waits: joins of groups in any order, resolved routes. */
+REQUIREMENT("CM-12", "CM-13")
+static void
+groups_and_events_end_with_their_channel(void **state)
+{
+	uint32_t id = bound(1), other = bound(2), group[3], ch, reported;
+	struct rcm_addr to = addr_of(&hosts[1], 7);
+
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rcm_join(a->r, a->ch, i == 1 ? other : id, i, &group4, false,
+					  &group[i]),
+				 0);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, do_create(a, 3, WIRE_CM_PS_TCP), NULL, &to,
+					  2000, a->now),
+			 0);
+	rcm_channel_close(a->r, a->ch, a->now);
+	assert_int_equal(a->joined, 0);
+	assert_int_equal(rcm_channel_open(a->r, a, &ch), 0);
+	assert_int_equal(ch, a->ch);
+	assert_int_equal(rcm_events_waiting(a->r, ch), 0);
+	/* all groups are free; any of an id's can be left first */
+	id = bound(1);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rcm_join(a->r, ch, id, i, &group4, false, &group[i]), 0);
+	assert_int_equal(rcm_leave(a->r, ch, group[1], &reported), 0);
+	assert_int_equal(rcm_leave(a->r, ch, group[0], &reported), 0);
+	assert_int_equal(host_event(a, RCM_EV_MULTICAST_JOIN)->id, group[2]);
+	host_quiet(a);
+	assert_int_equal(rcm_destroy(a->r, ch, id, &reported, a->now), 0);
+	assert_int_equal(a->joined, 0);
+}
+
 /* librdmacm keeps them in an int, by which it indexes a table if it is below 65536. */
 REQUIREMENT("CM-12")
 static void
@@ -168,6 +200,7 @@ main(void)
 		TEST(only_bound_ud_ids_join_multicast_addresses),
 		TEST(mapped_ipv4_group_is_joined),
 		TEST(groups_end_with_their_id),
+		TEST(groups_and_events_end_with_their_channel),
 		TEST(numbers_of_ids_and_groups_are_positive),
 		TEST(groups_migrate_with_their_id),
 	};
