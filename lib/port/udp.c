@@ -22,6 +22,9 @@
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -137,7 +140,9 @@ set_headers(const struct port_udp *u)
 		return false;
 	if (!u->v6)
 		return true;
-	return set(u, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+	/* RoCE devices send no UDP checksum, which the kernel drops for IPv6 */
+	return set(u, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
+	       set(u, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
 	       set(u, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
 	       set(u, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
 	       set(u, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64) &&

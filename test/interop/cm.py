@@ -3,6 +3,7 @@
 from guest import lib
 
 GROUP = "239.1.2.3"
+PEER6, HOST6, UROCE6 = "fd77::2", "fd77::1", "fd77::77"  # of the guest, the host, a device with its own
 
 
 def listens(side):
@@ -52,6 +53,24 @@ def programs(s, c):
            f"rstream -s {s} -S 4000 -C 20 -I 2 -T v", "")
 
 
+def programs6(s, c):
+    """Likewise for IPv6 addresses."""
+    yield "rping, IPv6", f"rping -s -a {s} -C 20 -V -S 1000", f"rping -c -a {s} -C 20 -V -S 1000", ""
+    yield ("ucmatose, IPv6", f"ucmatose -f ipv6 -b {s} -c 2 -C 5 -S 1000",
+           f"ucmatose -f ipv6 -s {s} -b {c} -c 2 -C 5 -S 1000", "return status 0")
+    yield ("udaddy, IPv6 (SIDR)", f"udaddy -f ipv6 -b {s} -c 2 -C 5 -S 1000",
+           f"udaddy -f ipv6 -s {s} -b {c} -c 2 -C 5 -S 1000", "return status 0")
+    yield "rstream, IPv6", f"rstream -b {s} -S 4000 -C 20 -I 2 -T v", f"rstream -s {s} -S 4000 -C 20 -I 2 -T v", ""
+
+
+def rejected(server, client, s):
+    """A program rejects: its reason and private data arrive, as the request's did."""
+    def program(side):
+        return "./reject" if hasattr(side, "guest") else str(lib.BUILD / "test/interop/reject")
+
+    pair(server, client, f"{program(server)} -s {s} 7473", f"{program(client)} -c {s} 7473")
+
+
 def no_listener(client, s, c):
     """No listener: the client gets a REJ with reason 8 (invalid service id)."""
     proc = spawn(client, f"rping -c -a {s} -I {c} -C 1 -p 7999")
@@ -94,12 +113,22 @@ def ids(side):
 
 def run(ours, address, rxe, peer, label):
     """All of it in both directions. ours: a lib.Side with this address; rxe: run.py's GuestSide, with address peer."""
+    v6 = (PEER6, UROCE6 if label == "uroce" else HOST6)
     for server, s, client, c, way in ((rxe, peer, ours, address, f"{label} -> rxe"),
                                       (ours, address, rxe, peer, f"rxe -> {label}")):
         for name, serve, ask, says in programs(s, c):
             # Requirements: CM-17
             with lib.case(f"rdma_cm, {way}: {name}"):
                 pair(server, client, serve, ask, says)
+        s6, c6 = (v6[side is ours] for side in (server, client))
+        for name, serve, ask, says in programs6(s6, c6):
+            # Requirements: CM-17
+            with lib.case(f"rdma_cm, {way}: {name}"):
+                pair(server, client, serve, ask, says)
+        # Requirements: CM-17
+        for family, to in (("IPv4", s), ("IPv6", s6)):
+            with lib.case(f"rdma_cm, {way}: the server's program rejects, {family}"):
+                rejected(server, client, to)
         with lib.case(f"rdma_cm, {way}: rejected, no listener"):
             no_listener(client, s, c)
         with lib.case(f"rdma_cm, {way}: mckey, {GROUP}"):

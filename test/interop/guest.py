@@ -109,9 +109,9 @@ class Guest:
     def __init__(self, mode, ns=None, tap=None, mtu=1500):
         self.share = lib.tmpdir()
         shutil.copytree(HERE / "guest", self.share / "guest")
-        rcdata = lib.BUILD / "test/system/rcdata/rcdata"
-        if rcdata.exists():
-            shutil.copy(rcdata, self.share / "rcdata")
+        for program in ("test/system/rcdata/rcdata", "test/interop/reject"):
+            if (lib.BUILD / program).exists():
+                shutil.copy(lib.BUILD / program, self.share)
         (self.share / "cmd").mkdir()
         self.count = 0
         argv = [HERE / "run-guest.sh", HERE / "guest/agent.sh", "--image", image(),

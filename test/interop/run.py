@@ -155,8 +155,13 @@ def whole_frames(rxe, ns):
 
 def connections(rxe, ns):
     """rdma_cm on a device with its own address, and on the kernel's."""
+    lib.sh("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.tap0.disable_ipv6=0", ns=ns)
+    lib.sh("ip", "-n", ns, "addr", "add", f"{cm.HOST6}/64", "dev", "tap0", "nodad")
+    rc, out = rxe.guest.run(f"ip addr add {cm.PEER6}/64 dev eth0 nodad")
+    assert rc == 0, out
     for label, vdevs, dev, addr in (
-            ("uroce", [lib.af_packet("tap0")], f"port=net_af_packet0,addr={UROCE_ADDR}/24,mtu=4096", UROCE_ADDR),
+            ("uroce", [lib.af_packet("tap0")],
+             f"port=net_af_packet0,addr={UROCE_ADDR}/24,addr={cm.UROCE6}/64,mtu=4096", UROCE_ADDR),
             ("udp", [], "port=udp,iface=tap0", HOST_ADDR)):
         daemon = lib.Daemon(vdevs, [f"name=uroce0,{dev}"], ns)
         cm.run(lib.Side(daemon, "uroce0", HOST_ADDR), addr, rxe, guestlib.ADDR, label)

@@ -9,6 +9,11 @@ import shutil
 NOBODY = 65534
 os.environ["UROCE_TEST_UID"] = str(NOBODY)  # before the import of lib, which reads it
 
+from scapy.layers.inet import UDP  # noqa: E402
+from scapy.layers.inet6 import IPv6  # noqa: E402
+from scapy.layers.l2 import Ether  # noqa: E402
+from scapy.packet import Raw  # noqa: E402
+
 import lib  # noqa: E402
 import perftool  # noqa: E402
 from hostlink import ADDRESSES, beside_tcp, follow_kernel, gids, no_drops, pingpong, spaces  # noqa: E402
@@ -81,6 +86,16 @@ def groups(link, group, index):
         sender.kill()
 
 
+def zero_checksum(link):
+    """RoCE devices send IPv6 datagrams without a UDP checksum. The kernel passes them on."""
+    frame = (Ether(src=lib.mac_of(link.a.daemon.ns, "eth0"), dst=lib.mac_of(link.b.daemon.ns, "eth0")) /
+             IPv6(src=ADDRESSES[0][1], dst=ADDRESSES[1][1]) / UDP(sport=0xc001, dport=4791, chksum=0) / Raw(bytes(64)))
+    before = link.b.daemon.counters()["rx_frames"]
+    with lib.raw_socket(link.a.daemon.ns, "eth0") as sock:
+        sock.send(bytes(frame))
+    lib.until("it arrives", lambda: link.b.daemon.counters()["rx_frames"] > before, 5)
+
+
 def refusals():
     """Invalid arguments are refused at the start."""
     both = spaces(1500)
@@ -143,6 +158,8 @@ def main():
     with lib.case("no frame was dropped as damaged"):
         for side in (link.a, link.b):
             no_drops(side.daemon, "bad_icrc", "bad_ip", "bad_udp_length", "runt", "not_ours")
+    with lib.case("IPv6 without a UDP checksum"):
+        zero_checksum(link)
     with lib.case("addresses and the link follow the kernel"):
         follow_kernel(link)
     link.end()
