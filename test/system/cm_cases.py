@@ -90,11 +90,13 @@ def perftest():
 
 
 def fio():
-    options = "--bs=16k --size=2m --ioengine=rdma --iodepth=4 --port={p} --thread"
-    # Not --verb=send: fio requests zero RNR retries, but its server posts receives in batches.
-    for verb, more, lossy in (("write", "", True), ("read", "", False), ("write", "--verify=crc32c", False)):
-        server = f"fio --name=server {options} --rw=read"
-        client = f"fio --name=client {options} --rw=write --hostname={{s}} --verb={verb} {more}"
+    options = "--bs=16k --size=2m --ioengine=rdma --port={p} --thread"
+    # --verb=send: fio requests no RNR retry, and its server posts a receive for each that was used. Here it has one for
+    # each of the 128 messages.
+    for verb, depth, more, lossy in (("write", 4, "", True), ("read", 4, "", False), ("send", 128, "", False),
+                                     ("write", 4, "--verify=crc32c", False)):
+        server = f"fio --name=server {options} --iodepth={depth} --rw=read"
+        client = f"fio --name=client {options} --iodepth=4 --rw=write --hostname={{s}} --verb={verb} {more}"
         yield Case("fio", f"--ioengine=rdma --verb={verb} {more}".strip(), server.split(), client.split(), lossy=lossy)
 
 

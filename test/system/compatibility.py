@@ -46,11 +46,16 @@ time at once, even if its server does not listen yet; the suite repeats only suc
 finished, although the last data can still be read |
 | `udpong` | all | datagram rsockets address a peer by its LID, without GRH; RoCE has no LIDs |
 | `rdma_xclient`, `rdma_xserver` | `-c x` | XRC is not supported |
-| `fio` | `--ioengine=rdma --verb=send` | fails sometimes: fio requests zero RNR retries, but its server posts \
-receives in batches |
+| `fio` | `--ioengine=rdma --verb=send` with a server whose `--iodepth` is not much larger | may fail: fio's client \
+requests no RNR retry (its connection parameters are zero) and its server posts each receive only after another was \
+used; fio's source advises the larger `--iodepth` |
 | librspreload | `nc` of netcat-openbsd | it calls `accept4`, and `socket` with `SOCK_NONBLOCK`, which librspreload \
 does not take over |
-| librspreload | `iperf3` | does not end; the cause is not known. Each second it queries `TCP_INFO`, which rsockets do not support (getsockopt: Operation not supported) |
+| librspreload | `iperf3` | no data is read, on any device: `select` of librspreload 44.0 answers with the numbers of \
+rsockets. Seen in a debugger: asked for the descriptors 3, 18 and 24, it returned 1 and 22, the rsocket behind 24, \
+whose data waited. Later versions keep the program's numbers |
+| librspreload | `iperf3`, `nc`: a server's `select` or `poll` on a listener | may see a connection up to 5 s late: \
+librdmacm's own thread takes the event first, and `rpoll` looks again after its `wake_up_interval` |
 | libfabric over rdma_cm | on a device whose address is on no interface of the host | it gets its addresses from \
 getifaddrs |
 | `ibv_import_device` | as a process's first call | only listing the devices loads the provider |

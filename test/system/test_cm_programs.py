@@ -137,8 +137,7 @@ def copy(ends):
 
 def preloaded(ends):
     """librspreload: nc.traditional, a TCP program, over rsockets. (nc.openbsd and Python call accept4, which
-    librspreload does not redirect. iperf3 queries TCP_INFO, which rsockets do not support, and does not end:
-    getsockopt - Operation not supported.)"""
+    librspreload does not redirect. iperf3's select gets wrong descriptors from it: doc/compatibility.md.)"""
     folder = user_folder()
     source, target = folder / "source", folder / "target"
     source.write_bytes(bytes(i * i % 251 for i in range(300000)))
