@@ -71,6 +71,30 @@ cm_put_private(struct wire_cm *m, const void *data, uint32_t len)
 	return 0;
 }
 
+/* cm_msg_of writes through one of the members that begin alike. */
+#define SAME_IDS(member)                                                                           \
+	_Static_assert(offsetof(struct wire_cm, member.local_comm_id) ==                           \
+				       offsetof(struct wire_cm, rtu.local_comm_id) &&              \
+			       offsetof(struct wire_cm, member.remote_comm_id) ==                  \
+				       offsetof(struct wire_cm, rtu.remote_comm_id),               \
+		       "communication ids come first")
+SAME_IDS(mra);
+SAME_IDS(rej);
+SAME_IDS(rep);
+SAME_IDS(dreq);
+SAME_IDS(lap);
+SAME_IDS(apr);
+
+int
+cm_msg_of(const struct cm_id *id, struct wire_cm *m, uint32_t attr, uint64_t tid, const void *data,
+	  uint32_t len)
+{
+	cm_msg_begin(m, attr, tid);
+	m->rtu.local_comm_id = id->comm_id;
+	m->rtu.remote_comm_id = id->remote_comm_id;
+	return cm_put_private(m, data, len);
+}
+
 uint64_t
 cm_timewait_ns(const struct cm *cm, uint32_t code)
 {
@@ -200,16 +224,13 @@ act_send_rep(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	const struct cm_accept *c = a->call;
 	struct wire_cm m;
 
-	cm_msg_begin(&m, WIRE_CM_REP, id->tid);
-	if (c->qpn <= WIRE_GSI_QPN || c->qpn > 0xffffff ||
-	    cm_put_private(&m, c->private_data, c->private_len) != 0)
+	if (cm_msg_of(id, &m, WIRE_CM_REP, id->tid, c->private_data, c->private_len) != 0 ||
+	    c->qpn <= WIRE_GSI_QPN || c->qpn > 0xffffff)
 		return -EINVAL;
 	if (cm_qpn_held(cm, id->addr.dev, c->qpn))
 		return -EBUSY;
 	m.modifier = c->ece.options;
 	wire_cm_set_vendor(&m, c->ece.vendor_id);
-	m.rep.local_comm_id = id->comm_id;
-	m.rep.remote_comm_id = id->remote_comm_id;
 	m.rep.qkey = c->qkey;
 	m.rep.qpn = c->qpn;
 	m.rep.psn = c->psn;
@@ -238,10 +259,7 @@ act_send_rtu(struct cm *cm, struct cm_id *id, const struct cm_args *a)
 {
 	struct wire_cm m;
 
-	cm_msg_begin(&m, WIRE_CM_RTU, id->tid);
-	m.rtu.local_comm_id = id->comm_id;
-	m.rtu.remote_comm_id = id->remote_comm_id;
-	if (cm_put_private(&m, a->data, a->len) != 0)
+	if (cm_msg_of(id, &m, WIRE_CM_RTU, id->tid, a->data, a->len) != 0)
 		return -EINVAL;
 	cm_send_reply(cm, id, &m);
 	return 0;
@@ -266,11 +284,9 @@ act_send_rej(struct cm *cm, struct cm_id *id, const struct cm_reject *r)
 {
 	struct wire_cm m;
 
-	cm_msg_begin(&m, WIRE_CM_REJ, id->tid);
-	if (r->info_len > WIRE_CM_INFO || cm_put_private(&m, r->private_data, r->private_len) != 0)
+	if (cm_msg_of(id, &m, WIRE_CM_REJ, id->tid, r->private_data, r->private_len) != 0 ||
+	    r->info_len > WIRE_CM_INFO)
 		return -EINVAL;
-	m.rej.local_comm_id = id->comm_id;
-	m.rej.remote_comm_id = id->remote_comm_id;
 	m.rej.about = rej_about(id);
 	m.rej.reason = r->reason;
 	m.rej.info_len = (uint8_t)r->info_len;
@@ -316,15 +332,11 @@ act_send_mra(struct cm *cm, struct cm_id *id, const struct cm_args *a)
 {
 	struct wire_cm m;
 
-	cm_msg_begin(&m, WIRE_CM_MRA, id->tid);
-	m.mra.local_comm_id = id->comm_id;
-	m.mra.remote_comm_id = id->remote_comm_id;
+	if (cm_msg_of(id, &m, WIRE_CM_MRA, id->state == CM_ESTABLISHED ? id->lap_tid : id->tid,
+		      a->data, a->len) != 0)
+		return -EINVAL;
 	m.mra.about = rej_about(id);
 	m.mra.service_timeout = a->code;
-	if (cm_put_private(&m, a->data, a->len) != 0)
-		return -EINVAL;
-	if (id->state == CM_ESTABLISHED)
-		m.tid = id->lap_tid;
 	if (id->mra_ns < wire_cm_time_ns(a->code))
 		id->mra_ns = wire_cm_time_ns(a->code);
 	cm_send_msg(cm, &id->addr, &m);
@@ -346,12 +358,9 @@ act_send_dreq(struct cm *cm, struct cm_id *id, struct cm_args *a)
 {
 	struct wire_cm m;
 
-	cm_msg_begin(&m, WIRE_CM_DREQ, 0);
-	if (cm_put_private(&m, a->data, a->len) != 0)
+	if (cm_msg_of(id, &m, WIRE_CM_DREQ, 0, a->data, a->len) != 0)
 		return -EINVAL;
 	m.tid = cm_random(cm);
-	m.dreq.local_comm_id = id->comm_id;
-	m.dreq.remote_comm_id = id->remote_comm_id;
 	m.dreq.remote_qpn = id->qp.dest_qpn;
 	cm_send_request(cm, id, &m, a);
 	return 0;

@@ -24,13 +24,10 @@ cm_act_send_lap(struct cm *cm, struct cm_id *id, struct cm_args *a)
 {
 	struct wire_cm m;
 
-	cm_msg_begin(&m, WIRE_CM_LAP, 0);
-	if (id->passive || cm_put_private(&m, a->data, a->len) != 0)
+	if (id->passive || cm_msg_of(id, &m, WIRE_CM_LAP, 0, a->data, a->len) != 0)
 		return -EINVAL;
 	m.tid = id->lap_tid = cm_random(cm);
 	id->loading = *(const struct wire_cm_path *)a->call;
-	m.lap.local_comm_id = id->comm_id;
-	m.lap.remote_comm_id = id->remote_comm_id;
 	m.lap.remote_qpn = id->qp.dest_qpn;
 	m.lap.response_timeout = CM_DEFAULT_TIMEOUT;
 	m.lap.alternate = id->loading;
@@ -43,11 +40,8 @@ cm_act_send_apr(struct cm *cm, struct cm_id *id, const struct cm_args *a)
 {
 	struct wire_cm m;
 
-	cm_msg_begin(&m, WIRE_CM_APR, id->lap_tid);
-	if (cm_put_private(&m, a->data, a->len) != 0)
+	if (cm_msg_of(id, &m, WIRE_CM_APR, id->lap_tid, a->data, a->len) != 0)
 		return -EINVAL;
-	m.apr.local_comm_id = id->comm_id;
-	m.apr.remote_comm_id = id->remote_comm_id;
 	m.apr.status = a->code;
 	if (a->code == WIRE_APR_OK)
 		id->qp.alternate = id->loading;

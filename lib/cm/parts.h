@@ -182,6 +182,12 @@ uint64_t cm_timewait_ns(const struct cm *cm, uint32_t code);
 void cm_send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm_args *a);
 /* Send m, and keep it as the reply to copies of the message that it answers. */
 void cm_send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m);
+/*
+ * Begin a message of id's connection: attr and tid, both communication ids and private data, all
+ * else zero. For all messages but REQ, SIDR_REQ and SIDR_REP. 0, or -EINVAL: the data is too long.
+ */
+int cm_msg_of(const struct cm_id *id, struct wire_cm *m, uint32_t attr, uint64_t tid,
+	      const void *data, uint32_t len);
 /* Copy a call's private data to m. -EINVAL: too long. */
 int cm_put_private(struct wire_cm *m, const void *data, uint32_t len);
 

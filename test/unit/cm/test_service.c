@@ -53,6 +53,46 @@ sidr_resolves_a_service(void **state)
 	assert_int_equal(state_of(a, id), CM_CLOSED);
 }
 
+/* An answer is kept as long as a kernel sends copies of its request: 16 times 4.3 s. */
+REQUIREMENT("CM-05", "CM-07")
+static void
+an_answered_query_ends(void **state)
+{
+	const uint64_t kept_ns = 16 * wire_cm_time_ns(20);
+	struct cm_listen l = listen_args();
+	struct cm_sidr_ask q = {.service_id = SERVICE, .max_retries = 15};
+	struct cm_sidr_answer s = {.qpn = 0x33};
+	uint32_t id, listener, answered[2];
+
+	node_make(0, NULL);
+	node_make(1, NULL);
+	l.sidr = true;
+	listener = listen_with(p, &l, 0);
+	memcpy(q.addr.local, a->gid, 16);
+	memcpy(q.addr.remote, p->gid, 16);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(cm_create(a->cm, NULL, &id), 0);
+		assert_int_equal(cm_sidr_ask(a->cm, id, &q, a->now), 0);
+		deliver();
+		answered[i] = node_event(p, CM_EV_SIDR_REQUEST)->ev.id;
+		assert_int_equal(cm_sidr_answer(p->cm, answered[i], &s, p->now), 0);
+		assert_int_equal(cm_destroy(a->cm, id, a->now), 0);
+		lose();
+	}
+	/* with and without an owner */
+	assert_int_equal(cm_destroy(p->cm, answered[0], p->now), 0);
+	pass(kept_ns - 1);
+	assert_int_equal(cm_nids(p->cm), 3);
+	assert_int_equal(state_of(p, answered[1]), CM_SIDR_REP_SENT);
+	pass(1);
+	assert_int_equal(cm_nids(p->cm), 2);
+	assert_int_equal(state_of(p, answered[1]), CM_CLOSED);
+	assert_int_equal(cm_destroy(p->cm, answered[1], p->now), 0);
+	assert_int_equal(cm_destroy(p->cm, listener, p->now), 0);
+	assert_int_equal(cm_nids(p->cm), 0);
+	assert_int_equal(cm_next_ns(p->cm), CM_NEVER);
+}
+
 REQUIREMENT("CM-07")
 static void
 sidr_refusals(void **state)
@@ -220,6 +260,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sidr_resolves_a_service),
+		cmocka_unit_test(an_answered_query_ends),
 		cmocka_unit_test(sidr_refusals),
 		cmocka_unit_test(an_alternate_path_is_loaded_on_both_sides),
 		cmocka_unit_test(a_refused_path_changes_nothing),
