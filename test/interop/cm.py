@@ -125,8 +125,8 @@ def run(ours, address, rxe, peer, label):
             # Requirements: CM-17
             with lib.case(f"rdma_cm, {way}: {name}"):
                 pair(server, client, serve, ask, says)
-        # Requirements: CM-17
         for family, to in (("IPv4", s), ("IPv6", s6)):
+            # Requirements: CM-17
             with lib.case(f"rdma_cm, {way}: the server's program rejects, {family}"):
                 rejected(server, client, to)
         with lib.case(f"rdma_cm, {way}: rejected, no listener"):
