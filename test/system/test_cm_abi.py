@@ -239,6 +239,34 @@ def storm(link, address):
     made.server.close()
 
 
+MANY = 1500  # more than the worker's queue of frames holds
+
+
+# Requirements: CM-06
+def test_many_end_at_once(link, address):
+    """Each peer of many connections is told when their channel closes, and when their daemon ends."""
+    for end in (lambda client: client.close(), lambda client: link.a.daemon.stop()):
+        server, _ = serve(link.b.daemon, address)
+        client = Channel(link.a.daemon.socket)
+        for uid in range(MANY):
+            number = client.create(uid)
+            client.resolve(number, sockaddr(address, PORT))
+            qpn = next(QPNS)
+            client.connect(number, qpn)
+            server.accept(server.event("CONNECT_REQUEST").id, uid, qpn + 1)
+            client.event("CONNECT_RESPONSE")
+            client.ready(number)
+            server.event("ESTABLISHED")
+        end(client)
+        told = set()
+        while len(told) < MANY:
+            event = server.event(seconds=20)
+            if event.name == "DISCONNECTED":
+                assert event.status == 0, event.status
+                told.add(event.uid)
+        server.close()
+
+
 def users(daemon, address):
     """Requirements: CM-12: ids and channels of a user are limited; other users' ids are not shown in full."""
     channel = Channel(daemon.socket)
@@ -377,6 +405,10 @@ def main():
     with lib.case("a killed daemon"):
         daemon_killed(link, "10.9.0.102")
     link.a.daemon.stop()
+    link = lib.link_veth()
+    with lib.case("1,500 connections of a channel or daemon that ends"):
+        test_many_end_at_once(link, "10.9.0.102")
+    link.b.daemon.stop()
     link = link_udp()
     all_of(link, "10.9.0.1", "10.9.0.2")
     with lib.case("udp: IPv6"):
