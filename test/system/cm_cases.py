@@ -19,7 +19,7 @@ class Case:
     lossy: bool = True  # also while frames are lost
     host: bool = False  # only if the host's sockets have the device's addresses
     rcs: tuple = (0,)  # good statuses of the client
-    again: tuple = ()  # run once more, up to 5 times, if the client failed and wrote one of these lines
+    again: tuple = ()  # lines: run up to 5 times if the client wrote one of them and asked before the server listened
     env: dict = dataclasses.field(default_factory=dict)
     timeout: int = 60
 

@@ -41,7 +41,8 @@ uroce's devices: `urocectl rdma` prints the same lines and JSON |
 | `fi_pingpong` | `-p verbs -e dgram` | not tested; `-e msg` and ofi_rxm pass |
 | perftest | `-R -c UC` | perftest refuses it: librdmacm has no UC |
 | perftest | `-R` on a busy machine | fails sometimes (REJECTED 8, UNREACHABLE 1): the client connects a second \
-time at once, even if its server does not listen yet; the suite repeats only such runs |
+time at once, even if its server does not listen yet, as `no_listener` of `urocectl show cm_stats` tells; the suite \
+repeats only such runs |
 | `rstream`, `riostream` | `-T a` may end with status 16 | the program treats POLLHUP as an error when its peer has \
 finished, although the last data can still be read |
 | `udpong` | all | datagram rsockets address a peer by its LID, without GRH; RoCE has no LIDs |
