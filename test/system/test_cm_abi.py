@@ -83,7 +83,7 @@ def established(server, client, number, seconds=10.0):
 
 
 def connect(a, b, address, source=""):
-    """Requirements: CM-04, CM-06, CM-09, CM-12: connect, disconnect, destroy; the counts of events."""
+    """Connect, disconnect, destroy; the counts of events."""
     server, listener = serve(b, address)
     client, number = ask(a, address, source=source)
     passive = established(server, client, number)
@@ -96,7 +96,7 @@ def connect(a, b, address, source=""):
 
 
 def reject(a, b, address):
-    """Requirements: CM-04: no listener; a program rejects."""
+    """No listener; a program rejects."""
     client, number = ask(a, address)
     client.connect(number, next(QPNS))
     assert client.event("REJECTED").status == 8
@@ -111,7 +111,7 @@ def reject(a, b, address):
 
 
 def service(a, b, address):
-    """Requirements: CM-07: a UD service is resolved."""
+    """A UD service is resolved."""
     server, _ = serve(b, address, PS_UDP)
     client, number = ask(a, address, PS_UDP)
     client.connect(number, next(QPNS), b"which")
@@ -125,7 +125,7 @@ def service(a, b, address):
 
 
 def client_killed(a, b, address):
-    """Requirements: CM-06, CM-12: the peer of a killed client is disconnected, nothing of the client stays."""
+    """The peer of a killed client is disconnected, nothing of the client stays."""
     server, _ = serve(b, address)
     with subprocess.Popen([sys.executable, __file__, "--client", a.socket, address], stdout=subprocess.PIPE) as proc:
         request = server.event("CONNECT_REQUEST")
@@ -147,7 +147,7 @@ def client_main(path, address):
 
 
 def lossy(link, address):
-    """Requirements: CM-04, CM-05: a third of all MADs lost, each way; a connection takes what its timers say."""
+    """A third of all MADs lost, each way; a connection takes what its timers say."""
     for side in (link.a, link.b):
         impair(side, "set", "drop=30%,seed=7")
     server, _ = serve(link.b.daemon, address)
@@ -221,7 +221,7 @@ class Storm:
 
 
 def storm(link, address):
-    """Requirements: CM-04, CM-05, CM-06: 2,000 connections while a tenth of all MADs is lost; no id is left."""
+    """2,000 connections while a tenth of all MADs is lost; no id is left."""
     def ids():
         return {row["comm_id"] for side in (link.a, link.b) for row in side.daemon.show("cm")["cm"]}
 
@@ -244,7 +244,7 @@ MANY = 1500  # more than the worker's queue of frames holds
 
 # Requirements: CM-06
 def test_many_end_at_once(link, address):
-    """Each peer of many connections is told when their channel closes, and when their daemon ends."""
+    """Each peer of many connections learns that their channel was closed, and that their daemon has ended."""
     for end in (lambda client: client.close(), lambda client: link.a.daemon.stop()):
         server, _ = serve(link.b.daemon, address)
         client = Channel(link.a.daemon.socket)
@@ -268,7 +268,7 @@ def test_many_end_at_once(link, address):
 
 
 def users(daemon, address):
-    """Requirements: CM-12: ids and channels of a user are limited; other users' ids are not shown in full."""
+    """Ids and channels of a user are limited; other users' ids are not shown in full."""
     channel = Channel(daemon.socket)
     made = 0
     try:
@@ -283,7 +283,7 @@ def users(daemon, address):
 
 
 def wildcards(daemon, address):
-    """Requirements: CM-10, CM-11: a wildcard listens on all addresses; 127.0.0.1 leads to a device."""
+    """A wildcard listens on all addresses; 127.0.0.1 leads to a device."""
     server, _ = serve(daemon, "0.0.0.0")
     for to in (address, "127.0.0.1"):
         client, number = ask(daemon, to)
@@ -294,7 +294,7 @@ def wildcards(daemon, address):
 
 
 def daemon_killed(link, address):
-    """Requirements: CM-15: channels of a killed daemon hang up; its peer gets no message, and reports UNREACHABLE or
+    """Channels of a killed daemon hang up; its peer gets no message, and reports UNREACHABLE or
     DISCONNECTED by its own timers when it says something."""
     server, _ = serve(link.b.daemon, address)
     client, number = ask(link.a.daemon, address)
@@ -330,7 +330,7 @@ def shown(link, address):
 
 
 def shown_ece(link, address):
-    """Requirements: CM-14: what the peer of a QP sent of ECE is shown with the QP."""
+    """What the peer of a QP sent of ECE is shown with the QP."""
     verbs = control.Client(link.b.daemon.socket, link.b.dev)
     pd = verbs.make("ALLOC_PD")[1]
     cq = verbs.make("CREATE_CQ", control.cq())[1]
@@ -358,15 +358,19 @@ def shown_ece(link, address):
 def all_of(link, a, b):
     """The tests of one link. a, b: addresses of its sides."""
     x, y = link.a.daemon, link.b.daemon
-    with lib.case(f"{link.kind}: connect and disconnect"):
+    # Requirements: CM-04, CM-06, CM-09, CM-12
+    with lib.case(f"connect and disconnect, {link.kind}"):
         connect(x, y, b, a if x is y else "")
-    with lib.case(f"{link.kind}: the other way"):
+    with lib.case(f"the other way, {link.kind}"):
         connect(y, x, a, b if x is y else "")
-    with lib.case(f"{link.kind}: reject"):
+    # Requirements: CM-04
+    with lib.case(f"reject, {link.kind}"):
         reject(x, y, b)
-    with lib.case(f"{link.kind}: a service"):
+    # Requirements: CM-07
+    with lib.case(f"a service, {link.kind}"):
         service(x, y, b)
-    with lib.case(f"{link.kind}: a killed client"):
+    # Requirements: CM-06, CM-12
+    with lib.case(f"a killed client, {link.kind}"):
         client_killed(x, y, b)
 
 
@@ -386,8 +390,10 @@ def main():
     lib.need_root()
     link = lib.link_ring()
     all_of(link, "10.9.0.101", "10.9.0.102")
+    # Requirements: CM-10, CM-11
     with lib.case("wildcards and loopback"):
         wildcards(link.a.daemon, "10.9.0.101")
+    # Requirements: CM-12
     with lib.case("users"):
         users(link.a.daemon, "10.9.0.101")
     with lib.case("ring: the daemon ends cleanly"):
@@ -396,12 +402,16 @@ def main():
     with lib.case("veth: the first connection is prompt"):
         first_connect(link.a.daemon, link.b.daemon, "10.9.0.102")
     all_of(link, "10.9.0.101", "10.9.0.102")
+    # Requirements: CM-14
     with lib.case("urocectl shows ids and counters"):
         shown(link, "10.9.0.102")
+    # Requirements: CM-04, CM-05
     with lib.case("lost MADs"):
         lossy(link, "10.9.0.102")
-    with lib.case("2,000 connections, a tenth of all MADs lost"):
+    # Requirements: CM-04, CM-05, CM-06
+    with lib.case("many connections while a tenth of all MADs is lost"):
         storm(link, "10.9.0.102")
+    # Requirements: CM-15
     with lib.case("a killed daemon"):
         daemon_killed(link, "10.9.0.102")
     link.a.daemon.stop()
