@@ -186,26 +186,53 @@ engine_doorbell(struct engine *e, uint32_t qpn)
 	return qp;
 }
 
+/*
+ * The turn of a QP with snd.cc_told. Requests and READ responses share one pace, and either could
+ * use up all of it: the half that did not send first, or not at all, in the previous turn is first.
+ */
+static __rte_noinline void
+run_told(struct engine *e, struct qp *qp, enum rsp_more *more, enum req_more *left)
+{
+	bool requests_first = qp->bind.requests_first;
+	uint32_t before;
+
+	if (requests_first)
+		*left = req_run(&e->env, qp, ENGINE_QUANTUM);
+	before = e->env.tx_n;
+	*more = rsp_run(&e->env, qp, ENGINE_QUANTUM);
+	qp->bind.requests_first = e->env.tx_n != before;
+	if (!requests_first)
+		*left = req_run(&e->env, qp, ENGINE_QUANTUM);
+	if (*more == RSP_PACED && qp->conn.state != QP_ERR)
+		qp_deadline_set(&qp->conn, QP_DEADLINE_PACE, qp->conn.cc_flow.next_send_ns);
+	else if (*left != REQ_PACED)
+		qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
+}
+
 /* Gives one QP its turn. It is then ready for another, parked, or waits for an event. */
 static void
 run_qp(struct engine *e, struct qp *qp)
 {
 	uint32_t before = e->env.tx_bytes;
+	enum rsp_more more;
 	enum req_more left;
-	bool more;
 
 	turn_begin(e, qp);
 	if (qp->conn.state == QP_ERR) {
 		qp_flush(&e->env, qp);
 		return;
 	}
-	more = rsp_run(&e->env, qp, ENGINE_QUANTUM);
-	left = req_run(&e->env, qp, ENGINE_QUANTUM);
+	if (likely(!qp->conn.snd.cc_told)) {
+		more = rsp_run(&e->env, qp, ENGINE_QUANTUM);
+		left = req_run(&e->env, qp, ENGINE_QUANTUM);
+	} else {
+		run_told(e, qp, &more, &left);
+	}
 	turn_count(e, qp, before);
 	turn_check_timer(e, qp);
-	if (more || left == REQ_MORE)
+	if (more == RSP_MORE || left == REQ_MORE)
 		engine_wake(e, qp);
-	else if (unlikely(left == REQ_PACED) && !qp->bind.on_run_list)
+	else if (unlikely(qp_deadline_is_set(&qp->conn, QP_DEADLINE_PACE)) && !qp->bind.on_run_list)
 		run_list_park(&e->run, qp, e->env.now_ns);
 }
 

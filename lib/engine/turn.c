@@ -50,7 +50,7 @@ turn_answers(struct engine *e)
 			continue;
 		turn_begin(e, qp);
 		before = e->env.tx_bytes;
-		if (!rsp_run(&e->env, qp, ENGINE_QUANTUM) && has_no_more(qp))
+		if (rsp_run(&e->env, qp, ENGINE_QUANTUM) == RSP_IDLE && has_no_more(qp))
 			run_list_take(&e->run, qp);
 		turn_count(e, qp, before);
 	}

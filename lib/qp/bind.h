@@ -28,9 +28,10 @@ struct qp_bind {
 	uint32_t pd;
 	uint16_t port; /* ethdev port id = device */
 	bool on_run_list;
-	bool parked : 1; /* on the run list until a time, not ready for a turn */
-	bool armed : 1;  /* the client must ring the doorbell (qp/doorbell.h) */
-	bool polled : 1; /* the worker polls the SQ all the time: no doorbell needed */
+	bool parked : 1;         /* on the run list until a time, not ready for a turn */
+	bool armed : 1;          /* the client must ring the doorbell (qp/doorbell.h) */
+	bool polled : 1;         /* the worker polls the SQ all the time: no doorbell needed */
+	bool requests_first : 1; /* paced: READ responses were sent in the last turn */
 
 	/* used by the requester: two lines */
 	struct qp_ring sq;

@@ -220,8 +220,10 @@ enter_reset(struct qp_env *env, struct qp *qp)
 }
 
 static void
-enter_rtr(struct qp *qp)
+enter_rtr(struct qp_env *env, struct qp *qp)
 {
+	if (qp->conn.state == QP_INIT)
+		qp_cc_begin(env, qp); /* for READ responses */
 	qp->conn.rcv.epsn = qp->conn.attr.rq_psn;
 	qp->conn.rcv.comm_est = false;
 	qp->conn.state = QP_RTR;
@@ -241,7 +243,7 @@ enter_rts(struct qp_env *env, struct qp *qp)
 	if (qp->conn.state == QP_RTR) {
 		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn =
 			qp->conn.attr.sq_psn;
-		qp_cc_begin(env, qp);
+		qp->conn.cc_flow.una_psn = snd->una_psn;
 		snd->limited = false;
 		qp_loss_reset(env, qp);
 	}
@@ -296,7 +298,7 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 		qp_alt_load(qp, attr, alt);
 	switch (to) {
 	case QP_RTR:
-		enter_rtr(qp);
+		enter_rtr(env, qp);
 		break;
 	case QP_RTS:
 		enter_rts(env, qp);

@@ -8,7 +8,7 @@
 #include "wire/psn.h"
 
 void
-req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn)
+req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked_bytes)
 {
 	struct cc_flow *flow = &qp->conn.cc_flow;
 	const struct qp_snd *snd = &qp->conn.snd;
@@ -18,7 +18,18 @@ req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn)
 		qp->conn.loss.rtt_from_ns = env->now_ns;
 	if (snd->since_ackreq == 0)
 		flow->ackreq_ns = env->now_ns + snd->wait_ns / 4;
-	cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns, env->tx[env->tx_n - 1]->pkt_len);
+	cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns,
+		   env->tx[env->tx_n - 1]->pkt_len + asked_bytes);
+}
+
+uint32_t
+req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e)
+{
+	uint32_t done = qp->conn.snd.cur_pkt * qp->conn.mtu;
+
+	if (e->wqe.opcode != UROCE_WR_RDMA_READ || !cc_times(&qp->conn.snd.cc))
+		return 0;
+	return RTE_MIN(e->length - RTE_MIN(done, e->length), CC_WINDOW_PKTS * qp->conn.mtu);
 }
 
 void
@@ -71,11 +82,14 @@ req_rx_cnp(struct qp_env *env, struct qp *qp)
 }
 
 bool
-req_fetch_must_wait(const struct qp *qp)
+req_fetch_must_wait(const struct qp *qp, uint32_t n)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
+	uint32_t out = (uint32_t)psn_diff(snd->next_psn, snd->una_psn);
 	uint32_t most = qp->conn.sr.state == QP_SR_ON ? QP_SR_WINDOW : QP_READ_WINDOW_PKTS;
 
-	return !snd->resending && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
-					  RTE_MIN(snd->cc.window_pkts, most);
+	if (snd->resending)
+		return false;
+	most = RTE_MIN(snd->cc.window_pkts, most);
+	return snd->cc_told ? out != 0 && out + n > most : out >= most;
 }

@@ -191,14 +191,26 @@ enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_
 void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 
 /*
- * After a loss, are too many PSNs outstanding to begin a READ or atomic? Responses count against
- * the window, too. Without a limit they would fill every queue on their path, and the
- * retransmission of a lost response would queue behind all of them.
+ * After a loss, or with a window that is not full, are too many PSNs outstanding to begin a READ or
+ * atomic with n responses? Responses count against the window, too. Without a limit they would fill
+ * every queue on their path, and the retransmission of a lost response would queue behind all of
+ * them. A congestion policy other than `fixed` expects no more in flight than its window; a READ
+ * that is larger goes alone.
  */
-bool req_fetch_must_wait(const struct qp *qp);
+bool req_fetch_must_wait(const struct qp *qp, uint32_t n);
 
-/* Report to a congestion policy, if snd.cc_told: the last frame of env->tx was sent, with psn. */
-void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn);
+
+/*
+ * Report to a congestion policy, if snd.cc_told: the last frame of env->tx was sent, with psn. It
+ * asks for asked_bytes of READ responses.
+ */
+void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked_bytes);
+/*
+ * Payload bytes that the READ request about to be sent for e asks for, as far as the policy counts
+ * them: at most CC_WINDOW_PKTS packets. Only a policy that measures round trips paces READs at the
+ * requester, because the responder gets no ACKs. 0: not a READ, or no such policy.
+ */
+uint32_t req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e);
 /*
  * Report to a congestion policy, if snd.cc_told: a response arrived; una_psn has advanced. retired:
  * bytes of the WQEs that were retired since the last report, as req_cc_bytes counts.

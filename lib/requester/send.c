@@ -207,7 +207,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	if (!e->rd_counted && snd->rd_out >= qp->conn.attr.max_rd_atomic)
 		return REQ_BLOCKED;
 	if (unlikely(snd->rd_lossy || snd->cc.window_pkts < CC_WINDOW_PKTS) &&
-	    req_fetch_must_wait(qp))
+	    req_fetch_must_wait(qp, n))
 		return REQ_BLOCKED;
 	m = qp_env_buf(env);
 	if (m == NULL)
@@ -346,8 +346,8 @@ static __rte_noinline enum req_step
 send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	const struct cc_flow *flow = &qp->conn.cc_flow;
+	uint32_t psn, asked;
 	enum req_step step;
-	uint32_t psn;
 
 	if (flow->next_send_ns > env->now_ns && e->status == QP_WC_SUCCESS &&
 	    qp->conn.snd.cur_pkt != e->npkts) {
@@ -362,9 +362,10 @@ send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (flow->ackreq_ns <= env->now_ns)
 		qp->conn.snd.since_ackreq = QP_ACKREQ_PKTS;
 	psn = qp->conn.snd.next_psn;
+	asked = req_cc_asked(qp, e);
 	step = send_special(env, qp, e);
 	if (step == REQ_SENT)
-		req_cc_sent(env, qp, psn);
+		req_cc_sent(env, qp, psn, asked);
 	return step;
 }
 

@@ -327,11 +327,27 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	return true;
 }
 
-bool
+/* As read_respond, for a QP with snd.cc_told: reports the response to the congestion policy. */
+static __rte_noinline bool
+read_respond_told(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
+{
+	uint32_t before = env->tx_n;
+	uint64_t sent = env->counters->ctr[COUNTER_RSP_READ_PKTS];
+	bool done = read_respond(env, qp, op);
+
+	/* A NAK in place of the response is not reported. */
+	if (env->tx_n != before && env->counters->ctr[COUNTER_RSP_READ_PKTS] != sent)
+		cc_on_sent(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns,
+			   env->tx[env->tx_n - 1]->pkt_len);
+	return done;
+}
+
+enum rsp_more
 rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_turn turn = qp_turn_begin(env, budget);
+	bool told = qp->conn.snd.cc_told;
 
 	qp_ahead_forget(env->ahead);
 	while (rcv->rdq_n != 0) {
@@ -339,14 +355,19 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->rdq[0].psn))
 			rcv->ack_due = false;
 		if (qp_turn_over(env, turn))
-			return false;
+			return RSP_MORE;
 		if (rcv->rdq[0].atomic) {
 			if (!rsp_atomic_respond(env, qp, &rcv->rdq[0]))
-				return false;
+				return RSP_MORE;
 			read_remove(rcv, 0);
-		} else if (!read_respond(env, qp, &rcv->rdq[0])) {
-			return false;
+		} else if (likely(!told)) {
+			if (!read_respond(env, qp, &rcv->rdq[0]))
+				return RSP_MORE;
+		} else if (qp->conn.cc_flow.next_send_ns > env->now_ns) {
+			return RSP_PACED;
+		} else if (!read_respond_told(env, qp, &rcv->rdq[0])) {
+			return RSP_MORE;
 		}
 	}
-	return true;
+	return RSP_IDLE;
 }

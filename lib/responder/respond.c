@@ -208,16 +208,19 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 	return true;
 }
 
-bool
+enum rsp_more
 rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
+	enum rsp_more more;
+
 	if (qp->conn.state < QP_RTR || qp->conn.state == QP_ERR || qp->conn.type != QP_TYPE_RC)
-		return false;
+		return RSP_IDLE;
 	if (!qp->conn.path_ok) {
 		/* Responses cannot be sent yet: the requester will retransmit. */
-		return false;
+		return RSP_IDLE;
 	}
-	if (!rsp_read_run(env, qp, budget))
-		return qp->conn.state != QP_ERR;
-	return !send_nak_and_ack(env, qp);
+	more = rsp_read_run(env, qp, budget);
+	if (more != RSP_IDLE)
+		return qp->conn.state != QP_ERR ? more : RSP_IDLE;
+	return send_nak_and_ack(env, qp) ? RSP_IDLE : RSP_MORE;
 }

@@ -39,11 +39,20 @@ void rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* Handle a datagram for a UD qp, checked likewise except for its Q_Key. */
 void rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
+/* Is there more to send after a call? */
+enum rsp_more {
+	RSP_IDLE = 0, /* nothing is due until a request or the MAC of the next hop arrives */
+	RSP_MORE = 1, /* budget, space or buffers ran out: call again */
+	/* The congestion policy holds READ responses back until cc_flow.next_send_ns. */
+	RSP_PACED = 2,
+};
+
 /*
  * Send what is due: READ responses in PSN order, up to budget packets or a turn's bytes, then the
- * NAK or the coalesced ACK (RSP-02, RSP-03). Returns true if more is due because the budget, space
- * or buffers ran out.
+ * NAK or the coalesced ACK (RSP-02, RSP-03). READ responses keep the pace of qp's congestion policy
+ * and are reported to it (CC-06); atomic ACKs, ACKs and NAKs are small and wait only for the READ
+ * responses before them.
  */
-bool rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget);
+enum rsp_more rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 
 #endif

@@ -123,8 +123,8 @@ void rsp_rd_add(struct qp *qp, struct qp_rd_op *op);
 /* Queue the responses of op again, in PSN order, unless they are still queued. */
 void rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op);
 
-/* Send READ responses, up to budget packets or a turn's bytes. True if none are left. */
-bool rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget);
+/* Send READ responses, up to budget packets or a turn's bytes. RSP_IDLE: none are left. */
+enum rsp_more rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 
 /* Allocate a frame for headers and payload; NULL: no space or buffer. */
 struct rte_mbuf *rsp_frame(struct qp_env *env);

@@ -227,6 +227,14 @@ fabric_run(struct fabric *f, uint64_t until_ns)
 	f->now_ns = until_ns;
 }
 
+/* The PSN up to which the flow's data is at its receiver. */
+static uint32_t
+arrived_psn(const struct fabric *f, const struct fabric_flow *ff)
+{
+	return ff->flow.read ? host_una_psn(&f->host[ff->src], ff->src_conn)
+			     : host_expected_psn(&f->host[ff->dst], ff->dst_conn);
+}
+
 void
 fabric_mark(struct fabric *f)
 {
@@ -234,7 +242,7 @@ fabric_mark(struct fabric *f)
 	for (uint32_t i = 0; i < f->nflows; i++) {
 		struct fabric_flow *ff = &f->flow[i];
 
-		ff->start_psn = host_expected_psn(&f->host[ff->dst], ff->dst_conn);
+		ff->start_psn = arrived_psn(f, ff);
 		ff->flow.nlat = 0;
 	}
 }
@@ -242,9 +250,7 @@ fabric_mark(struct fabric *f)
 uint64_t
 fabric_delivered(const struct fabric *f, const struct fabric_flow *ff)
 {
-	uint32_t psn = host_expected_psn(&f->host[ff->dst], ff->dst_conn);
-
-	return (uint64_t)((psn - ff->start_psn) & WIRE_PSN_MASK) * HOST_MTU;
+	return (uint64_t)((arrived_psn(f, ff) - ff->start_psn) & WIRE_PSN_MASK) * HOST_MTU;
 }
 
 uint64_t

@@ -54,14 +54,14 @@ void fabric_open_eal(void);
 /* Makes a fabric without flows. */
 struct fabric *fabric_open(const struct fabric_params *p);
 void fabric_close(struct fabric *f);
-/* Adds a flow from host src to host dst, copied from *flow. Returns it. */
+/* Adds a flow that host src requests and dst responds to, copied from *flow. Returns it. */
 struct fabric_flow *fabric_flow(struct fabric *f, uint32_t src, uint32_t dst,
 				const struct flow *flow);
 /* Runs until virtual time until_ns. */
 void fabric_run(struct fabric *f, uint64_t until_ns);
 /* Starts measuring: queue samples, and fabric_delivered. */
 void fabric_mark(struct fabric *f);
-/* Payload bytes of whole packets that the flow's responder took in order since fabric_mark. */
+/* Payload bytes of whole packets that the flow's receiver took in order since fabric_mark. */
 uint64_t fabric_delivered(const struct fabric *f, const struct fabric_flow *flow);
 /* Sum of a counter over all hosts. */
 uint64_t fabric_counter(const struct fabric *f, uint32_t counter);

@@ -211,7 +211,7 @@ post(struct host *h, uint32_t i, uint64_t now_ns)
 				.lkey = h->rc.mr.key};
 	struct uroce_send_wqe w = {
 		.wr_id = i,
-		.opcode = UROCE_WR_RDMA_WRITE,
+		.opcode = f->read ? UROCE_WR_RDMA_READ : UROCE_WR_RDMA_WRITE,
 		.flags = UROCE_WQE_SIGNALED,
 		.num = 1,
 		.rdma = {.remote_addr = rc_addr(place(h->conn[i].peer_conn, f->posted)),
@@ -219,6 +219,9 @@ post(struct host *h, uint32_t i, uint64_t now_ns)
 	};
 	uint8_t *slot = rc_next_slot(&c->sq);
 
+	/* Both memories may begin with the same bytes. */
+	if (f->read && f->posted < HOST_PLACES)
+		memset((uint8_t *)h->rc.mr.host + place(i, f->posted), 0, f->size);
 	memcpy(slot, &w, sizeof(w));
 	memcpy(slot + sizeof(w), &sge, sizeof(sge));
 	f->posted_at[f->posted++ % FLOW_DEPTH] = now_ns;
@@ -304,4 +307,10 @@ uint32_t
 host_expected_psn(const struct host *h, uint32_t i)
 {
 	return h->rc.conn[i].qp->conn.rcv.epsn;
+}
+
+uint32_t
+host_una_psn(const struct host *h, uint32_t i)
+{
+	return h->rc.conn[i].qp->conn.snd.una_psn;
 }

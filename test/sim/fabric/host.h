@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A host: one engine with RC QPs, and clients that post RDMA WRITEs. Its worker polls once in
- * HOST_POLL_NS while it has work.
+ * A host: one engine with RC QPs, and clients that post RDMA WRITEs or READs. Its worker polls once
+ * in HOST_POLL_NS while it has work.
  */
 #ifndef FABRIC_HOST_H
 #define FABRIC_HOST_H
@@ -24,9 +24,10 @@
 
 /* Messages of one connection, from the first to the second host. */
 struct flow {
-	uint32_t size;              /* of a message: 1 .. HOST_SIZE */
-	uint32_t depth;             /* messages posted: 1 .. FLOW_DEPTH */
-	uint32_t gap_ns;            /* from a completion to the next post */
+	uint32_t size;   /* of a message: 1 .. HOST_SIZE */
+	uint32_t depth;  /* messages posted: 1 .. FLOW_DEPTH */
+	uint32_t gap_ns; /* from a completion to the next post */
+	bool read;       /* the first host READs from the second one; else it WRITEs to it */
 	uint64_t start_ns, stop_ns; /* posts within; a message posted before is finished */
 	/* state */
 	uint64_t posted, done;
@@ -72,5 +73,7 @@ uint64_t host_poll(struct host *h, uint64_t now_ns);
 bool host_verify(const struct host *h, uint32_t i);
 /* PSN that the responder's side of connection i of h expects. */
 uint32_t host_expected_psn(const struct host *h, uint32_t i);
+/* The oldest PSN that is not acknowledged, of the requester's side; of READs: not arrived. */
+uint32_t host_una_psn(const struct host *h, uint32_t i);
 
 #endif

@@ -25,7 +25,8 @@ unloaded_p99(const struct runs_options *o)
 			    .depth = 1,
 			    .gap_ns = VICTIM_GAP,
 			    .start_ns = FABRIC_START_NS,
-			    .stop_ns = UINT64_MAX};
+			    .stop_ns = UINT64_MAX,
+			    .read = o->read};
 	struct fabric *f = scenario_open(o, 2);
 	struct fabric_flow *v = fabric_flow(f, 0, 1, &flow);
 	uint32_t p99;
@@ -60,12 +61,14 @@ runs_incast(const struct runs_options *o)
 	struct flow flow = {.size = 65536,
 			    .depth = DEPTH,
 			    .start_ns = FABRIC_START_NS,
-			    .stop_ns = UINT64_MAX};
+			    .stop_ns = UINT64_MAX,
+			    .read = o->read};
 	struct flow small = {.size = VICTIM,
 			     .depth = 1,
 			     .gap_ns = VICTIM_GAP,
 			     .start_ns = FABRIC_START_NS,
-			     .stop_ns = UINT64_MAX};
+			     .stop_ns = UINT64_MAX,
+			     .read = o->read};
 	uint64_t marked_ns = FABRIC_START_NS + o->warm_ms * MS;
 	struct fabric *f = scenario_open(o, o->senders + 2);
 	struct incast_result r = {.unloaded_p99_ns = unloaded_p99(o)};
@@ -73,8 +76,8 @@ runs_incast(const struct runs_options *o)
 	double share[FABRIC_FLOWS], sum = 0;
 
 	for (uint32_t i = 1; i <= o->senders; i++)
-		fabric_flow(f, i, 0, &flow);
-	victim = fabric_flow(f, 1, o->senders + 1, &small);
+		fabric_flow(f, o->read ? 0 : i, o->read ? i : 0, &flow);
+	victim = fabric_flow(f, o->read ? o->senders + 1 : 1, o->read ? 1 : o->senders + 1, &small);
 	fabric_run(f, marked_ns);
 	fabric_mark(f);
 	fabric_run(f, marked_ns + o->ms * MS);

@@ -16,6 +16,7 @@ struct runs_options {
 	uint32_t warm_ms; /* time before that */
 	uint32_t cnp_us;  /* least time between two CNPs for one QP */
 	bool pfc;
+	bool read; /* incast: READs in place of WRITEs */
 	uint64_t seed;
 };
 
@@ -31,7 +32,8 @@ struct incast_result {
 
 /*
  * Senders 1 .. n write 64 KiB messages to host 0, one behind the other. Beside them host 1 writes
- * 4 KiB messages to a host that no other QP uses: the victim.
+ * 4 KiB messages to a host that no other QP uses: the victim. With read, host 0 READs from hosts 1
+ * .. n, and the other host READs from host 1.
  */
 struct incast_result runs_incast(const struct runs_options *o);
 

@@ -99,11 +99,13 @@ conn_paced(void **state, enum qp_type type)
 
 	memset(&told, 0, sizeof(told));
 	cfg.type = raise.type = type;
+	raise.access |= MEM_REMOTE_ATOMIC;
 	cfg.state = QP_RESET;
 	c = conn_open(*state, cfg);
 	c->b->engine.env.plain = 0;
 	c->qp->conn.snd.cc.policy = CC_TEST;
 	conn_raise(c, &raise);
+	c->remote->mr.access |= MEM_REMOTE_ATOMIC;
 	assert_int_equal(told.init, 1);
 	bench_run(c->b);
 	return c;
@@ -196,11 +198,146 @@ a_parked_qp_answers_at_once(void **state)
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
 	bench_run(c->b);
 	ack_expect(c, RQ);
-	peer_read(c, RQ + 1, REMOTE_VA, 8);
+	peer_put(c,
+		 (struct wire_fields){.opcode = WIRE_OP_FETCH_ADD,
+				      .ackreq = true,
+				      .psn = RQ + 1,
+				      .va = REMOTE_VA,
+				      .rkey = c->remote->mr.key,
+				      .swap_add = 1},
+		 0, 0);
 	bench_run(c->b);
-	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
+	pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ + 1);
 	assert_true(c->qp->bind.parked);
 	pkt_after(c, GAP / 2, WIRE_OP_SEND_ONLY, SQ + 1);
+}
+
+REQUIREMENT("CC-06")
+static void
+pace_spaces_read_responses(void **state)
+{
+	struct conn *c = conn_paced(state, QP_TYPE_RC);
+	uint32_t had = c->b->timers_set;
+
+	peer_read(c, RQ, REMOTE_VA, 2 * MTU + 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 3, REMOTE_VA, 8, 0, 8);
+	bench_run(c->b);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	pkt_none(c);
+	assert_true(c->qp->bind.parked && !c->qp->bind.on_run_list);
+	assert_true(engine_next_ns(&c->b->engine) == c->b->now + GAP);
+	assert_false(engine_run(&c->b->engine, c->b->now)); /* nothing is ready */
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_MIDDLE, RQ + 1);
+	bench_pass(c->b, GAP - 1);
+	pkt_none(c);
+	bench_pass(c->b, 1);
+	pkt_expect(c, WIRE_OP_READ_RESP_LAST, RQ + 2);
+	ack_expect(c, RQ + 3); /* behind the READ, and not paced itself */
+	assert_int_equal(told.sent, 3);
+	assert_in_range(told.sent_bytes, 2 * MTU + 8 + 3 * 54, 2 * MTU + 8 + 3 * 100);
+	assert_int_equal(c->b->timers_set, had);
+	assert_false(c->qp->bind.parked);
+	assert_true(engine_next_ns(&c->b->engine) == UINT64_MAX);
+	assert_int_equal(c->qp->conn.snd.deadlines, 0);
+}
+
+/* A QP that only responds stays in RTR; it has its policy, too. */
+REQUIREMENT("CC-06")
+static void
+pace_of_a_responder_that_never_sends(void **state)
+{
+	struct conn_cfg cfg = conn_rc, raise = conn_rc;
+	struct conn *c;
+
+	memset(&told, 0, sizeof(told));
+	cfg.state = QP_RESET;
+	raise.state = QP_RTR;
+	c = conn_open(*state, cfg);
+	c->qp->conn.snd.cc.policy = CC_TEST;
+	conn_raise(c, &raise);
+	assert_int_equal(told.init, 1);
+	peer_read(c, RQ, REMOTE_VA, 2 * MTU);
+	bench_run(c->b);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_LAST, RQ + 1);
+}
+
+REQUIREMENT("CC-06")
+static void
+cnps_slow_read_responses(void **state)
+{
+	struct conn *c = conn_paced(state, QP_TYPE_RC);
+
+	peer_read(c, RQ, REMOTE_VA, 3 * MTU);
+	bench_run(c->b);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	peer_put(c, CNP_ALL_ZERO, 0, 0);
+	assert_int_equal(told.cnp, 1);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_MIDDLE, RQ + 1);
+	pkt_after(c, 2 * GAP, WIRE_OP_READ_RESP_LAST, RQ + 2);
+}
+
+/* Requests and responses of one QP take turns at its pace. */
+REQUIREMENT("CC-06")
+static void
+read_responses_and_requests_share_the_pace(void **state)
+{
+	struct conn *c = conn_paced(state, QP_TYPE_RC);
+	uint32_t i;
+
+	peer_read(c, RQ, REMOTE_VA, 4 * MTU);
+	client_does(c, 1, UROCE_WR_SEND, 3 * MTU);
+	bench_run(c->b);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	pkt_none(c);
+	for (i = 0; i < 2; i++) {
+		pkt_after(c, GAP, i == 0 ? WIRE_OP_SEND_FIRST : WIRE_OP_SEND_MIDDLE, SQ + i);
+		pkt_after(c, GAP, WIRE_OP_READ_RESP_MIDDLE, RQ + 1 + i);
+	}
+	pkt_after(c, GAP, WIRE_OP_SEND_LAST, SQ + 2);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_LAST, RQ + 3);
+	bench_pass(c->b, 5 * GAP);
+	pkt_none(c);
+	assert_false(c->qp->bind.parked);
+}
+
+/* What no longer needs its time does not keep it. */
+REQUIREMENT("CC-06", "QP-19")
+static void
+paced_read_responses_end_with_the_qp(void **state)
+{
+	struct conn *c = conn_paced(state, QP_TYPE_RC);
+
+	peer_read(c, RQ, REMOTE_VA, 3 * MTU);
+	bench_run(c->b);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	assert_true(c->qp->bind.parked);
+	conn_to(c, QP_ERR);
+	bench_run(c->b);
+	bench_pass(c->b, 5 * GAP);
+	pkt_none(c);
+	assert_false(c->qp->bind.parked);
+	assert_int_equal(c->qp->conn.snd.deadlines, 0);
+}
+
+/* A lost response is sent again at the pace, and the new READ replaces the rest of the old one. */
+REQUIREMENT("CC-06", "RSP-01")
+static void
+pace_of_a_repeated_read(void **state)
+{
+	struct conn *c = conn_paced(state, QP_TYPE_RC);
+
+	peer_read(c, RQ, REMOTE_VA, 3 * MTU);
+	bench_run(c->b);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	peer_read(c, RQ, REMOTE_VA, 3 * MTU);
+	bench_run(c->b);
+	pkt_none(c);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_FIRST, RQ);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_MIDDLE, RQ + 1);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_LAST, RQ + 2);
+	bench_pass(c->b, 5 * GAP);
+	pkt_none(c);
 }
 
 /* Some beyond the wheel, some in one slot, in the order of their times. */
@@ -407,6 +544,12 @@ main(void)
 		bench_test(pace_needs_no_timer),
 		bench_test(pace_of_an_unreliable_connection),
 		bench_test(a_parked_qp_answers_at_once),
+		bench_test(pace_spaces_read_responses),
+		bench_test(pace_of_a_responder_that_never_sends),
+		bench_test(cnps_slow_read_responses),
+		bench_test(read_responses_and_requests_share_the_pace),
+		bench_test(paced_read_responses_end_with_the_qp),
+		bench_test(pace_of_a_repeated_read),
 		bench_test(pace_of_many_qps),
 		bench_test(a_parked_qp_flushes_at_once),
 		bench_test(pace_forgotten_qps_leave_their_slot),
