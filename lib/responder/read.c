@@ -273,6 +273,28 @@ more_of(const struct mr *mr, const struct qp_rd_op *op, uint32_t off)
 	return (uint32_t)RTE_MIN((uint64_t)(op->len - off), room);
 }
 
+/*
+ * The last response of the first entry was sent. The requester asked from the entry's first PSN on,
+ * so it has all responses before that, and now gets the rest: READs that end no later are not
+ * needed any more, and the requester may take their resources for new ones. It requests lost
+ * responses again.
+ */
+static void
+read_done(struct qp_rcv *rcv)
+{
+	uint32_t end = psn_add(rcv->rdq[0].psn, rcv->rdq[0].npkts), i = 0;
+
+	read_remove(rcv, 0);
+	while (unlikely(i < rcv->rdq_n) && psn_lt(rcv->rdq[i].psn, end)) {
+		const struct qp_rd_op *op = &rcv->rdq[i];
+
+		if (!op->atomic && psn_le(psn_add(op->psn, op->npkts), end))
+			read_remove(rcv, i);
+		else
+			i++;
+	}
+}
+
 /* Sends one response of op. False: no space, or its memory is late. */
 static bool
 read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
@@ -321,7 +343,7 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	rsp_emit(env, qp, m, hdr, len);
 	env->counters->ctr[COUNTER_RSP_READ_PKTS]++;
 	if (++op->pos == op->npkts) {
-		read_remove(&qp->conn.rcv, 0);
+		read_done(&qp->conn.rcv);
 		qp_ahead_forget(env->ahead);
 	}
 	return true;
@@ -347,7 +369,6 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_turn turn = qp_turn_begin(env, budget);
-	bool told = qp->conn.snd.cc_told;
 
 	qp_ahead_forget(env->ahead);
 	while (rcv->rdq_n != 0) {
@@ -360,7 +381,7 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 			if (!rsp_atomic_respond(env, qp, &rcv->rdq[0]))
 				return RSP_MORE;
 			read_remove(rcv, 0);
-		} else if (likely(!told)) {
+		} else if (likely(!qp->conn.snd.cc_told)) {
 			if (!read_respond(env, qp, &rcv->rdq[0]))
 				return RSP_MORE;
 		} else if (qp->conn.cc_flow.next_send_ns > env->now_ns) {

@@ -340,6 +340,33 @@ pace_of_a_repeated_read(void **state)
 	pkt_none(c);
 }
 
+/*
+ * Late copies of requests for parts of a READ are answered, too. Once the last response has left,
+ * the requester may start another READ, so nothing that is left of the first may use its resource.
+ */
+REQUIREMENT("CC-06", "RSP-01", "RSP-03")
+static void
+repeated_reads_use_no_resource_once_the_last_response_is_sent(void **state)
+{
+	struct conn *c = conn_paced(state, QP_TYPE_RC);
+
+	c->qp->conn.attr.max_dest_rd_atomic = 1;
+	peer_read(c, RQ, REMOTE_VA, 3 * MTU);
+	bench_run(c->b);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	peer_read(c, RQ + 1, REMOTE_VA + MTU, 2 * MTU);
+	peer_read(c, RQ, REMOTE_VA, 3 * MTU);
+	bench_run(c->b);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_FIRST, RQ);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_MIDDLE, RQ + 1);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_LAST, RQ + 2);
+	peer_read(c, RQ + 3, REMOTE_VA, MTU);
+	bench_run(c->b);
+	pkt_after(c, GAP, WIRE_OP_READ_RESP_ONLY, RQ + 3);
+	bench_pass(c->b, 5 * GAP);
+	pkt_none(c);
+}
+
 /* Some beyond the wheel, some in one slot, in the order of their times. */
 static void
 pace_of_many_qps(void **state)
@@ -550,6 +577,7 @@ main(void)
 		bench_test(read_responses_and_requests_share_the_pace),
 		bench_test(paced_read_responses_end_with_the_qp),
 		bench_test(pace_of_a_repeated_read),
+		bench_test(repeated_reads_use_no_resource_once_the_last_response_is_sent),
 		bench_test(pace_of_many_qps),
 		bench_test(a_parked_qp_flushes_at_once),
 		bench_test(pace_forgotten_qps_leave_their_slot),
