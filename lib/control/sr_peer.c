@@ -118,11 +118,47 @@ sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16
 	ask(dev, p);
 }
 
+static int
+send_reply(struct device *dev, const struct sr_owed *o)
+{
+	return send_mad(dev, o->local, o->remote, o->pkey, METHOD_ANSWER, o->tid, o->uid);
+}
+
+/* Keeps the reply to g until the MAC of its next hop is known. A repeated query has one reply. */
+static void
+owe_reply(struct sr_peers *sr, const struct sr_owed *reply)
+{
+	struct sr_owed *o = NULL;
+
+	for (uint32_t i = 0; i < SR_PEER_OWED; i++) {
+		if (sr->owed[i].since_ns != 0 &&
+		    memcmp(sr->owed[i].remote, reply->remote, 16) == 0 &&
+		    memcmp(sr->owed[i].local, reply->local, 16) == 0)
+			o = &sr->owed[i];
+	}
+	if (o == NULL)
+		o = &sr->owed[sr->owed_next++ % SR_PEER_OWED];
+	*o = *reply;
+}
+
+static void
+send_owed(struct device *dev, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < SR_PEER_OWED; i++) {
+		struct sr_owed *o = &dev->sr.owed[i];
+
+		if (o->since_ns != 0 &&
+		    (now_ns - o->since_ns >= GIVE_UP_NS || send_reply(dev, o) != -EAGAIN))
+			o->since_ns = 0;
+	}
+}
+
 void
 sr_peer_tick(struct device *dev)
 {
 	uint64_t now_ns = daemon_now_ns();
 
+	send_owed(dev, now_ns);
 	if (!dev->sr.on)
 		return;
 	for (uint32_t i = 0; i < SR_PEERS; i++) {
@@ -177,9 +213,15 @@ static void
 on_question(const struct slow_datagram *g, uint64_t tid)
 {
 	struct sr_peer *p = find(g->dev, g->local, g->remote);
+	struct sr_owed reply = {.tid = tid,
+				.since_ns = daemon_now_ns(),
+				.uid = p != NULL ? p->uid : (uid_t)-1,
+				.pkey = g->pkey};
 
-	(void)send_mad(g->dev, g->local, g->remote, g->pkey, METHOD_ANSWER, tid,
-		       p != NULL ? p->uid : (uid_t)-1);
+	memcpy(reply.local, g->local, 16);
+	memcpy(reply.remote, g->remote, 16);
+	if (send_reply(g->dev, &reply) == -EAGAIN)
+		owe_reply(&g->dev->sr, &reply);
 	if (p != NULL && (!p->agreed || daemon_now_ns() - p->told_ns >= SR_PEER_FRESH_NS) &&
 	    daemon_now_ns() - p->asked_ns >= AGAIN_NS)
 		sr_peer_ask(g->dev, p->local, p->remote, p->uid);

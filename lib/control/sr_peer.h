@@ -6,6 +6,9 @@
  * switch when the reply arrives. Only a reply to such a query counts, because any host can send a
  * query. A reply is valid for new QPs for SR_PEER_FRESH_NS.
  *
+ * A daemon that gets a query often does not know the MAC of its sender, whose query may overtake
+ * the answer to an ARP request. The reply then waits until the MAC is known.
+ *
  * Control thread only.
  */
 #ifndef CONTROL_SR_PEER_H
@@ -18,7 +21,8 @@
 
 #define SR_PEERS         256u /* of a device; the oldest is forgotten */
 #define SR_PEER_FRESH_NS 2000000000ull
-#define SR_PEER_TRIES    5u /* questions, one every 100 ms or more */
+#define SR_PEER_TRIES    5u  /* questions, one every 100 ms or more */
+#define SR_PEER_OWED     16u /* replies that wait; the oldest is given up */
 
 struct device;
 struct slow_datagram;
@@ -35,10 +39,20 @@ struct sr_peer {
 	bool agreed;       /* the last reply */
 };
 
+/* A reply that waits for the MAC of its next hop. */
+struct sr_owed {
+	uint8_t local[16], remote[16];
+	uint64_t tid;
+	uint64_t since_ns; /* time of the first query; 0: unused entry */
+	uid_t uid;
+	uint16_t pkey;
+};
+
 struct sr_peers {
 	bool on; /* the device uses selective repeat */
-	uint32_t next;
+	uint32_t next, owed_next;
 	struct sr_peer peer[SR_PEERS];
+	struct sr_owed owed[SR_PEER_OWED];
 };
 
 /* The state with which a QP of the device with this pair begins. */
@@ -46,7 +60,7 @@ enum qp_sr_state sr_peer_state(const struct device *dev, const uint8_t local[16]
 			       const uint8_t remote[16]);
 /* A QP of uid with this pair has begun with QP_SR_CAN: queries the peer, unless just done. */
 void sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid);
-/* Repeats questions that are due. */
+/* Repeats questions that are due, and sends replies whose next hop is known by now. */
 void sr_peer_tick(struct device *dev);
 /* Handles a datagram for QP1. Returns false if it is not such a query or reply. */
 bool sr_peer_rx(const struct slow_datagram *g);

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The agreement on selective repeat (control/sr_peer.h), with frames in place of a peer. EAL is
+ * used only for its mbufs.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+#include "control/neigh.h"
+#include "control/slow_path.h"
+#include "control/sr_peer.h"
+#include "fake.h"
+#include "wire/parse.h"
+#include "../../kit/requirement.h"
+
+#define UID    7
+#define ASK    0x01
+#define ANSWER 0x81
+/* Offsets in a MAD (doc/selective-repeat.md). */
+#define METHOD  3
+#define TID     8
+#define VERSION 40
+#define FLAGS   41
+
+/* A query as the peer sends it, with transaction id 9. */
+#define PEERS_QUERY                                                                                \
+	{                                                                                          \
+		1, 0x3e, 1, ASK, [TID] = 9, [16] = 0x53, 0x52, [37] = 2, 'u', 'r', [VERSION] = 1   \
+	}
+
+static const uint8_t peer[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
+static struct rte_mempool *pool;
+static struct daemon d;
+static struct device *dev;
+static const uint8_t *us;
+
+static int
+setup(void **state)
+{
+	fake_open(&d);
+	d.pool = pool;
+	dev = d.dev[0];
+	us = dev->net.gid[1].gid;
+	dev->sr.on = true;
+	fake_sends = true;
+	fake_sent = NULL;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	rte_pktmbuf_free(fake_sent);
+	fake_sent = NULL;
+	fake_sends = false;
+	fake_close(&d);
+	assert_int_equal(rte_mempool_in_use_count(pool), 0);
+	return 0;
+}
+
+/* Takes the last frame, which is a MAD for the peer's QP1. Returns its bytes, valid until the next.
+ */
+static const uint8_t *
+mad_sent(uint8_t method)
+{
+	static uint8_t mad[256];
+	struct wire_pkt pkt;
+
+	assert_non_null(fake_sent);
+	assert_int_equal(wire_parse(rte_pktmbuf_mtod(fake_sent, uint8_t *), fake_sent->data_len,
+				    &pkt),
+			 WIRE_OK);
+	assert_int_equal(pkt.qpn, 1);
+	assert_int_equal(pkt.payload_len, sizeof(mad));
+	memcpy(mad, pkt.payload, sizeof(mad));
+	assert_int_equal(mad[METHOD], method);
+	rte_pktmbuf_free(fake_sent);
+	fake_sent = NULL;
+	return mad;
+}
+
+/* Is the last frame an ARP request? Takes it. */
+static bool
+arp_sent(void)
+{
+	bool is = fake_sent != NULL && rte_pktmbuf_mtod(fake_sent, uint8_t *)[12] == 8 &&
+		  rte_pktmbuf_mtod(fake_sent, uint8_t *)[13] == 6;
+
+	rte_pktmbuf_free(fake_sent);
+	fake_sent = NULL;
+	return is;
+}
+
+static void
+arp_reply(void)
+{
+	static const uint8_t frame[] = {
+		2, 0, 0, 0, 0, 1, 2, 0,  0, 0, 0, 2, 8, 6, 0, 1, 8, 0,  6, 4, 0,
+		2, 2, 0, 0, 0, 0, 2, 10, 0, 0, 2, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1,
+	};
+
+	neigh_rx_bytes(dev, frame, sizeof(frame));
+}
+
+/* A MAD of the peer, like mad but with these. Returns true if it was one of ours. */
+static bool
+peer_mad(const uint8_t *like, uint8_t method, uint8_t flags)
+{
+	uint8_t mad[256];
+	struct slow_datagram g = {.dev = dev,
+				  .local_qpn = 1,
+				  .remote_qpn = 1,
+				  .qkey = 0x80010000u,
+				  .pkey = 0xffff,
+				  .payload = mad,
+				  .len = sizeof(mad)};
+
+	memcpy(mad, like, sizeof(mad));
+	mad[METHOD] = method;
+	mad[FLAGS] = flags;
+	memcpy(g.local, us, 16);
+	memcpy(g.remote, peer, 16);
+	return sr_peer_rx(&g);
+}
+
+/* Our query, after the peer's MAC was learned. */
+static const uint8_t *
+query(void)
+{
+	sr_peer_ask(dev, us, peer, UID);
+	assert_true(arp_sent());
+	arp_reply();
+	return mad_sent(ASK);
+}
+
+REQUIREMENT("SR-01")
+static void
+a_query_waits_for_the_mac_and_its_reply_agrees(void **state)
+{
+	const uint8_t *q;
+
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
+	q = query();
+	assert_int_equal(q[VERSION], 1);
+	assert_int_equal(q[FLAGS], 1);
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
+	assert_true(peer_mad(q, ANSWER, 1));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
+	assert_null(fake_sent);
+	sr_peer_tick(dev); /* nothing is due */
+	assert_null(fake_sent);
+}
+
+REQUIREMENT("SR-01")
+static void
+a_peer_without_selective_repeat_is_not_agreed_with(void **state)
+{
+	assert_true(peer_mad(query(), ANSWER, 0));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
+}
+
+REQUIREMENT("SR-01")
+static void
+only_the_reply_to_the_query_counts(void **state)
+{
+	uint8_t forged[256];
+
+	memcpy(forged, query(), sizeof(forged));
+	forged[TID + 3] ^= 1;
+	assert_true(peer_mad(forged, ANSWER, 1));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
+	forged[TID + 3] ^= 1;
+	forged[VERSION] = 2;
+	assert_false(peer_mad(forged, ANSWER, 1));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
+	forged[VERSION] = 1;
+	assert_true(peer_mad(forged, ANSWER, 1));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
+	/* A second reply to one query changes nothing. */
+	assert_true(peer_mad(forged, ANSWER, 0));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
+}
+
+/* Its sender's MAC is often unknown: the query was sent as soon as the sender knew ours. */
+REQUIREMENT("SR-01")
+static void
+a_reply_waits_for_the_mac_of_the_next_hop(void **state)
+{
+	static const uint8_t none[256];
+	uint8_t q[256] = PEERS_QUERY;
+
+	assert_true(peer_mad(q, ASK, 1));
+	assert_true(arp_sent());
+	q[TID] = 10; /* the peer asks again, and later wants the reply to this one */
+	assert_true(peer_mad(q, ASK, 1));
+	rte_pktmbuf_free(fake_sent);
+	fake_sent = NULL;
+	fake_reset();
+	arp_reply();
+	assert_string_equal(fake_said, "frame");
+	assert_int_equal(mad_sent(ANSWER)[TID], 10);
+	sr_peer_tick(dev); /* it is sent once */
+	assert_null(fake_sent);
+	/* Now that the MAC is known: at once. */
+	assert_true(peer_mad(q, ASK, 1));
+	assert_int_equal(mad_sent(ANSWER)[FLAGS], 1);
+	assert_false(peer_mad(none, ASK, 1));
+}
+
+/* A device without selective repeat replies, too, and says so. */
+REQUIREMENT("SR-01")
+static void
+a_device_without_selective_repeat_says_so(void **state)
+{
+	uint8_t q[256] = PEERS_QUERY;
+
+	dev->sr.on = false;
+	assert_true(peer_mad(q, ASK, 1));
+	assert_true(arp_sent());
+	arp_reply();
+	assert_int_equal(mad_sent(ANSWER)[FLAGS], 0);
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_OFF);
+}
+
+/* Replies that wait are bounded, whoever sends the queries. */
+static void
+replies_that_wait_are_bounded(void **state)
+{
+	uint8_t q[256] = PEERS_QUERY;
+	struct slow_datagram g = {.dev = dev,
+				  .local_qpn = 1,
+				  .remote_qpn = 1,
+				  .qkey = 0x80010000u,
+				  .pkey = 0xffff,
+				  .payload = q,
+				  .len = sizeof(q)};
+	unsigned waiting = 0;
+
+	memcpy(g.local, us, 16);
+	memcpy(g.remote, peer, 16);
+	for (unsigned i = 0; i < 3 * SR_PEER_OWED; i++) {
+		fake_reset();
+		g.remote[15] = (uint8_t)(10 + i);
+		assert_true(sr_peer_rx(&g));
+	}
+	for (unsigned i = 0; i < SR_PEER_OWED; i++)
+		waiting += dev->sr.owed[i].since_ns != 0;
+	assert_int_equal(waiting, SR_PEER_OWED);
+}
+
+#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+int
+main(void)
+{
+	char *argv[] = {"test_sr_peer",
+			"--no-huge",
+			"--no-pci",
+			"-m",
+			"32",
+			"--no-shconf",
+			"--no-telemetry",
+			"-l",
+			"0",
+			"--log-level=error",
+			NULL};
+	const struct CMUnitTest tests[] = {
+		TEST(a_query_waits_for_the_mac_and_its_reply_agrees),
+		TEST(a_peer_without_selective_repeat_is_not_agreed_with),
+		TEST(only_the_reply_to_the_query_counts),
+		TEST(a_reply_waits_for_the_mac_of_the_next_hop),
+		TEST(a_device_without_selective_repeat_says_so),
+		TEST(replies_that_wait_are_bounded),
+	};
+
+	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
+		return 1;
+	pool = rte_pktmbuf_pool_create("pool", 127, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM,
+				       SOCKET_ID_ANY);
+	return pool == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+}
