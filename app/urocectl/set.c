@@ -148,6 +148,8 @@ set_ask(struct ipc_client *c, const struct request *rq, const char *key)
 	json_object_set_new(o, "device", json_string(rq->what));
 	if (rq->set.what != UROCE_SET_CC)
 		json_object_set_new(o, "index", json_integer(rep.index));
+	else if (rq->set.index != 0)
+		json_object_set_new(o, "qpn", json_integer(rq->set.index));
 	if (rq->set.what != UROCE_SET_PKEY)
 		json_object_set_new(o, key, json_string(rq->value));
 	else

@@ -5,6 +5,9 @@
 #ifndef UROCE_UROCE_H
 #define UROCE_UROCE_H
 
+#include <dlfcn.h>
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -18,6 +21,39 @@ extern "C" {
  * vendor_part_id is 1; hw_ver is the version of the daemon's ABI.
  */
 #define UROCE_VENDOR_ID 0x75726fu
+
+struct ibv_qp;
+
+/*
+ * Sets the congestion policy of qp, an RC or UC QP of a uroce device that this process has created,
+ * now and for its later connections: "POLICY" or "POLICY:name=value:name=value", at most 63
+ * characters; policies and parameters are those of the device option cc= (doc/congestion.md). It
+ * holds until an operator sets the policy of the device. Any thread.
+ *
+ * Returns 0, or a positive errno, which is also in errno: EINVAL for a wrong policy or parameter or
+ * a UD QP; why then holds a sentence with the legal values, of at most size bytes with its NUL (250
+ * suffice; size 0: none). EPERM: not a QP of this context; EIO: the daemon is gone.
+ *
+ * The function is in uroce's provider, which libibverbs loads. It is not in a library to link with;
+ * uroce_provider_call finds it.
+ */
+typedef int uroce_qp_set_policy_fn(struct ibv_qp *qp, const char *policy, char *why, size_t size);
+uroce_qp_set_policy_fn uroce_qp_set_policy;
+
+/*
+ * The provider's function of this name, or a null pointer if this process has not opened a uroce
+ * device, or its provider is older than the function. Needs <dlfcn.h>, which this header includes.
+ */
+static inline void *
+uroce_provider_call(const char *name)
+{
+	void *provider = dlopen("liburoce-rdmav34.so", RTLD_LAZY | RTLD_NOLOAD);
+	void *call = provider != NULL ? dlsym(provider, name) : NULL;
+
+	if (provider != NULL)
+		dlclose(provider);
+	return call;
+}
 
 #ifdef __cplusplus
 }

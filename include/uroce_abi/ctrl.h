@@ -510,7 +510,11 @@ enum uroce_set_what {
 	UROCE_SET_ADDR_ADD = 1, /* addr; the reply's index: its GID index */
 	UROCE_SET_ADDR_DEL = 2, /* addr; the reply's index: the GID index that is empty now */
 	UROCE_SET_PKEY = 3,     /* entry index of the P_Key table becomes pkey; 0: empty */
-	UROCE_SET_CC = 4,       /* addr: the congestion policy with its parameters */
+	/*
+	 * addr: the congestion policy with its parameters. index: the number of a connected QP, or
+	 * 0 for all QPs of the device. A client may set it for its own QPs; device may be "" then.
+	 */
+	UROCE_SET_CC = 4,
 	/* of the daemon: device is "" */
 	UROCE_SET_LOG_LEVEL = 16, /* addr: "error" .. "debug" */
 	UROCE_SET_QUOTA = 17,     /* addr: name of a resource; pkey: a uid's new limit, in the units

@@ -189,11 +189,61 @@ cc_set(struct device *dev, const char *text, struct uroce_set_rep *rep)
 	return 0;
 }
 
+static struct obj_qp *
+qp_find(const struct device *dev, uint32_t qpn)
+{
+	struct obj_qp *q;
+
+	TAILQ_FOREACH (q, &dev->qps, dev_link) {
+		if (q->qp->conn.qpn == qpn)
+			return q;
+	}
+	return NULL;
+}
+
+struct cc_call {
+	struct qp *qp;
+	const struct cc_param *param;
+};
+
+static void
+cc_of_qp_on_worker(struct worker *w, void *arg)
+{
+	const struct cc_call *c = arg;
+
+	qp_cc_change(&worker_engine(w)->env, c->qp, c->param);
+}
+
+/* The policy of one QP, until that of its device is set. */
+static int
+cc_set_qp(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_rep *rep)
+{
+	struct obj_qp *q = qp_find(dev, qpn);
+	struct cc_param p;
+	struct cc_call c = {.param = &p};
+	char err[200];
+
+	if (q == NULL)
+		return refuse(rep, -ENOENT, "%s: no QP has the number %u", dev->name, qpn);
+	if (q->qp->conn.type == QP_TYPE_UD)
+		return refuse(rep, -EINVAL,
+			      "%s: QP %u is UD; only connected QPs (RC, UC) have a congestion "
+			      "policy",
+			      dev->name, qpn);
+	if (!cc_param_parse(&p, text, err, sizeof(err)) || !cc_param_fill(&p, 0, err, sizeof(err)))
+		return refuse(rep, -EINVAL, "%s: QP %u: %s", dev->name, qpn, err);
+	c.qp = q->qp;
+	worker_call(obj_qp_worker(q), cc_of_qp_on_worker, &c);
+	rep->index = qpn;
+	return 0;
+}
+
 static int
 change(struct device *dev, const struct uroce_set_req *q, struct uroce_set_rep *rep)
 {
 	if (q->what == UROCE_SET_CC)
-		return cc_set(dev, q->addr, rep);
+		return q->index == 0 ? cc_set(dev, q->addr, rep)
+				     : cc_set_qp(dev, q->index, q->addr, rep);
 	if (dev->net.host && q->what != UROCE_SET_PKEY)
 		return refuse(rep, -EPERM,
 			      "%s: its addresses are those of %s: `ip addr` changes them, and the "
@@ -291,9 +341,11 @@ log_change(const struct session *s, const struct device *dev, const struct uroce
 	   uint32_t index)
 {
 	struct log_fields f = {0};
-	char text[96];
+	char text[128];
 
-	if (q->what == UROCE_SET_CC)
+	if (q->what == UROCE_SET_CC && q->index != 0)
+		snprintf(text, sizeof(text), "congestion policy of QP %u: %s", q->index, q->addr);
+	else if (q->what == UROCE_SET_CC)
 		snprintf(text, sizeof(text), "congestion policy %s", q->addr);
 	else if (q->what == UROCE_SET_PKEY)
 		snprintf(text, sizeof(text), "P_Key entry %u: %#06x", index, q->pkey);
@@ -304,6 +356,18 @@ log_change(const struct session *s, const struct device *dev, const struct uroce
 	log_field_client(&f, s);
 	log_event(RTE_LOG_NOTICE, LOG_EVENT_CHANGED, &f, "%s: %s (%s, pid %d, uid %u)", dev->name,
 		  text, s->comm, s->peer.pid, s->peer.uid);
+}
+
+/* Does a client ask for the policy of a QP that it has created itself? */
+static bool
+is_own_qp(const struct session *s, const struct uroce_set_req *q)
+{
+	const struct obj_qp *own;
+
+	if (q->what != UROCE_SET_CC || q->index == 0 || s->dev == NULL)
+		return false;
+	own = qp_find(s->dev, q->index);
+	return own != NULL && own->o.s == s;
 }
 
 int
@@ -320,6 +384,11 @@ set_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return change_daemon(s, q, rep);
 	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_CC)
 		return EINVAL;
+	if (is_own_qp(s, q)) {
+		/* Not logged: a client may do it for each connection. */
+		rep->done = cc_set_qp(s->dev, q->index, q->addr, rep) == 0;
+		return 0;
+	}
 	dev = daemon_device_named(s->d, q->device);
 	if (dev == NULL)
 		return ENODEV;

@@ -61,6 +61,34 @@ def wrong_values_are_named(link):
         assert "legal: " in urocectl(link.a.daemon, "cc", *words, rc=2)
 
 
+def one_qp(link, prog):
+    """What `show qp` prints of the policies of a program's QPs, the one with its own policy first."""
+    mine, other = (int(n) for n in prog.output().split("\n")[0].split())
+    qps = {q["qpn"]: q for q in link.a.daemon.show("qp")["qp"]}
+    return mine, [json.dumps(qps[n]) for n in (mine, other)]
+
+
+def policy_of_one_qp(link):
+    prog = link.a.spawn([lib.BUILD / "test/system/policy", link.a.dev])
+    lib.until("the program has set a policy", lambda: "\n" in prog.output() or prog.poll() is not None)
+    assert prog.poll() is None, prog.output()
+    mine, (own, other) = one_qp(link, prog)
+    assert '"swift"' in own and '"swift"' not in other, (own, other)
+    urocectl(link.a.daemon, "cc", "set", "timely", "qp", str(mine), "dev", link.a.dev)
+    own, other = one_qp(link, prog)[1]
+    assert '"timely"' in own and '"timely"' not in other, (own, other)
+    urocectl(link.a.daemon, "cc", "set", "dcqcn", "dev", link.a.dev)
+    assert all('"dcqcn"' in text for text in one_qp(link, prog)[1])
+    message = urocectl(link.a.daemon, "cc", "set", "swift", "qp", "1234567", "dev", link.a.dev, rc=1)
+    assert "no QP has the number 1234567" in message, message
+    message = urocectl(link.a.daemon, "cc", "set", "cubic", "qp", str(mine), "dev", link.a.dev, rc=1)
+    assert f"QP {mine}: " in message and "legal: fixed" in message, message
+    for word in ("0", "x", "16777216", "-1"):
+        assert "1 to 16777215" in urocectl(link.a.daemon, "cc", "set", "swift", "qp", word, "dev", "uroce0", rc=2)
+    prog.kill()
+    urocectl(link.a.daemon, "cc", "set", "fixed", "dev", link.a.dev)
+
+
 def main():
     lib.need_root()
     link = lib.link_memif()
@@ -68,6 +96,8 @@ def main():
         marks_lead_to_cnps(link)
     with lib.case("data arrives under every policy, changed at run time"):
         every_policy_carries_data(link)
+    with lib.case("a program sets the policy of its QP, an operator that of any"):
+        policy_of_one_qp(link)
     with lib.case("errors name the wrong value"):
         wrong_values_are_named(link)
     link.end()
