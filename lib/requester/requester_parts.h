@@ -191,14 +191,11 @@ enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_
 void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 
 /*
- * After a loss, or with a window that is not full, are too many PSNs outstanding to begin a READ or
- * atomic with n responses? Responses count against the window, too. Without a limit they would fill
- * every queue on their path, and the retransmission of a lost response would queue behind all of
- * them. A congestion policy other than `fixed` expects no more in flight than its window; a READ
- * that is larger goes alone.
+ * After a loss, or with a reduced window, are too many PSNs outstanding to begin a READ or atomic
+ * with n responses? Without a limit the responses would fill every queue on their path, and a
+ * retransmitted one would queue behind all. With a policy that limits, a larger READ goes alone.
  */
 bool req_fetch_must_wait(const struct qp *qp, uint32_t n);
-
 
 /*
  * Report to a congestion policy, if snd.cc_told: the last frame of env->tx was sent, with psn. It

@@ -228,7 +228,7 @@ a_device_without_selective_repeat_says_so(void **state)
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_OFF);
 }
 
-/* Replies that wait are bounded, whoever sends the queries. */
+/* Hosts that send many queries do not use up memory. */
 static void
 replies_that_wait_are_bounded(void **state)
 {
