@@ -346,7 +346,7 @@ static __rte_noinline enum req_step
 send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	const struct cc_flow *flow = &qp->conn.cc_flow;
-	uint32_t psn, asked;
+	uint32_t psn = qp->conn.snd.next_psn, asked = req_cc_asked(qp, e);
 	enum req_step step;
 
 	if (flow->next_send_ns > env->now_ns && e->status == QP_WC_SUCCESS &&
@@ -361,8 +361,6 @@ send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	 */
 	if (flow->ackreq_ns <= env->now_ns)
 		qp->conn.snd.since_ackreq = QP_ACKREQ_PKTS;
-	psn = qp->conn.snd.next_psn;
-	asked = req_cc_asked(qp, e);
 	step = send_special(env, qp, e);
 	if (step == REQ_SENT)
 		req_cc_sent(env, qp, psn, asked);
