@@ -16,6 +16,7 @@
 #include "control/slow_path.h"
 #include "control/sr_peer.h"
 #include "fake.h"
+#include "wire/sack.h"
 #include "wire/parse.h"
 #include "../../kit/requirement.h"
 
@@ -31,7 +32,8 @@
 /* A query as the peer sends it, with transaction id 9. */
 #define PEERS_QUERY                                                                                \
 	{                                                                                          \
-		1, 0x3e, 1, ASK, [TID] = 9, [16] = 0x53, 0x52, [37] = 2, 'u', 'r', [VERSION] = 1   \
+		1, 0x3e, 1, ASK, [TID] = 9, [16] = 0x53, 0x52, [37] = 2, 'u',                      \
+				 'r', [VERSION] = WIRE_SACK_VERSION                                \
 	}
 
 static const uint8_t peer[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
@@ -147,7 +149,7 @@ a_query_waits_for_the_mac_and_its_reply_agrees(void **state)
 
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
 	q = query();
-	assert_int_equal(q[VERSION], 1);
+	assert_int_equal(q[VERSION], WIRE_SACK_VERSION);
 	assert_int_equal(q[FLAGS], 1);
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
 	assert_true(peer_mad(q, ANSWER, 1));
@@ -176,10 +178,10 @@ only_the_reply_to_the_query_counts(void **state)
 	assert_true(peer_mad(forged, ANSWER, 1));
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
 	forged[TID + 3] ^= 1;
-	forged[VERSION] = 2;
+	forged[VERSION] = WIRE_SACK_VERSION - 1;
 	assert_false(peer_mad(forged, ANSWER, 1));
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
-	forged[VERSION] = 1;
+	forged[VERSION] = WIRE_SACK_VERSION;
 	assert_true(peer_mad(forged, ANSWER, 1));
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
 	/* A second reply to one query changes nothing. */

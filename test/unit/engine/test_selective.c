@@ -281,8 +281,8 @@ probe_sends_the_oldest_packet_alone(void **state)
 }
 
 /*
- * A packet is acknowledged before the probe could send it again. The packet QP_SR_WINDOW PSNs later has its
- * place in the set of lost ones.
+ * A packet is acknowledged before the probe could send it again. The packet QP_SR_WINDOW PSNs later
+ * has its place in the set of lost ones.
  */
 static void
 probed_packet_that_arrived_is_forgotten(void **state)
