@@ -165,7 +165,10 @@ uint64_t client_memory(pid_t pid);
 struct client_losses { /* the daemon's counters, summed over its devices */
 	uint64_t resent, timeouts, probes, exhausted;
 };
-/* Drop percent of the frames that dev receives; 0: none. Exits with 1 on failure. */
+/*
+ * Drop percent of the frames that dev receives; negative: remove the fault injector. Exits with 1
+ * on failure.
+ */
 void client_loss_set(const struct client_daemon *d, const char *dev, double percent);
 void client_loss_counters(const struct client_daemon *d, struct client_losses *sum);
 

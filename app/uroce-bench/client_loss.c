@@ -50,7 +50,7 @@ client_loss_set(const struct client_daemon *d, const char *dev, double percent)
 	const char *clear[] = {"impair", dev, "clear", NULL};
 
 	snprintf(spec, sizeof(spec), "drop=%g%%", percent);
-	json_decref(ask(d, percent > 0 ? set : clear));
+	json_decref(ask(d, percent >= 0 ? set : clear));
 }
 
 void
