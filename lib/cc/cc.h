@@ -208,6 +208,29 @@ cc_fixed_on_ack(struct cc *cc)
 }
 
 /*
+ * `fixed`, with selective repeat: so many requests were lost at once that a queue on the path must
+ * be too short for the window. Halves the largest window, which cc_fixed_uncap widens again. A
+ * random loss of some percent does not reduce it: with selective repeat it costs little.
+ */
+#define CC_CAP_LEAST 4u
+static inline void
+cc_fixed_cap(struct cc *cc)
+{
+	cc->most_pkts = cc->most_pkts / 2 > CC_CAP_LEAST ? cc->most_pkts / 2 : CC_CAP_LEAST;
+	if (cc->window_pkts > cc->most_pkts)
+		cc->window_pkts = cc->most_pkts;
+}
+
+/* Widens it by one packet, once a round trip. Returns true if it is full again. */
+static inline bool
+cc_fixed_uncap(struct cc *cc)
+{
+	if (cc->most_pkts < CC_WINDOW_PKTS)
+		cc->most_pkts++;
+	return cc->most_pkts == CC_WINDOW_PKTS;
+}
+
+/*
  * `fixed`: handles a READ response or an atomic ACK; psn is expected next. Responses acknowledge
  * one packet each, ACKs many; so only one in CC_RESPONSES widens the window beyond CC_AGAIN_PKTS.
  */

@@ -104,6 +104,7 @@ static const struct field before_rcv[] = {
 	N(loss.rttvar_ns),
 	N(loss.gap_psn),
 	N(loss.told_psn),
+	N(loss.cap_psn),
 	N(loss.excused),
 	N(deadline_ns[QP_DEADLINE_ACK]),
 	N(deadline_ns[QP_DEADLINE_RNR]),

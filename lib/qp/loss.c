@@ -56,8 +56,9 @@ qp_loss_reset(const struct qp_env *env, struct qp *qp)
 	qp->conn.loss.srtt_ns = qp->conn.loss.rttvar_ns = 0;
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
-	qp->conn.snd.watch = qp->conn.snd.next_psn == qp->conn.snd.una_psn ? QP_WATCH_RTT_FLIGHT
-									   : QP_WATCH_RTT_WANT;
+	qp->conn.snd.watch &= QP_WATCH_CAPPED; /* the congestion policy's, not a measurement */
+	qp->conn.snd.watch |= qp->conn.snd.next_psn == qp->conn.snd.una_psn ? QP_WATCH_RTT_FLIGHT
+									    : QP_WATCH_RTT_WANT;
 	qp_loss_rewait(env, qp);
 }
 

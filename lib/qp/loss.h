@@ -31,7 +31,7 @@
 
 #define QP_PROBE_FIRST_NS 1000000u /* before the first sample */
 #define QP_PROBE_MIN_NS   100000u  /* shortest wait after it */
-#define QP_PROBE_SR_NS    50000u   /* the same with selective repeat: costs one packet only */
+#define QP_PROBE_SR_NS    10000u   /* the same with selective repeat: costs one packet only */
 #define QP_PROBES_LEAST   8
 #define QP_TIMEOUTS_MOST  4           /* longest excused timeout, in ACK timeouts */
 #define QP_PROBE_MAX_NS   1000000000u /* longest wait if there is no ACK timeout */
@@ -44,6 +44,7 @@ enum qp_watch {
 	QP_WATCH_RTT = 7,        /* any of these */
 	QP_WATCH_PROBED = 8,     /* a probe was sent, and nothing was acknowledged since */
 	QP_WATCH_SPURIOUS = 16,  /* a response after a probe: is it to the probe or the original? */
+	QP_WATCH_CAPPED = 32,    /* the largest window is reduced; see cap_psn */
 	QP_WATCH_TOLD = 64,      /* told_psn is valid */
 	QP_WATCH_ASKED = 128,    /* READ data was requested again: the ACK timeout continues */
 };
@@ -59,6 +60,7 @@ struct qp_loss {
 	uint32_t rttvar_ns;
 	uint32_t gap_psn;  /* read_gap: the PSN of the response that showed the gap */
 	uint32_t told_psn; /* furthest PSN in sequence NAKs while READ data is missing */
+	uint32_t cap_psn;  /* when it is acknowledged, a capped window may grow */
 	uint8_t excused;   /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
 };
 

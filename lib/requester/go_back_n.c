@@ -179,6 +179,19 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 	}
 }
 
+/* A round trip later, a capped window may be a packet larger (cc_fixed_cap). */
+static void
+cap_progress(struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (psn_lt(snd->una_psn, qp->conn.loss.cap_psn))
+		return;
+	qp->conn.loss.cap_psn = snd->high_psn;
+	if (snd->cc_told || cc_fixed_uncap(&snd->cc))
+		snd->watch &= (uint8_t)~QP_WATCH_CAPPED;
+}
+
 void
 req_watched(struct qp_env *env, struct qp *qp)
 {
@@ -189,6 +202,8 @@ req_watched(struct qp_env *env, struct qp *qp)
 		probe_progress(env, qp);
 	if (qp->conn.snd.watch & QP_WATCH_RTT)
 		rtt_progress(env, qp);
+	if (qp->conn.snd.watch & QP_WATCH_CAPPED)
+		cap_progress(qp);
 }
 
 void

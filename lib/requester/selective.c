@@ -177,6 +177,28 @@ pass_read(struct qp_mend *m, const struct qp_sq_entry *e, uint32_t k)
 	return end;
 }
 
+/*
+ * n requests were lost, with policy `fixed`: its window is reduced once a round, if more than a
+ * sixth of it was lost, but not for a few. For a go-back-N sender each loss makes it small.
+ */
+static void
+lost_fixed(struct qp *qp, struct qp_mend *m, uint32_t n)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (psn_le(m->round_psn, m->base_psn)) {
+		m->round_psn = snd->high_psn;
+		m->round_lost = 0;
+	}
+	m->round_lost += n;
+	if (m->round_lost <= RTE_MAX(snd->cc.window_pkts / 6u, 6u))
+		return;
+	cc_fixed_cap(&snd->cc);
+	snd->watch |= QP_WATCH_CAPPED;
+	qp->conn.loss.cap_psn = m->round_psn = snd->high_psn;
+	m->round_lost = 0;
+}
+
 /* Finds what is lost before the last packet that has arrived. */
 static void
 find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
@@ -185,8 +207,7 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 		qp_psns_first(RTE_MIN((uint32_t)psn_diff(m->top_psn, m->base_psn), QP_SR_WINDOW));
 	struct qp_psns got = qp_psns_from(&m->got, m->base_psn);
 	struct qp_psns lost = qp_psns_from(&m->lost, m->base_psn);
-	uint32_t k, next, i = qp->conn.snd.tail;
-	bool any = false;
+	uint32_t k, next, i = qp->conn.snd.tail, n = 0;
 
 	for (k = 0; k < QP_SR_WORDS; k++)
 		lacks.word[k] &= ~(got.word[k] | lost.word[k]);
@@ -201,14 +222,15 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 			next = RTE_MIN(pass_read(m, e, k), QP_SR_WINDOW);
 		} else if (is_lost(env, qp, m, psn)) {
 			lose(qp, m, psn);
-			any = true;
+			n++;
 		}
 	}
-	if (!any)
+	if (n == 0)
 		return;
-	/* `fixed` makes its window small because go-back-N would lose it all. */
 	if (qp->conn.snd.cc_told)
 		cc_on_loss(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns);
+	else
+		lost_fixed(qp, m, n);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 

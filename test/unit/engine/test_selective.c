@@ -3,6 +3,7 @@
 #include "harness.h"
 #include "probe.h"
 #include "wire/sack.h"
+#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define RQ  0x555000u
@@ -183,6 +184,45 @@ only_the_hole_is_sent_again(void **state)
 	assert_int_equal(OBS(c, REQ_SPURIOUS), 0);
 }
 
+/* A queue on the path is too short for the window: it is halved, and grows by a packet a round. */
+REQUIREMENT("CC-06")
+static void
+many_losses_at_once_reduce_the_window(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	const struct cc *cc = &c->qp->conn.snd.cc;
+	uint32_t i, round;
+
+	for (i = 0; i < 14; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 14);
+	peer_sack(c, SQ, 0x3f80, good); /* 7 are lost: more than 6, but not a sixth */
+	assert_int_equal(pkt_count(c), 7);
+	assert_int_equal(cc->most_pkts, CC_WINDOW_PKTS);
+	c->qp->conn.snd.cc.window_pkts = c->qp->conn.snd.cc.most_pkts = 36;
+	peer_ack(c, SQ + 13);
+	for (i = 0; i < 14; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	for (i = 0; i < 14; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 14);
+	peer_sack(c, SQ + 14, 0x3f80, good);
+	assert_int_equal(pkt_count(c), 7);
+	assert_int_equal(cc->most_pkts, 18);
+	assert_int_equal(cc->window_pkts, 18);
+	peer_ack(c, SQ + 27);
+	for (i = 0; i < 14; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	for (round = 1; round <= CC_WINDOW_PKTS - 18; round++) {
+		assert_int_equal(cc->most_pkts, RTE_MIN(18 + round, CC_WINDOW_PKTS));
+		client_sends(c, 1, 8);
+		assert_int_equal(pkt_count(c), 1);
+		peer_ack(c, SQ + 27 + round);
+		send_cqe(c, 1, QP_WC_SUCCESS);
+	}
+	assert_int_equal(c->qp->conn.snd.watch & QP_WATCH_CAPPED, 0);
+}
+
 /* The peer had it twice: it was late, so more packets may overtake others from now on. */
 static void
 duplicate_raises_the_threshold(void **state)
@@ -271,7 +311,7 @@ probe_sends_the_oldest_packet_alone(void **state)
 	client_sends(c, 1, 8);
 	client_sends(c, 2, 8);
 	assert_int_equal(pkt_count(c), 2);
-	bench_pass(c->b, QP_PROBE_MIN_NS);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 	pkt_none(c);
 	peer_nak(c, SQ + 1, NAK_SYN(PSN_SEQ)); /* a NAK still leads to go-back-N */
@@ -340,6 +380,7 @@ main(void)
 		bench_test(request_beyond_the_window_ends_in_go_back_n),
 		bench_test(held_request_that_fails_is_nakked_at_its_turn),
 		bench_test(only_the_hole_is_sent_again),
+		bench_test(many_losses_at_once_reduce_the_window),
 		bench_test(duplicate_raises_the_threshold),
 		bench_test(wrong_sacks_are_dropped),
 		bench_test(peer_that_ignores_sacks_gets_naks),
