@@ -147,7 +147,7 @@ struct qp_ask {
 	uint32_t psn;
 	uint32_t n;
 	uint32_t next_psn; /* responses before it have arrived, or were requested once more */
-	uint32_t high_psn; /* as in struct qp_resent */
+	uint32_t high_psn; /* snd.next_psn when it was sent: as in struct qp_resent */
 	uint64_t at_ns;
 };
 

@@ -436,15 +436,16 @@ req_probe_selective(struct qp_env *env, struct qp *qp)
 	struct qp_mend *m;
 
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
-	    snd->next_psn != snd->high_psn || snd->tail == snd->head ||
-	    !psn_lt(snd->una_psn, snd->next_psn))
+	    snd->tail == snd->head || !psn_lt(snd->una_psn, snd->next_psn))
 		return false;
+	e = qp_sq_entry(qp, snd->tail);
+	if (snd->next_psn != snd->high_psn && !req_fetches(e))
+		return false; /* on the way back to what follows it */
 	m = qp_mend_take(env->sr, qp);
 	if (m == NULL)
 		return false;
 	if (psn_lt(m->base_psn, snd->una_psn))
 		req_mend_advance(qp, m, snd->una_psn);
-	e = qp_sq_entry(qp, snd->tail);
 	if (req_fetches(e) && (m->base_psn != snd->una_psn || e->first_psn != snd->una_psn)) {
 		req_reads_lose_all(qp, m); /* the peer has executed it */
 		return true;

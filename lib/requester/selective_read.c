@@ -5,14 +5,15 @@
 #include "requester/selective.h"
 #include "wire/psn.h"
 
-/* The mend of a QP whose missing responses are requested one by one; NULL: by go-back-N. */
+/*
+ * The mend of a QP whose missing responses before upto are requested one by one; NULL: by
+ * go-back-N, which may be on its way to them.
+ */
 static struct qp_mend *
-mend_of(struct qp_env *env, struct qp *qp)
+mend_of(struct qp_env *env, struct qp *qp, uint32_t upto)
 {
-	const struct qp_snd *snd = &qp->conn.snd;
-
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
-	    req_rnr_waits(qp) || snd->next_psn != snd->high_psn)
+	    req_rnr_waits(qp) || psn_lt(qp->conn.snd.next_psn, upto))
 		return NULL;
 	return qp_mend_take(env->sr, qp);
 }
@@ -141,7 +142,7 @@ find_missing(struct qp *qp, struct qp_mend *m, uint32_t upto)
 	struct qp_reads *r = &m->reads;
 	uint32_t psn = r->seen_psn, n = 0, i = snd->tail;
 
-	if (upto != snd->high_psn || reorders(qp))
+	if (upto != snd->next_psn || reorders(qp))
 		upto = psn_add(upto, 0u - req_threshold(qp));
 	if (psn_diff(upto, snd->una_psn) > (int32_t)QP_SR_READ_WINDOW)
 		upto = psn_add(snd->una_psn, QP_SR_READ_WINDOW);
@@ -203,7 +204,7 @@ fits(const struct qp *qp, const struct qp_sq_entry *e, const struct wire_pkt *pk
 __rte_noinline bool
 req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_mend *m = mend_of(env, qp);
+	struct qp_mend *m = mend_of(env, qp, psn_add(pkt->psn, 1));
 	uint32_t i = qp->conn.snd.tail, n;
 	struct qp_sq_entry *e;
 
@@ -232,7 +233,7 @@ req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 __rte_noinline bool
 req_ack_early(struct qp_env *env, struct qp *qp, uint32_t upto)
 {
-	struct qp_mend *m = mend_of(env, qp);
+	struct qp_mend *m = mend_of(env, qp, upto);
 
 	if (m == NULL)
 		return false;
@@ -332,7 +333,7 @@ ask(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t i, struct qp_
 	r->ask[r->nasks++] = (struct qp_ask){.psn = psn,
 					     .n = n,
 					     .next_psn = psn,
-					     .high_psn = qp->conn.snd.high_psn,
+					     .high_psn = qp->conn.snd.next_psn,
 					     .at_ns = env->now_ns};
 	req_resent(env, qp);
 	return step;
