@@ -2,6 +2,7 @@
 /* Marks (CE) of received packets, and the CNPs that follow them (CC-01, CC-02). */
 #include <string.h>
 #include "../../kit/requirement.h"
+#include "cc/param.h"
 #include "harness.h"
 #include "qp/congestion.h"
 
@@ -262,10 +263,48 @@ a_cnp_is_counted_as_ignored(void **state)
 	assert_true(c->qp->conn.ecn.cnps_got == 1);
 }
 
+/* A CNP of a host that is not the peer, of a QPN without a QP, or damaged, slows nobody down. */
+REQUIREMENT("CC-02")
+static void
+foreign_cnps_change_nothing(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
+	struct cc_param dcqcn;
+	uint8_t frame[WIRE_MAX_OVERHEAD];
+	char err[200];
+	struct qp_conn was;
+	uint32_t len;
+
+	assert_true(cc_param_parse(&dcqcn, "dcqcn", err, sizeof(err)));
+	assert_true(cc_param_fill(&dcqcn, 0, err, sizeof(err)));
+	qp_cc_change(&c->b->engine.env, c->qp, &dcqcn);
+	was = c->qp->conn;
+	c->peer_path.sgid[15] ^= 1;
+	peer_tclass(c, 0);
+	frame_rx(c->b, frame, peer_frame(c, f, 0, 0, frame));
+	assert_int_equal(DROPS(c, BAD_GID), 1);
+	c->peer_path.sgid[15] ^= 1;
+	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->conn.qpn + 2, 0xffff);
+	frame_rx(c->b, frame, peer_frame(c, f, 0, 0, frame));
+	assert_int_equal(DROPS(c, BAD_QPN), 1);
+	peer_tclass(c, 0);
+	len = peer_frame(c, f, 0, 0, frame);
+	frame[len - 1] ^= 1; /* ICRC */
+	frame_rx(c->b, frame, len);
+	assert_int_equal(DROPS(c, BAD_ICRC), 1);
+	bench_run(c->b);
+	conn_equal(&c->qp->conn, &was);
+	assert_int_equal(OBS(c, RP_CNP_HANDLED), 0);
+	peer_put(c, f, 0, 0);
+	assert_int_equal(OBS(c, RP_CNP_HANDLED), 1);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		bench_test(foreign_cnps_change_nothing),
 		bench_test(a_marked_request_leads_to_a_cnp),
 		bench_test(cnps_have_an_interval),
 		bench_test(only_accepted_packets_count),

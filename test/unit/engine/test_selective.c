@@ -47,6 +47,7 @@ sack_expect(struct conn *c, uint32_t psn, uint64_t held)
 	pkt_none(c);
 }
 
+REQUIREMENT("SR-02")
 static void
 early_requests_are_held_and_executed_in_order(void **state)
 {
@@ -73,6 +74,7 @@ early_requests_are_held_and_executed_in_order(void **state)
 }
 
 /* The harness allows two kept buffers; the third early request is copied. */
+REQUIREMENT("SR-03")
 static void
 early_requests_stay_in_their_buffers_up_to_a_limit(void **state)
 {
@@ -109,6 +111,7 @@ early_request_longer_than_the_mtu_is_not_held(void **state)
 }
 
 /* No agreement: the peer gets what the specification says, and nothing else. */
+REQUIREMENT("SR-01")
 static void
 no_sack_without_agreement(void **state)
 {
@@ -125,6 +128,7 @@ no_sack_without_agreement(void **state)
 }
 
 /* Too far ahead: dropped with a NAK, and with it what is held, because all is sent again. */
+REQUIREMENT("SR-03")
 static void
 request_beyond_the_window_ends_in_go_back_n(void **state)
 {
@@ -142,6 +146,7 @@ request_beyond_the_window_ends_in_go_back_n(void **state)
 }
 
 /* A held request fails as it would have in order, and what is behind it is given up. */
+REQUIREMENT("SR-02")
 static void
 held_request_that_fails_is_nakked_at_its_turn(void **state)
 {
@@ -159,6 +164,7 @@ held_request_that_fails_is_nakked_at_its_turn(void **state)
 	assert_true(qp_sr_pool_whole(c->b->engine.env.sr));
 }
 
+REQUIREMENT("SR-03")
 static void
 only_the_hole_is_sent_again(void **state)
 {
@@ -224,6 +230,7 @@ many_losses_at_once_reduce_the_window(void **state)
 }
 
 /* The peer had it twice: it was late, so more packets may overtake others from now on. */
+REQUIREMENT("SR-05")
 static void
 duplicate_raises_the_threshold(void **state)
 {
@@ -246,6 +253,7 @@ duplicate_raises_the_threshold(void **state)
 	assert_true(c->qp->conn.sr.threshold > QP_SR_THRESHOLD);
 }
 
+REQUIREMENT("SR-01")
 static void
 wrong_sacks_are_dropped(void **state)
 {
@@ -277,6 +285,7 @@ wrong_sacks_are_dropped(void **state)
 }
 
 /* A peer that retransmits requests reported as held, four times in a row, gets NAKs. */
+REQUIREMENT("SR-01")
 static void
 peer_that_ignores_sacks_gets_naks(void **state)
 {
@@ -301,6 +310,7 @@ peer_that_ignores_sacks_gets_naks(void **state)
 }
 
 /* The probe is one packet; what was sent behind it is not sent again. */
+REQUIREMENT("SR-04")
 static void
 probe_sends_the_oldest_packet_alone(void **state)
 {
