@@ -57,9 +57,9 @@ bool req_probe_selective(struct qp_env *env, struct qp *qp);
 
 /*
  * Responses (selective_read.c). A READ or atomic response behind a missing one is stored at once
- * and counts when its turn comes. What is missing is requested again, in parts of a READ if the
- * peer is known to have executed it. A response counts as lost as a request does; or if a response
- * has arrived to a request that was sent after the last request for it.
+ * and counts when its turn comes. Missing responses are requested again, in parts of a READ if the
+ * peer is known to have executed it. A response is considered lost by the same rule as a request;
+ * or if a later request for responses was answered first.
  */
 /*
  * Handles the response pkt, which is in flight, although data before it is missing. Returns false,
@@ -68,11 +68,11 @@ bool req_probe_selective(struct qp_env *env, struct qp *qp);
 bool req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* The same for an ACK of everything before upto. */
 bool req_ack_early(struct qp_env *env, struct qp *qp, uint32_t upto);
-/* The response psn was taken in order: counts what is behind it and has arrived. */
+/* The response psn was taken in order: counts the early responses behind it. */
 void req_reads_progress(struct qp_env *env, struct qp *qp, uint32_t psn);
 /* As req_resend, for responses. */
 enum req_step req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn);
-/* Nothing has arrived for long: una_psn's response and all that was requested again is missing. */
+/* A probe: una_psn's response, and all responses that were requested again, are missing. */
 void req_reads_lose_all(struct qp *qp, struct qp_mend *m);
 /* read_response.c: may pkt be packet k of the READ e (REQ-09)? */
 bool req_read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,

@@ -44,7 +44,7 @@ want(struct qp *qp, struct qp_mend *m, uint32_t psn, uint32_t end)
 	return r->wanted.n - before;
 }
 
-/* Responses were lost: n were not missed before. */
+/* n more responses were lost. */
 static void
 lost(struct qp_env *env, struct qp *qp, uint32_t n)
 {
@@ -73,7 +73,7 @@ ask_end(const struct qp_ask *a)
 	return psn_add(a->psn, a->n);
 }
 
-/* A response has arrived to a request that was sent after a: what is missing of a is lost. */
+/* A request sent after ask j was answered: the missing responses of ask j are lost. */
 static uint32_t
 ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t j)
 {
@@ -85,7 +85,7 @@ ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t j)
 	return want(qp, m, a.next_psn, ask_end(&a));
 }
 
-/* Response psn of a has arrived: are responses before it lost? */
+/* Response psn of ask j has arrived. Finds lost responses before it. Returns their number. */
 static uint32_t
 ask_got(struct qp *qp, struct qp_mend *m, uint32_t j, uint32_t psn)
 {
@@ -104,7 +104,7 @@ ask_got(struct qp *qp, struct qp_mend *m, uint32_t j, uint32_t psn)
 	return n;
 }
 
-/* The response psn has arrived: what does it show of requests for missing responses? */
+/* The response psn has arrived. Finds asks that lost responses. Returns the number of these. */
 static uint32_t
 asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
@@ -132,8 +132,9 @@ asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 }
 
 /*
- * Everything before upto was executed, and its responses were sent before a packet that has
- * arrived. Which of them are lost? Those of them that are not too close to upto.
+ * The peer has executed everything before upto, and sent its responses before a packet that has
+ * arrived. Finds lost responses, except those close to upto, which may be late. Returns the number
+ * of new ones.
  */
 static uint32_t
 find_missing(struct qp *qp, struct qp_mend *m, uint32_t upto)
@@ -242,7 +243,7 @@ req_ack_early(struct qp_env *env, struct qp *qp, uint32_t upto)
 	return true;
 }
 
-/* Responses from una_psn on that are here: all of e, at most. */
+/* The number of early responses of e, from una_psn on without a gap. */
 static uint32_t
 count_here(const struct qp *qp, const struct qp_reads *r, const struct qp_sq_entry *e)
 {
@@ -254,7 +255,7 @@ count_here(const struct qp *qp, const struct qp_reads *r, const struct qp_sq_ent
 	return n;
 }
 
-/* Takes what is behind una_psn and has arrived or was executed. */
+/* Takes early responses behind una_psn, and acknowledges requests that the peer has executed. */
 static void
 catch_up(struct qp_env *env, struct qp *qp)
 {
