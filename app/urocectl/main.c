@@ -69,7 +69,7 @@ static struct cli_program program = {
 		 "       urocectl [options] addr add|del IP/LEN dev DEVICE\n"
 		 "       urocectl [options] pkey set KEY dev DEVICE index N\n"
 		 "       urocectl [options] pkey del dev DEVICE index N\n"
-		 "       urocectl [options] cc set POLICY dev DEVICE\n"
+		 "       urocectl [options] cc set POLICY dev DEVICE [qp QPN]\n"
 		 "       urocectl [options] impair DEVICE set SPEC | show | clear\n"
 		 "       urocectl [options] capture DEVICE start FILE [qpn=N] | show | stop\n"
 		 "       urocectl [options] rdma dev|link|res [show ..]\n"
