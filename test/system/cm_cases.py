@@ -91,11 +91,9 @@ def perftest():
 
 def fio():
     options = "--bs=16k --size=2m --ioengine=rdma --port={p} --thread"
-    # --verb=send: fio requests no RNR retry, and its server posts a receive for each that was used. Here it has one for
-    # each of the 128 messages.
-    for verb, depth, more, lossy in (("write", 4, "", True), ("read", 4, "", False), ("send", 128, "", False),
-                                     ("write", 4, "--verify=crc32c", False)):
-        server = f"fio --name=server {options} --iodepth={depth} --rw=read"
+    # --verb=send ends with status 0 in some runs without having sent anything (compatibility.py).
+    for verb, more, lossy in (("write", "", True), ("read", "", False), ("write", "--verify=crc32c", False)):
+        server = f"fio --name=server {options} --iodepth=4 --rw=read"
         client = f"fio --name=client {options} --iodepth=4 --rw=write --hostname={{s}} --verb={verb} {more}"
         yield Case("fio", f"--ioengine=rdma --verb={verb} {more}".strip(), server.split(), client.split(), lossy=lossy)
 
