@@ -273,19 +273,13 @@ more_of(const struct mr *mr, const struct qp_rd_op *op, uint32_t off)
 	return (uint32_t)RTE_MIN((uint64_t)(op->len - off), room);
 }
 
-/*
- * The last response of the first entry was sent. The requester asked from the entry's first PSN on,
- * so it has all responses before that, and now gets the rest: READs that end no later are not
- * needed any more, and the requester may take their resources for new ones. It requests lost
- * responses again.
- */
-static void
-read_done(struct qp_rcv *rcv)
+/* Drops queued READs that end at PSN end, or earlier. */
+static __rte_noinline void
+read_drop_until(struct qp_rcv *rcv, uint32_t end)
 {
-	uint32_t end = psn_add(rcv->rdq[0].psn, rcv->rdq[0].npkts), i = 0;
+	uint32_t i = 0;
 
-	read_remove(rcv, 0);
-	while (unlikely(i < rcv->rdq_n) && psn_lt(rcv->rdq[i].psn, end)) {
+	while (i < rcv->rdq_n && psn_lt(rcv->rdq[i].psn, end)) {
 		const struct qp_rd_op *op = &rcv->rdq[i];
 
 		if (!op->atomic && psn_le(psn_add(op->psn, op->npkts), end))
@@ -295,8 +289,24 @@ read_done(struct qp_rcv *rcv)
 	}
 }
 
+/*
+ * The last response of the first entry was sent. The requester asked from the entry's first PSN on,
+ * so it has all responses before that, and now gets the rest: READs that end no later are not
+ * needed any more, and the requester may take their resources for new ones. It requests lost
+ * responses again.
+ */
+static inline void
+read_done(struct qp_rcv *rcv)
+{
+	uint32_t end = psn_add(rcv->rdq[0].psn, rcv->rdq[0].npkts);
+
+	read_remove(rcv, 0);
+	if (unlikely(rcv->rdq_n != 0 && psn_lt(rcv->rdq[0].psn, end)))
+		read_drop_until(rcv, end);
+}
+
 /* Sends one response of op. False: no space, or its memory is late. */
-static bool
+static __rte_always_inline bool
 read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
 	uint32_t off = op->pos * qp->conn.mtu, len = RTE_MIN(op->len - off, (uint32_t)qp->conn.mtu),
