@@ -18,8 +18,8 @@
  *   into the frame remain valid (but payload, if the frame was made linear);
  * - gives the reference back (rte_pktmbuf_free) once the packet is executed, or when the QP is
  *   reset, fails or is destroyed;
- * - keeps few, and only buffers of the engine's pool: a port with buffers of its own cannot receive
- *   into them meanwhile (qp_hold_put copies those).
+ * - keeps few, and only buffers of the engine's pool. Other buffers belong to the port, which
+ * cannot receive into them meanwhile: qp_hold_put copies those.
  *
  * UC has a separate order, without NAKs (RSP-06, receive.c); UD has none.
  */

@@ -94,7 +94,7 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 	if (opt.queue > SHORT_QUEUE && !sr)
 		goal *= LONG_QUEUE_SHARE;
 	met = !r.failed && r.gbps >= goal;
-	/* Only what was lost is sent again (SR-03), besides probes; of READs as few requests. */
+	/* Besides probes only lost packets are sent again (SR-03). READs are not counted. */
 	if (sr && op != GOODPUT_READ)
 		met = met && r.resent <= r.lost + r.probes && r.naks == 0;
 	printf("%-5s %7u B  %4.1f %% of %-8s %6.2f Gb/s  %.3f  NAKs %5" PRIu64 " gaps %5" PRIu64
