@@ -363,6 +363,8 @@ act_send_dreq(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	m.tid = cm_random(cm);
 	m.dreq.remote_qpn = id->qp.dest_qpn;
 	cm_send_request(cm, id, &m, a);
+	if (cm->hurry_ns != 0)
+		a->arm_ns = cm_hurried_ns(cm, id, a->now_ns);
 	return 0;
 }
 

@@ -18,7 +18,7 @@
  * Timers (CM-04), and the message that sets each:
  *   REQ            again after the response timeout that the REQ itself states for its receiver
  *   REP            again after the response timeout that the peer's REQ states for its sender
- *   DREQ, LAP      again after the timeout of the REQ or REP of this side
+ *   DREQ, LAP      again after the timeout of the REQ or REP of this side (see also cm_hurry)
  *   SIDR_REQ       again after the timeout that the caller gives
  *   all of them    as often as max_retries of the REQ says, then UNREACHABLE
  *   after an MRA   not before the service timeout that it states has passed as well
@@ -348,6 +348,14 @@ struct cm_rx_info {
  */
 void cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
 	   uint64_t now_ns);
+/*
+ * The process ends soon: retransmit DREQs after again_ns at most from now on, also those that are
+ * outstanding, and CM_DEFAULT_RETRIES times whatever the REQ said. The caller then calls cm_rx and
+ * cm_tick until cm_disconnecting returns 0, or as long as it can wait.
+ */
+void cm_hurry(struct cm *cm, uint64_t again_ns, uint64_t now_ns);
+/* Number of ids that wait for a DREP, including those without an owner. */
+uint32_t cm_disconnecting(const struct cm *cm);
 /* Do the work due at now_ns. Returns the time of the next call, or CM_NEVER. */
 uint64_t cm_tick(struct cm *cm, uint64_t now_ns);
 /* The time at which cm_tick has work, or CM_NEVER. */

@@ -223,6 +223,7 @@ cm_free(struct cm *cm, struct cm_id *id)
 	cm_evictable_set(cm, id, false);
 	if (id->passive)
 		cm->nremote--;
+	cm->ndisconnecting -= id->state == CM_DREQ_SENT;
 	id->comm_id = 0;
 	id->next[0] = CM_NONE;
 	if (cm->free_last == CM_NONE)

@@ -99,6 +99,8 @@ struct cm {
 	uint32_t id_bits; /* of a slot's number */
 	uint32_t bucket_mask;
 	uint32_t nused, nremote;        /* ids; ids made by peers */
+	uint32_t ndisconnecting;        /* ids in DREQ_SENT */
+	uint64_t hurry_ns;              /* cm_hurry's again_ns; 0: not called */
 	uint32_t nids, npeers;          /* slots used so far; those behind are not initialised */
 	uint32_t free_first, free_last; /* first in, first out, by next[0] */
 	uint32_t old_first, old_last;   /* ids that may be evicted, the oldest first */
@@ -170,6 +172,8 @@ void cm_pending_end(struct cm *cm, struct cm_id *id);
 int cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a);
 /* Send a MAD, counted. */
 void cm_send(struct cm *cm, const struct cm_addr *addr, const uint8_t mad[WIRE_MAD_LEN]);
+/* A DREQ of id was sent at now_ns: the time when it is due again after cm_hurry. */
+uint64_t cm_hurried_ns(const struct cm *cm, struct cm_id *id, uint64_t now_ns);
 /* Build and send. */
 void cm_send_msg(struct cm *cm, const struct cm_addr *addr, const struct wire_cm *m);
 /* A message without fields: all zero but attr and tid. */

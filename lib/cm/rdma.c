@@ -262,6 +262,12 @@ rcm_next_ns(const struct rcm *r)
 	return r->next_ns < cm_next_ns(r->cm) ? r->next_ns : cm_next_ns(r->cm);
 }
 
+void
+rcm_hurry(struct rcm *r, uint64_t again_ns, uint64_t now_ns)
+{
+	cm_hurry(r->cm, again_ns, now_ns);
+}
+
 uint64_t
 rcm_tick(struct rcm *r, uint64_t now_ns)
 {

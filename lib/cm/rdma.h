@@ -177,6 +177,8 @@ const struct cm *rcm_cm(const struct rcm *r);
 /* A packet to QP1, as cm_rx. */
 void rcm_rx(struct rcm *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
 	    uint64_t now_ns);
+/* The process ends soon: DREQs as cm_hurry. Wait for cm_disconnecting of rcm_cm. */
+void rcm_hurry(struct rcm *r, uint64_t again_ns, uint64_t now_ns);
 /* Do the work that is due. Returns the time of the next call, or CM_NEVER. */
 uint64_t rcm_tick(struct rcm *r, uint64_t now_ns);
 /* The earliest time at which rcm_tick has work, or CM_NEVER. */

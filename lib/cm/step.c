@@ -86,6 +86,8 @@ enter(struct cm *cm, struct cm_id *id, uint8_t next, const struct cm_args *a)
 	if (id->state == CM_REQ_RCVD && next != CM_REP_SENT)
 		cm_key_del(cm, id, CM_KEY_REMOTE_QPN);
 	cm_pending_end(cm, id);
+	cm->ndisconnecting -= id->state == CM_DREQ_SENT;
+	cm->ndisconnecting += next == CM_DREQ_SENT;
 	id->state = next;
 	id->lap = CM_LAP_NONE;
 	switch (next) {

@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include "control/cm_parts.h"
 #include "control/log.h"
+#include "control/worker_events.h"
 
 #define MEM_ALIGN 64u
-#define DRAIN_NS  100000000ull /* for DREQs and REJs when the daemon ends */
+/* When the daemon ends: the time for DREQs and their DREPs, and between copies of a DREQ. */
+#define DRAIN_NS 2000000000ull
+#define AGAIN_NS (DRAIN_NS / (CM_DEFAULT_RETRIES + 1))
 
 static bool
 find_device(void *ctx, uint16_t port, struct rcm_dev *out)
@@ -75,6 +78,26 @@ cms_open(struct daemon *d)
 	return 0;
 }
 
+/*
+ * Waits for the DREPs of all connections, no longer than svc->drain_until_ns. MADs may be lost on
+ * the way to a peer, by its full queues for instance, so DREQs are sent again meanwhile.
+ */
+static void
+await_dreps(struct cm_service *svc)
+{
+	const struct cm *cm = rcm_cm(svc->rcm);
+	uint64_t now_ns;
+
+	while (cm_disconnecting(cm) != 0 && (now_ns = daemon_now_ns()) < svc->drain_until_ns) {
+		uint64_t until_ns = rcm_next_ns(svc->rcm);
+
+		if (until_ns > svc->drain_until_ns)
+			until_ns = svc->drain_until_ns;
+		worker_events_wait(svc->d, until_ns > now_ns ? until_ns - now_ns : 0);
+		rcm_tick(svc->rcm, daemon_now_ns());
+	}
+}
+
 void
 cms_close(struct daemon *d)
 {
@@ -83,7 +106,9 @@ cms_close(struct daemon *d)
 	if (svc == NULL)
 		return;
 	svc->drain_until_ns = daemon_now_ns() + DRAIN_NS;
+	rcm_hurry(svc->rcm, AGAIN_NS, daemon_now_ns());
 	cms_channels_close(svc);
+	await_dreps(svc);
 	cms_drain(svc, 0);
 	cms_inputs_close(svc);
 	cms_groups_forget(svc, NULL);

@@ -18,7 +18,7 @@
  * ids are charged to the user of that session (QUOTA_CM_IDS). QPs belong to sessions: the
  * connection manager knows only their numbers.
  *
- * Control thread only. Nothing here waits.
+ * Control thread only. Nothing here waits, except cms_close.
  */
 #ifndef CONTROL_CM_H
 #define CONTROL_CM_H
@@ -72,7 +72,10 @@ struct cm_service {
 
 /* Starts the service: d->cms. The devices exist. Returns 0 or -errno. */
 int cms_open(struct daemon *d);
-/* Ends all channels and notifies their peers, then ends the service. Harmless without one. */
+/*
+ * Ends all channels and notifies their peers, then ends the service. Waits 2 s at most until all
+ * peers of connections have answered. Workers still run. Harmless without a service.
+ */
 void cms_close(struct daemon *d);
 
 /* cm_channel.c: handler of CM_OPEN. */

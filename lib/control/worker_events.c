@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/worker_events.h"
 
+#include <poll.h>
+#include <rte_cycles.h>
 #include <rte_mbuf.h>
 #include <uroce/errors.h>
 #include "control/device.h"
@@ -134,6 +136,17 @@ worker_events_start(struct daemon *d)
 	d->worker_events.fd = worker_event_fd(d->workers);
 	d->worker_events.ready = on_worker_events;
 	return loop_add(&d->loop, &d->worker_events, EPOLLIN);
+}
+
+void
+worker_events_wait(struct daemon *d, uint64_t wait_ns)
+{
+	struct pollfd fd = {.fd = d->worker_events.fd, .events = POLLIN};
+	const struct timespec wait = {.tv_sec = (time_t)(wait_ns / NS_PER_S),
+				      .tv_nsec = (long)(wait_ns % NS_PER_S)};
+
+	if (ppoll(&fd, 1, &wait, NULL) > 0)
+		events_batch(d);
 }
 
 void

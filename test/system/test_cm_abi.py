@@ -267,6 +267,33 @@ def test_many_end_at_once(link, address):
         server.close()
 
 
+# Requirements: CM-06
+def test_end_while_mads_are_lost(link, address):
+    """A daemon that ends tells the peers of all its connections, although a third of all MADs is lost."""
+    server, _ = serve(link.b.daemon, address)
+    client = Channel(link.a.daemon.socket)
+    for uid in range(100):
+        number = client.create(uid)
+        client.resolve(number, sockaddr(address, PORT))
+        qpn = next(QPNS)
+        client.connect(number, qpn)
+        server.accept(server.event("CONNECT_REQUEST").id, uid, qpn + 1)
+        client.event("CONNECT_RESPONSE")
+        client.ready(number)
+        server.event("ESTABLISHED")
+    for side in (link.a, link.b):
+        impair(side, "set", "drop=30%,seed=3")
+    link.a.daemon.stop()
+    told = set()
+    while len(told) < 100:
+        event = server.event()
+        if event.name == "DISCONNECTED":
+            assert event.status == 0, event.status
+            told.add(event.uid)
+    impair(link.b, "clear")
+    server.close()
+
+
 def users(daemon, address):
     """Ids and channels of a user are limited; other users' ids are not shown in full."""
     channel = Channel(daemon.socket)
@@ -418,6 +445,10 @@ def main():
     link = lib.link_veth()
     with lib.case("1,500 connections of a channel or daemon that ends"):
         test_many_end_at_once(link, "10.9.0.102")
+    link.b.daemon.stop()
+    link = lib.link_veth()
+    with lib.case("a daemon that ends while a third of all MADs is lost"):
+        test_end_while_mads_are_lost(link, "10.9.0.102")
     link.b.daemon.stop()
     link = link_udp()
     all_of(link, "10.9.0.1", "10.9.0.2")

@@ -58,6 +58,41 @@ a_dreq_without_an_answer_ends_after_its_retries(void **state)
 	assert_int_equal(state_of(p, ids.passive), CM_TIMEWAIT);
 }
 
+/* Both the DREQ that is outstanding and the one that follows are sent again soon, 15 times. */
+REQUIREMENT("CM-06")
+static void
+a_process_that_ends_retransmits_dreqs_sooner(void **state)
+{
+	for (uint32_t early = 0; early < 2; early++) {
+		struct pair ids = do_pair();
+
+		assert_int_equal(cm_disconnecting(p->cm), 0);
+		if (!early)
+			cm_hurry(p->cm, 100 * MS, p->now);
+		assert_int_equal(cm_disconnect(p->cm, ids.passive, NULL, 0, p->now), 0);
+		if (early)
+			cm_hurry(p->cm, 100 * MS, p->now);
+		assert_int_equal(cm_destroy(p->cm, ids.passive, p->now), 0);
+		for (uint32_t i = 0; i < 15; i++) {
+			assert_int_equal(cm_disconnecting(p->cm), 1);
+			lose();
+			pass(100 * MS - 1);
+			assert_int_equal(node_count(p, WIRE_CM_DREQ), i + 1);
+			pass(1);
+			assert_int_equal(node_count(p, WIRE_CM_DREQ), i + 2);
+		}
+		if (early) {
+			lose();
+			pass(100 * MS);
+		} else {
+			deliver();
+			assert_int_equal(node_event(a, CM_EV_DISCONNECTED)->ev.status, 0);
+		}
+		assert_int_equal(cm_disconnecting(p->cm), 0);
+		assert_int_equal(node_count(p, WIRE_CM_DREQ), 16);
+	}
+}
+
 REQUIREMENT("CM-06")
 static void
 timewait_holds_the_qpn_and_ends(void **state)
@@ -172,6 +207,7 @@ main(void)
 		cmocka_unit_test(either_side_disconnects),
 		cmocka_unit_test(both_disconnect_at_once),
 		cmocka_unit_test(a_dreq_without_an_answer_ends_after_its_retries),
+		cmocka_unit_test(a_process_that_ends_retransmits_dreqs_sooner),
 		cmocka_unit_test(timewait_holds_the_qpn_and_ends),
 		cmocka_unit_test(a_peer_cannot_make_timewait_last),
 		cmocka_unit_test(destroyed_ids_tell_their_peer_and_end),

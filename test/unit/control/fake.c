@@ -230,6 +230,18 @@ worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring)
 	return wake_fd;
 }
 
+int
+worker_event_fd(struct worker_set *ws)
+{
+	return -1;
+}
+
+unsigned
+worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
+{
+	return 0;
+}
+
 uint32_t
 worker_frames_waiting(const struct worker_set *ws)
 {
@@ -378,6 +390,7 @@ fake_open(struct daemon *d)
 	d->cfg = &cfg;
 	d->program = &program;
 	d->nworkers = FAKE_WORKERS;
+	d->worker_events.fd = -1;
 	d->workers = &workers;
 	quota_init(&d->quota, &cfg, &machine, 0);
 	assert_int_equal(loop_init(&d->loop), 0);
