@@ -45,6 +45,8 @@ take_word(struct request *rq, unsigned nth, const char *word)
 		take_device(rq, rq->set.device, word);
 		rq->keyword = NULL;
 	} else if (strcmp(word, "dev") == 0 || strcmp(word, "qp") == 0) {
+		if (strcmp(word, "qp") == 0 && rq->set.index != 0)
+			usage_error("cc set: qp is given twice");
 		rq->keyword = word;
 	} else if (rq->value != NULL) {
 		usage_error("cc set: unexpected argument '%s'; legal: %s", word, LEGAL);

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/cli.h"
 #include "query.h"
 #include "rdma_print.h"
 #include "urocectl.h"
 
 #define MOST_WORDS 40
+#define OBJECTS    "pd cq qp cm_id mr ctx srq"
 
 const char rdma_help[] = "\nrdma: the lines and, with --json, the JSON of rdma(8) of iproute2\n"
 			 "  dev [show [DEV]]        devices\n"
@@ -200,6 +202,9 @@ take_dev(const char *word, bool port)
 {
 	size_t len = strcspn(word, "/");
 
+	if (ask_for.dev[0] != '\0')
+		usage_error("rdma res show %s: %s '%s', but '%s' is given, too",
+			    ask_for.object->name, port ? "link" : "dev", word, ask_for.dev);
 	if (len == 0 || len >= sizeof(ask_for.dev))
 		usage_error("rdma %s: '%s' is not a device name", ask_for.kind, word);
 	if (word[len] != '\0' && (!port || strcmp(word + len, "/1") != 0))
@@ -220,6 +225,26 @@ is_word_of(const char *list, const char *word)
 	return false;
 }
 
+/* A filter other than dev and link. Each is given once, hence there is room. */
+static void
+take_filter(const struct object *x, const char *name, const char *value)
+{
+	static const char numbers[] = "lqpn pdn rqpn rq-psn sq-psn pid cqn cqe users ctxn cm-idn "
+				      "mrn mrlen srqn";
+	struct rdma_out *o = &ask_for.out;
+	uint64_t n;
+
+	for (unsigned i = 0; i < o->nfilters; i++) {
+		if (strcmp(o->filter[i].name, name) == 0)
+			usage_error("rdma res show %s: %s is given twice", x->name, name);
+	}
+	if (is_word_of(numbers, name) && !cli_number(value, 0, INT64_MAX, &n))
+		usage_error("rdma res show %s: %s '%s' is not a number from 0 to %lld", x->name,
+			    name, value, (long long)INT64_MAX);
+	o->filter[o->nfilters].name = name;
+	o->filter[o->nfilters++].value = value;
+}
+
 /* Pairs from word i on. */
 static void
 take_filters(unsigned i)
@@ -235,15 +260,10 @@ take_filters(unsigned i)
 				    x->name, name, x->filters);
 		if (i + 1 == ask_for.n)
 			usage_error("rdma res show %s: filter %s needs a value", x->name, name);
-		if (link || dev) {
+		if (link || dev)
 			take_dev(ask_for.word[i + 1], link);
-			continue;
-		}
-		if (ask_for.out.nfilters == RDMA_FILTERS)
-			usage_error("rdma res show %s: more than %d filters", x->name,
-				    RDMA_FILTERS);
-		ask_for.out.filter[ask_for.out.nfilters].name = name;
-		ask_for.out.filter[ask_for.out.nfilters++].value = ask_for.word[i + 1];
+		else
+			take_filter(x, name, ask_for.word[i + 1]);
 	}
 }
 
@@ -265,9 +285,7 @@ take_shown(unsigned i)
 	if (i + 1 < ask_for.n)
 		usage_error("rdma %s show: unexpected argument '%s'%s", ask_for.kind,
 			    ask_for.word[i + 1],
-			    strcmp(ask_for.kind, "res") == 0
-				    ? "; objects are pd cq qp cm_id mr ctx srq"
-				    : "");
+			    strcmp(ask_for.kind, "res") == 0 ? "; objects are " OBJECTS : "");
 }
 
 static void
@@ -417,14 +435,16 @@ run(struct ipc_client *c, const struct request *rq)
 	struct tables t = {.device = query_rows(c, "device")};
 	struct rdma_out *o = &ask_for.out;
 	bool good = t.device != NULL;
+	char of[128];
 
 	o->json = rq->json;
 	o->pretty = rq->pretty;
 	if (good && ask_for.dev[0] != '\0' && row_of(t.device, ask_for.dev) == NULL) {
-		fprintf(stderr,
-			"urocectl: rdma %s: no device '%s'; urocectl show device lists "
-			"them\n",
-			ask_for.kind, ask_for.dev);
+		snprintf(of, sizeof(of), "rdma %s%s", ask_for.kind,
+			 strcmp(ask_for.kind, "res") == 0 && ask_for.object == NULL
+				 ? ": not an object (" OBJECTS ")"
+				 : "");
+		device_is_known(c, of, ask_for.dev);
 		json_decref(t.device);
 		return EXIT_FAILURE;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rdma_print.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,14 +97,12 @@ rdma_out_hex(struct rdma_out *o, const char *name, uint64_t value)
 static bool
 has_value(const json_t *member, const char *value)
 {
-	char text[32];
+	uint64_t n;
 
 	if (json_is_string(member))
 		return strcasecmp(json_string_value(member), value) == 0;
-	if (!json_is_integer(member))
-		return false;
-	snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(member));
-	return strcmp(text, value) == 0;
+	return json_is_integer(member) && cli_number(value, 0, INT64_MAX, &n) &&
+	       json_integer_value(member) == (json_int_t)n;
 }
 
 static bool

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <jansson.h>
 
-#define RDMA_FILTERS 8
+#define RDMA_FILTERS 10
 
 /* The caller sets json, pretty and the filters; the rest is private. */
 struct rdma_out {

@@ -87,21 +87,27 @@ device_is_known(struct ipc_client *c, const char *of, const char *name)
 }
 
 json_t *
-show_ask(struct ipc_client *c, const struct request *rq)
+ask_filtered(struct ipc_client *c, const struct request *rq, const char *of, const char *what)
 {
-	json_t *all = query(c, rq->what, rq->has_qpn ? &rq->qpn : NULL), *rows;
+	json_t *all = query(c, what, rq->has_qpn ? &rq->qpn : NULL), *rows;
 	const char *dev = filter_text(&rq->filters, "device");
 
 	if (all == NULL)
 		return NULL;
-	rows = json_object_get(all, rq->what);
+	rows = json_object_get(all, what);
 	filter_rows(&rq->filters, rows);
-	if (dev != NULL && json_array_size(rows) == 0 && !device_is_known(c, name_of(rq), dev)) {
+	if (dev != NULL && json_array_size(rows) == 0 && !device_is_known(c, of, dev)) {
 		json_decref(all);
 		errno = 0;
 		return NULL;
 	}
 	return all;
+}
+
+json_t *
+show_ask(struct ipc_client *c, const struct request *rq)
+{
+	return ask_filtered(c, rq, name_of(rq), rq->what);
 }
 
 /* Removes unused quotas. */

@@ -73,6 +73,8 @@ take_word(struct request *rq, unsigned nth, const char *word)
 		rq->sort = word;
 		rq->keyword = NULL;
 	} else if (rq->keyword == NULL && strcmp(word, "sort") == 0) {
+		if (rq->sort != NULL)
+			usage_error("top: sort is given twice");
 		rq->keyword = word;
 	} else if (!repeat_take(rq, word)) {
 		usage_error("top: unexpected argument '%s'; legal: " LEGAL, word);

@@ -35,10 +35,7 @@ check(const struct request *rq)
 static json_t *
 ask(struct ipc_client *c, const struct request *rq)
 {
-	json_t *all = query(c, "trace", rq->has_qpn ? &rq->qpn : NULL);
-
-	filter_rows(&rq->filters, json_object_get(all, "trace"));
-	return all;
+	return ask_filtered(c, rq, "trace", "trace");
 }
 
 /* "18:59:01.123456", local time. */

@@ -89,6 +89,14 @@ void take_device(struct request *rq, char to[UROCE_DEV_NAME_MAX], const char *wo
 uint32_t take_verb(struct request *rq, const char *word, const char *const *names,
 		   const char *legal);
 
+/*
+ * show.c. Asks for the topic `what`, of rq's QP if it has one; keeps the rows that match rq's
+ * filters. Returns NULL with errno, which is 0 after the error that a filter's device does not
+ * exist; `of`: the command in its message.
+ */
+json_t *ask_filtered(struct ipc_client *c, const struct request *rq, const char *of,
+		     const char *what);
+
 /* show.c. Is there such a device? If not, prints that of the command `of`, with those there are. */
 bool device_is_known(struct ipc_client *c, const char *of, const char *name);
 

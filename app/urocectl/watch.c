@@ -28,6 +28,8 @@ repeat_take(struct request *rq, const char *word)
 	if (rq->keyword == NULL) {
 		if (strcmp(word, "interval") != 0 && strcmp(word, "count") != 0)
 			return false;
+		if (word[0] == 'i' ? rq->interval_s > 0 : rq->count > 0)
+			usage_error("%s: %s is given twice", rq->cmd->name, word);
 		rq->keyword = word;
 		return true;
 	}

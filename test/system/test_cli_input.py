@@ -57,6 +57,9 @@ WRONG = [
     (["watch", "qp", "interval", "0"], "watch: interval '0' is not a number of seconds from 0.1 to 3600"),
     (["watch", "qp", "interval", "nan"], "interval 'nan' is not"),
     (["watch", "qp", "count", "0"], "watch: count '0' is not a number from 1 to 1000000000"),
+    (["watch", "qp", "interval", "1", "interval", "2"], "watch: interval is given twice"),
+    (["watch", "qp", "count", "1", "count", "2"], "watch: count is given twice"),
+    (["watch", "-n", "1", "qp", "count", "2"], "watch: count is given twice"),
     (["watch", "qp", "frob"], "unexpected argument 'frob'; legal: dev NAME, qpn N"),
     (["watch", "config", "frob"], "legal: interval S, count N"),
     (["watch", "qp", "-n", "0"], "option --iterations: '0' is not a number from 1 to 1000000000"),
@@ -64,6 +67,7 @@ WRONG = [
     (["top", "sort", "name"], "sort key 'name' is unknown; legal: tx rx sends receives pid qpn"),
     (["top", "x"], "top: unexpected argument 'x'; legal: interval S, count N, sort KEY"),
     (["top", "interval", "9999"], "top: interval '9999' is not a number of seconds from 0.1 to 3600"),
+    (["top", "sort", "tx", "count", "1", "sort", "rx"], "top: sort is given twice"),
     (["set"], "set: nothing to set; legal: addr, pkey, cc, log-level, quota, help"),
     (["set", "mtu", "1"], "set: unknown 'mtu'; legal: addr, pkey, cc, log-level, quota, help"),
     (["set", "log-level"], "set log-level: needs LEVEL; legal: " + LEVELS),
@@ -92,6 +96,7 @@ WRONG = [
     (["addr", "add", "10.9.0.1/24", "dev", "uroce0", "dev", "uroce1"], "addr: device 'uroce1', but 'uroce0' is given, too"),
     (["pkey", "set", "1", "dev", "uroce0", "index", "1", "index", "2"], "pkey set: index '2', but '1' is given, too"),
     (["cc", "set", "swift", "dev", "uroce0", "dev", "uroce1"], "cc: device 'uroce1', but 'uroce0' is given, too"),
+    (["cc", "set", "swift", "dev", "uroce0", "qp", "5", "qp", "6"], "cc set: qp is given twice"),
     (["cc", "set", "swift", "dev", ""], "cc: the device name is empty"),
     (["pkey"], "pkey: nothing to do; legal: pkey set KEY dev DEVICE index N"),
     (["pkey", "set", "0x10000", "dev", "uroce0", "index", "1"], "P_Key '0x10000' is not a key from 0x0001 to 0xffff"),
@@ -125,7 +130,11 @@ WRONG = [
     (["rdma", "res", "show", "qp", "lqpn"], "filter lqpn needs a value"),
     (["rdma", "res", "show", "cq", "dev", "u" * 40], "is not a device name"),
     (["rdma", "res", "show", "qp", *"pid 1 pid 2 pid 3 pid 4 pid 5 pid 6 pid 7 pid 8 pid 9".split()],
-     "rdma res show qp: more than 8 filters"),
+     "rdma res show qp: pid is given twice"),
+    (["rdma", "res", "show", "qp", "dev", "uroce0", "link", "uroce1/1"],
+     "rdma res show qp: link 'uroce1/1', but 'uroce0' is given, too"),
+    (["rdma", "res", "show", "qp", "lqpn", "x"], "rdma res show qp: lqpn 'x' is not a number from 0 to 9223372036854775807"),
+    (["rdma", "res", "show", "mr", "pid", "-1"], "rdma res show mr: pid '-1' is not a number from 0 to"),
     (["rdma", *["x"] * 45], "rdma: more than 40 words"),
     (["install", "x"], "install: unexpected argument 'x'"),
 ]
@@ -151,7 +160,11 @@ REFUSED = [
     (["capture", "uroce0", "start", "/nonexistent/x"], "/nonexistent/x: No such file or directory"),
     (["show", "gid", "dev", "uroce9"], "no device 'uroce9'; devices: uroce0 uroce1"),
     (["show", "qp", "5"], "no QP 5, or another user's"),
-    (["rdma", "res", "show", "uroce9"], "no device 'uroce9'"),
+    (["rdma", "res", "show", "uroce9"], "rdma res: not an object (pd cq qp cm_id mr ctx srq): no device 'uroce9'; "
+     "devices: uroce0 uroce1"),
+    (["trace", "dev", "uroce9"], "trace: no device 'uroce9'; devices: uroce0 uroce1"),
+    (["rdma", "link", "show", "uroce9"], "rdma link: no device 'uroce9'; devices: uroce0 uroce1"),
+    (["rdma", "res", "show", "qp", "dev", "uroce9"], "rdma res: no device 'uroce9'; devices: uroce0 uroce1"),
 ]
 
 # The words of a command line, of which the last is completed, and words that must be offered.
