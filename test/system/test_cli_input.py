@@ -239,6 +239,11 @@ def main():
                                                                                     "quota"}
     link = lib.link_ring()
     daemon = link.a.daemon
+    with lib.case("--help has every word of impair's SPEC that the daemon knows"):
+        spec = cli.text(None, "--help").split("\nSPEC: ")[1].split("\nrdma: ")[0]
+        for wrong in ("frob=1", "rule:frob=1,action=drop"):
+            keys = cli.run(daemon, "impair", "uroce0", "set", wrong).stderr.split("legal: ")[1].split()
+            assert len(keys) > 5 and set(keys) <= set(re.findall(r"[a-z_]+", spec)), (keys, spec)
     for words, part in REFUSED:
         with lib.case(f"refused: urocectl {' '.join(words)[:60]}"):
             done = cli.run(daemon, *words)
