@@ -24,6 +24,7 @@
 #include <unistd.h>
 #include "fork.h"
 #include "ipc/client.h"
+#include "provider.h"
 
 #define DEV_FILE   "/sys/class/misc/rdma_cm/dev"
 #define CM_BUCKETS 1024
@@ -201,8 +202,7 @@ channel_request(struct uroce_cm_open_rep *rep, int fds[2])
 
 	rc = -ipc_client_connect(&c, NULL);
 	if (rc) {
-		fprintf(stderr, "uroce: cannot reach uroced at %s: %s\n", ipc_client_path(NULL),
-			strerror(rc));
+		prov_unreachable(rc);
 		return rc;
 	}
 	rc = -ipc_client_hello(&c, "", &hello, hello_fds, &nfds, call.why);

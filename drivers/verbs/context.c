@@ -305,6 +305,15 @@ context_workers(struct prov_context *ctx, const struct uroce_hello_rep *rep, con
 	return prov_poll_mode(rep->flags & UROCE_HELLO_YIELD, &ctx->poll);
 }
 
+void
+prov_unreachable(int rc)
+{
+	fprintf(stderr, "uroce: cannot reach uroced at %s: %s%s\n", ipc_client_path(NULL),
+		strerror(rc),
+		rc == EACCES ? "; its --socket-mode and --socket-group decide who may connect"
+			     : "");
+}
+
 /* Connects and sends HELLO. 0 or a positive errno; context_release undoes both. */
 static int
 context_hello(struct prov_context *ctx, const char *device)
@@ -317,8 +326,7 @@ context_hello(struct prov_context *ctx, const char *device)
 
 	rc = -ipc_client_connect(&ctx->ipc, NULL);
 	if (rc) {
-		fprintf(stderr, "uroce: cannot reach uroced at %s: %s\n", ipc_client_path(NULL),
-			strerror(rc));
+		prov_unreachable(rc);
 		return rc;
 	}
 	rc = -ipc_client_hello(&ctx->ipc, device, &rep, fds, &nfds, why);

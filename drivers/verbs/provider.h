@@ -292,6 +292,8 @@ int prov_call_ring(struct ibv_context *ctx, const struct prov_ring_call *c, void
 
 /* The open context whose command descriptor is cmd_fd, or NULL. */
 struct prov_context *prov_context_by_cmd_fd(int cmd_fd);
+/* Prints why the daemon cannot be reached; rc: the positive errno of ipc_client_connect. */
+void prov_unreachable(int rc);
 
 /*
  * Sends a request on any open context of the device, which cannot close meanwhile. 0 or a positive
