@@ -137,6 +137,11 @@ class Daemon(processes.Daemon):
         assert done.returncode == 0, f"urocectl show {what}: {done.stdout}{done.stderr}"
         return json.loads(done.stdout)
 
+    def sockets(self):
+        """Number of its open sockets."""
+        links = pathlib.Path(f"/proc/{self.proc.pid}/fd").iterdir()
+        return sum(os.path.islink(link) and os.readlink(link).startswith("socket:") for link in links)
+
     def link_up(self):
         return all(device["link"] == "up" for device in self.show("device")["device"])
 
@@ -194,6 +199,11 @@ class Link:
 
     def stop(self):
         for daemon in self.daemons:
+            if self.kind == "memif" and daemon != self.daemons[0]:
+                # DPDK's interrupt thread handles the disconnect and closes the socket. It panics ("Error adding fd")
+                # if the main thread closes the port meanwhile.
+                until("the memif is disconnected", lambda: daemon.sockets() < sockets)
+            sockets = self.daemons[-1].sockets()
             daemon.stop()
 
     def end(self, what=""):
