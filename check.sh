@@ -88,8 +88,8 @@ in_background_built() {
 	while [ ! -e "$BUILT" ] && kill -0 "$background_pid" 2>/dev/null; do sleep 1; done
 }
 
-# The tests of the other builds run beside those of the ordinary one, at the same priority: a system test uses about two
-# thirds of one core, and tests share no name or address (test/kit_py/processes.py). LANE has the output.
+# The tests of the other builds run beside those of the ordinary one, at the same priority: a system test uses about half
+# of one core, and tests share no name or address (test/kit_py/processes.py). LANE has the output.
 LANE=build/meson-logs/sanitized.txt
 sanitized() {
 	in_background_built
