@@ -69,7 +69,7 @@ for name, args in WAYS.items():
 with lib.case("beside testpmd"):
     for port, mtu in (("memif", "4096"), ("af_packet", "4096"), ("af_xdp", "2048")):
         done = subprocess.run([BENCH, "wire", "--port", port, "--mtu", mtu, "--versus-testpmd", "--runs", "1",
-                               "--run-ms", "20", "--no-probe", "--json"], capture_output=True, text=True, timeout=150)
+                               "--run-ms", "100", "--no-probe", "--json"], capture_output=True, text=True, timeout=150)
         assert done.returncode == 0, f"{port}: status {done.returncode}: {done.stdout}{done.stderr}"
         for row in json.loads(done.stdout)["rows"]:
             ratio = row["packets"]["median"] / row["testpmd"]["median"]

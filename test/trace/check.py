@@ -102,6 +102,7 @@ class Checker:
         self.doubtful = 0
         self.doubtful_gaps = 0
         self.gaps_or_probes = 0
+        self.late_responses = 0
         self.timeout_ns = 4096 << ack_timeout
         self.violations = []
         self.counts = collections.defaultdict(collections.Counter)  # by address
@@ -232,6 +233,7 @@ class Checker:
         self.doubtful += responder.doubtful
         self.doubtful_gaps += requester.doubtful_gaps
         self.gaps_or_probes += requester.gaps_or_probes
+        self.late_responses += requester.late_responses
 
     @staticmethod
     def payloads(both, report):
@@ -280,7 +282,7 @@ class Checker:
             if name == "read_response_gaps":
                 below, above = self.gaps_or_probes, self.doubtful_gaps
             elif name == "sent_probes":
-                above = self.gaps_or_probes
+                above = self.gaps_or_probes + self.late_responses
             if not told - slack - below <= said <= told + above:
                 self.violations.append({"file": "", "frame": 0, "connection": device,
                                         "rule": f"stats-{name}", "seen": str(said),

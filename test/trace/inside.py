@@ -27,6 +27,7 @@ class Requester(half.Half):
         self.shown_psn = 0        # that response's PSN
         self.doubtful_gaps = 0    # shown, but another event moved next back first
         self.gaps_or_probes = 0   # shown, and a probe was due as well
+        self.late_responses = 0   # a probe was due before progress: counted, its packet perhaps not sent any more
 
     def request(self, f):
         if self.next is None:
@@ -106,6 +107,7 @@ class Requester(half.Half):
         for psn in range(was, self.una):
             self.sent.pop(psn, None)
         self.read_gap = self.asked = False
+        self.late_responses += self.deadline is not None and time - self.quiet >= self.least
         self.quiet, self.least = time, half.PROBE_NS
         if self.next < self.una:
             self.rewind()

@@ -106,6 +106,13 @@ GAP_OR_PROBE = [
     ("gap again", 90 * US, False, "RESP_LAST", 102, aeth(), DATA),
     ("reread2", 15 * US, True, "READ_REQ", 101, reth(2048, MTU), b""),
 ]
+# A probe is due when the response comes. It was counted if it came first, also if its packet had to wait to be sent.
+LATE_RESPONSE = [
+    ("send", 0, True, "SEND_ONLY", 104, b"", DATA[:8]),
+    ("ack", 110 * US, False, "ACK", 104, aeth(), b""),
+    ("send2", 0, True, "SEND_ONLY", 105, b"", DATA[:8]),
+    ("ack2", 90 * US, False, "ACK", 105, aeth(), b""),
+]
 RESPONDER = [
     ("first", 0, False, "WRITE_FIRST", 500, reth(1500), DATA),
     ("last", 0, False, "WRITE_LAST", 501, b"", DATA[:476]),
@@ -313,6 +320,11 @@ def test_counters():
                                             sent_probes=probes), "d")
         case(f"a gap shown twice when a probe is due, {gaps} gaps and {probes} probes more",
              (not checker.violations) == good, checker.violations)
+    for probes, good in ((0, True), (1, True), (2, False)):
+        checker = checked(LATE_RESPONSE)
+        checker.inside_counters(zero, stats(checker.counts["device"], sent_probes=probes), "d")
+        case(f"a response when a probe is due, {probes} probes more", (not checker.violations) == good,
+             checker.violations)
     checker = checked(RESPONDER)
     checker.inside_counters(zero, stats(checker.counts["device"], rx_roce=-1, bad_qpn=1), "d")
     case("a frame whose QP was gone", not checker.violations, checker.violations)

@@ -238,7 +238,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 		m->hash.usr = f->send.loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
 		e->env.tx[e->env.tx_n++] = m;
 	}
-	for (; f->send.events != 0; f->send.events--) {
+	for (; f->send.events != 0; __atomic_sub_fetch(&f->send.events, 1, __ATOMIC_RELEASE)) {
 		cq.told = false; /* as if each belonged to another worker */
 		e->ops->cq_event(e->ops_ctx, &cq);
 	}
