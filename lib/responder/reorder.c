@@ -70,7 +70,7 @@ rsp_hold_discard(struct qp_env *env, struct qp *qp)
 	qp->conn.rcv.sack_due = false;
 }
 
-#define HELD_AHEAD 4 /* requests whose bytes are prefetched */
+#define HELD_AHEAD 2 /* requests whose bytes are prefetched */
 
 /* The bytes of a held request may have left the cache since it arrived. */
 static inline void
@@ -80,7 +80,7 @@ prefetch_held(const struct qp_hold *h, uint32_t psn)
 
 	if (!qp_psns_has(&h->held, psn))
 		return;
-	for (line = 0; line < 4; line++)
+	for (line = 0; line < 16; line++)
 		rte_prefetch0(h->pkt[i].payload + line * RTE_CACHE_LINE_SIZE);
 	if (h->buf[i] != NULL)
 		rte_prefetch0(h->buf[i]);
