@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Selective repeat of READ responses, at the requester (doc/selective-repeat.md). */
+#include <errno.h>
 #include <string.h>
 #include "harness.h"
 #include "probe.h"
@@ -174,6 +175,52 @@ nak_requests_everything_again(void **state)
 	expect_done(c, 8);
 }
 
+/* The region is deregistered while a response is missing: no early data is written to it. */
+REQUIREMENT("SR-02", "REQ-08")
+static void
+early_data_for_deregistered_memory_is_not_stored(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	respond(c, 0, 8, 0, 2);
+	respond(c, 0, 8, 3, 4);
+	region_drop(c->b, c->local);
+	respond(c, 0, 8, 4, 8);
+	cqe_none(c); /* the error comes when the data is the oldest */
+	respond(c, 0, 8, 2, 3);
+	send_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+	state_expect(c, QP_ERR);
+	assert_memory_equal(c->local->bytes, bench_bytes, 2 * MTU);
+	assert_int_equal(c->local->bytes[2 * MTU], 0);
+	assert_memory_equal(c->local->bytes + 3 * MTU, bench_bytes + 3 * MTU, MTU);
+	assert_int_equal(c->local->bytes[4 * MTU], 0);
+}
+
+/* Early data that late memory does not accept is requested again, like a lost response. */
+REQUIREMENT("SR-02", "SR-03")
+static void
+early_data_for_late_memory_is_requested_again(void **state)
+{
+	struct conn *c = reading(state, 10);
+
+	region_by_ops(c->local, 2);
+	c->local->error = -EAGAIN;
+	respond(c, 0, 10, 0, 2);
+	respond(c, 0, 10, 3, 5);
+	pkt_none(c);
+	c->local->good = 100;
+	for (uint32_t k = 2; k < 5; k++) {
+		respond(c, 0, 10, k + 3, k + 4);
+		expect_part(c, k, 1);
+	}
+	respond(c, 0, 10, 8, 10);
+	pkt_none(c);
+	cqe_none(c);
+	for (uint32_t k = 2; k < 5; k++)
+		respond(c, k, 1, 0, 1);
+	expect_done(c, 10);
+}
+
 int
 main(void)
 {
@@ -185,6 +232,8 @@ main(void)
 		bench_test(ack_behind_missing_data_is_remembered),
 		bench_test(lost_end_of_a_read_is_requested_by_the_probe),
 		bench_test(nak_requests_everything_again),
+		bench_test(early_data_for_deregistered_memory_is_not_stored),
+		bench_test(early_data_for_late_memory_is_requested_again),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
