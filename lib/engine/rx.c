@@ -117,17 +117,21 @@ struct rx_frame {
 	enum rx_icrc icrc;
 };
 
-/* Counts a packet that its QP got. Returns true if the QP accepted it. */
-static inline bool
-count_given(struct engine *e)
+/* Counts a packet that its QP got, and consumes m unless the QP keeps it. */
+static inline void
+rx_given(struct engine *e, struct rte_mbuf *m)
 {
 	if (likely(e->env.dropped == DROP_NUM)) {
 		e->env.counters->ctr[COUNTER_RX_ROCE]++;
-		return true;
+	} else if (e->env.dropped == QP_ENV_KEPT) {
+		e->env.dropped = DROP_NUM;
+		e->env.counters->ctr[COUNTER_RX_ROCE]++;
+		return;
+	} else {
+		e->env.counters->drop[e->env.dropped]++;
+		e->env.dropped = DROP_NUM;
 	}
-	e->env.counters->drop[e->env.dropped]++;
-	e->env.dropped = DROP_NUM;
-	return false;
+	rx_done(e, m);
 }
 
 /* Returns the drop reason for addresses that are not a connected QP's. */
@@ -164,8 +168,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 	}
 	if (unlikely(why != DROP_NUM)) {
 		if (rx_aside(e, qp, pkt, why)) {
-			count_given(e);
-			rx_done(e, m);
+			rx_given(e, m);
 			return;
 		}
 		rx_drop(e, counters, why == DROP_BAD_GID ? why_not_gid(pkt) : why, m);
@@ -184,8 +187,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		req_rx(&e->env, qp, pkt);
 		turn_check_timer(e, qp);
 	}
-	count_given(e);
-	rx_done(e, m);
+	rx_given(e, m);
 }
 
 /* Returns true if the frame is sent to the device's own MAC. */

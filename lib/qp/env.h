@@ -77,6 +77,7 @@ struct qp_env_ops {
 };
 
 #define QP_ENV_MAX_DIRTY 64
+#define QP_ENV_KEPT      (DROP_NUM + 1u)
 
 /* Flags that limit loss recovery to what the specification requires. */
 #define QP_PLAIN_REQUESTER 1u /* no probes; a NAK does not reduce the window */
@@ -106,7 +107,10 @@ struct qp_env {
 	 */
 	uint32_t work;
 	struct counter_block *counters; /* of the device that the current QP belongs to */
-	/* Why the QP dropped the received frame, enum drop_reason; DROP_NUM: not dropped. */
+	/*
+	 * Why the QP dropped the received frame, enum drop_reason; DROP_NUM: not dropped;
+	 * QP_ENV_KEPT: accepted, and its mbuf belongs to the QP now (rsp_hold).
+	 */
 	uint32_t dropped;
 	uint64_t once; /* last number given to an operation (mem/mr.h, once) */
 	bool crowded;  /* other QPs have work, so data must be prefetched to be in the cache */

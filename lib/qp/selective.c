@@ -118,15 +118,15 @@ qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 
 bool
 qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt, uint32_t len,
-	    struct rte_mbuf *m)
+	    struct rte_mbuf *m, bool *kept)
 {
 	uint32_t i = pkt->psn % QP_SR_WINDOW;
 	struct wire_pkt *to = &h->pkt[i];
 	uint8_t *copy;
 
-	if (p->nbufs != 0 && m->pool == p->bufs && RTE_MBUF_DIRECT(m)) {
+	*kept = p->nbufs != 0 && m->pool == p->bufs && RTE_MBUF_DIRECT(m);
+	if (*kept) {
 		p->nbufs--;
-		rte_mbuf_refcnt_update(m, 1);
 		h->buf[i] = m;
 		*to = *pkt;
 	} else if (p->nfree != 0) {
@@ -145,18 +145,17 @@ qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt,
 	return true;
 }
 
-void
+struct rte_mbuf *
 qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn)
 {
 	uint32_t i = psn % QP_SR_WINDOW;
 
-	if (h->buf[i] != NULL) {
-		rte_pktmbuf_free(h->buf[i]);
+	if (h->buf[i] != NULL)
 		p->nbufs++;
-	} else {
+	else
 		p->free[p->nfree++] =
 			(uint16_t)((size_t)(h->pkt[i].l2 - p->frames) / QP_SR_FRAME_BYTES);
-	}
+	return h->buf[i];
 }
 
 struct qp_hold *
@@ -187,7 +186,7 @@ qp_hold_drop(struct qp_sr_pool *p, struct qp *qp)
 	n = h->n;
 	for (i = 0; i < QP_SR_WINDOW && h->n != 0; i++) {
 		if (qp_psns_has(&h->held, i)) {
-			qp_hold_release(p, h, i);
+			rte_pktmbuf_free(qp_hold_release(p, h, i));
 			h->n--;
 		}
 	}

@@ -209,17 +209,17 @@ void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
 /* Worker. Gives qp a hold, if it has none; NULL: none is free. */
 struct qp_hold *qp_hold_take(struct qp_sr_pool *p, struct qp *qp);
 /*
- * Worker. Holds the request pkt of h's QP, which is in the received buffer m, of which a reference
- * is taken; or the request's len <= QP_SR_FRAME_BYTES bytes are copied. Returns false if there is
- * no memory.
+ * Worker. Holds the request pkt of h's QP, which is in the received buffer m. *kept: m is the
+ * hold's from now on; otherwise the request's len <= QP_SR_FRAME_BYTES bytes were copied. Returns
+ * false if there is no memory.
  */
 bool qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt, uint32_t len,
-		 struct rte_mbuf *m);
+		 struct rte_mbuf *m, bool *kept);
 /*
- * Worker. The request psn is not in h->held any more: gives its buffer or frame back. h may belong
- * to no QP by now, but not to another one.
+ * Worker. The request psn is not in h->held any more: gives its frame back, or returns its buffer,
+ * which the caller frees (NULL: none). h may belong to no QP by now, but not to another one.
  */
-void qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn);
+struct rte_mbuf *qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn);
 /* Worker. Discards the requests that qp holds. Returns their number. */
 uint32_t qp_hold_drop(struct qp_sr_pool *p, struct qp *qp);
 /* Worker. Gives qp a mend, if it has none; NULL: all are in use. */

@@ -10,14 +10,13 @@
  *   duplicate  executed before: rsp_duplicate
  *   early      a packet before it is missing: the order's choice; in_order.c drops it
  *
- * Who frees the packet's mbuf: in all three cases the engine, at the end of the burst
- * (engine_rx), never the order. An order that keeps an early packet
+ * Who frees the packet's mbuf: the engine, at the end of the burst (engine_rx), unless the order
+ * keeps an early packet. Then the order
  *
  * - makes it linear (qp_view_own), because a payload in client memory is valid for this burst only;
- * - takes a reference (rte_mbuf_refcnt_update(m, 1)) and copies the struct wire_pkt, whose pointers
- *   into the frame remain valid (but payload, if the frame was made linear);
- * - gives the reference back (rte_pktmbuf_free) once the packet is executed, or when the QP is
- *   reset, fails or is destroyed;
+ * - tells the engine not to free it (env->dropped = QP_ENV_KEPT) and copies the struct wire_pkt,
+ *   whose pointers into the frame remain valid (but payload, if the frame was made linear);
+ * - frees it once the packet is executed, or when the QP is reset, fails or is destroyed;
  * - keeps few, and only buffers of the engine's pool. Other buffers belong to the port, which
  * cannot receive into them meanwhile: qp_hold_put copies those.
  *

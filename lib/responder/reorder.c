@@ -30,6 +30,7 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 	int32_t ahead = psn_diff(pkt->psn, rcv->epsn);
 	struct qp_hold *h;
 	uint32_t len;
+	bool kept;
 
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback || rcv->nak_due ||
 	    rcv->nak_sent || ahead >= (int32_t)QP_SR_WINDOW)
@@ -47,8 +48,10 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 		rcv->sack_due = true;
 		return true;
 	}
-	if (!qp_hold_put(env->sr, h, pkt, len, m))
+	if (!qp_hold_put(env->sr, h, pkt, len, m, &kept))
 		return false;
+	if (kept)
+		env->dropped = QP_ENV_KEPT;
 	if (h->n++ == 0) {
 		/* The peer retransmitted only the last gap: it uses SACKs. */
 		if (qp->conn.sr.expect_dup != 0)
@@ -86,9 +89,22 @@ prefetch_held(const struct qp_hold *h, uint32_t psn)
 		rte_prefetch0(h->buf[i]);
 }
 
+/* Buffers of executed requests, to be freed together. */
+struct spent {
+	uint32_t n;
+	struct rte_mbuf *m[32];
+};
+
+static void
+spent_free(struct spent *s)
+{
+	rte_pktmbuf_free_bulk(s->m, s->n);
+	s->n = 0;
+}
+
 /* Executes the held request with the ePSN. Returns false if it was not executed. */
 static bool
-execute_one(struct qp_env *env, struct qp *qp)
+execute_one(struct qp_env *env, struct qp *qp, struct spent *s)
 {
 	struct qp_hold *h = qp->bind.hold;
 	struct qp_rcv *rcv = &qp->conn.rcv;
@@ -99,7 +115,10 @@ execute_one(struct qp_env *env, struct qp *qp)
 	prefetch_held(h, psn_add(psn, HELD_AHEAD));
 	rsp_execute(env, qp, &h->pkt[psn % QP_SR_WINDOW]);
 	env->dropped = was; /* it was counted on arrival */
-	qp_hold_release(env->sr, h, psn);
+	if (s->n == RTE_DIM(s->m))
+		spent_free(s);
+	s->m[s->n] = qp_hold_release(env->sr, h, psn);
+	s->n += s->m[s->n] != NULL;
 	return rcv->epsn != psn;
 }
 
@@ -116,7 +135,7 @@ discard_taken(struct qp_env *env, struct qp_hold *h, uint32_t first, uint32_t en
 			continue;
 		qp_psns_remove(&h->held, psn);
 		h->n--;
-		qp_hold_release(env->sr, h, psn);
+		rte_pktmbuf_free(qp_hold_release(env->sr, h, psn));
 		env->counters->ctr[COUNTER_RSP_HELD_LOST]++;
 	}
 }
@@ -137,8 +156,10 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	const struct wire_pkt *(*rx_next)(struct qp_env *, const struct wire_pkt *) = env->rx_next;
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t psn = rcv->epsn, n = 0;
+	struct spent spent;
 	bool more;
 
+	spent.n = 0;
 	env->rx_next = NULL; /* held packets are in no burst */
 	rsp_execute(env, qp, pkt);
 	more = rcv->epsn != psn;
@@ -149,9 +170,10 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		psn = rcv->epsn;
 		if (!qp_psns_has(&qp->bind.hold->held, psn))
 			break;
-		more = execute_one(env, qp);
+		more = execute_one(env, qp, &spent);
 		n += more;
 	}
+	spent_free(&spent);
 	env->rx_next = rx_next;
 	if (!rcv->holding)
 		return;

@@ -15,9 +15,9 @@
 #include "wire/parse.h"
 
 /*
- * Holds the early request pkt, in the frame m, and makes a selective acknowledgement due. The
- * caller keeps its reference of m. Returns false, with no effect, if it cannot be held: no
- * agreement, too far ahead, no memory, or after a NAK.
+ * Holds the early request pkt, in the frame m, and makes a selective acknowledgement due. If
+ * env->dropped becomes QP_ENV_KEPT, m belongs to qp from now on. Returns false, with no effect, if
+ * it cannot be held: no agreement, too far ahead, no memory, or after a NAK.
  */
 bool rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
 /* Executes pkt, which has the ePSN, and the held requests that follow it. */

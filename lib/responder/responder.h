@@ -13,8 +13,8 @@
 
 /*
  * Handle a request packet for qp (RC, UC) in the frame m. ICRC, P_Key and addresses are checked.
- * Sends nothing. The caller frees m after its burst; the responder never frees it, and takes a
- * reference if it holds an early request (order.h).
+ * Sends nothing. The caller frees m after its burst, unless env->dropped is QP_ENV_KEPT: then it
+ * holds an early request (order.h).
  */
 void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
 /*
