@@ -74,7 +74,7 @@ struct qp_snd {
 	bool read_gap; /* a gap in READ responses was already requested again */
 	union {
 		struct {
-			/* packets are to be sent again, out of order (bind.mend) */
+			/* packets are to be sent again, out of order (bind.mend, probe_read) */
 			bool resend : 1;
 			/* RTS after SQE: WQEs before conn.flush_to must still be flushed */
 			bool flushing : 1;
@@ -215,7 +215,7 @@ struct qp_ecn {
 	uint64_t cnp_next_ns; /* earliest next CNP */
 };
 
-#define QP_CONN_VERSION 6u
+#define QP_CONN_VERSION 7u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.

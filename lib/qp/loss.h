@@ -15,6 +15,12 @@
  * response arrives. Retransmitted packets give no sample (Karn), because the response may be to
  * either copy.
  *
+ * The probe of a READ leaves the cursor where it is, because the responses may be on their way
+ * behind those of others. It requests only the first missing response, or the whole READ if the
+ * peer may not know it. If the response to such a probe comes first, the original responses are
+ * lost, and the rest is requested again. If an original comes first, nothing is repeated, and the
+ * duplicate that follows it gives a sample.
+ *
  * An ACK timeout is excused if a thread of this process did not run meanwhile, because the packet
  * may not have left or the response may wait unseen. The timeout then restarts with another probe,
  * up to the four times its value that the specification allows (REQ-04).
@@ -58,10 +64,13 @@ struct qp_loss {
 	uint32_t rtt_psn;
 	uint32_t srtt_ns; /* smoothed round trip; 0: not measured */
 	uint32_t rttvar_ns;
-	uint32_t gap_psn;  /* read_gap: the PSN of the response that showed the gap */
-	uint32_t told_psn; /* furthest PSN in sequence NAKs while READ data is missing */
-	uint32_t cap_psn;  /* when it is acknowledged, a capped window may grow */
-	uint8_t excused;   /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
+	uint32_t gap_psn;   /* read_gap: the PSN of the response that showed the gap */
+	uint32_t told_psn;  /* furthest PSN in sequence NAKs while READ data is missing */
+	uint32_t cap_psn;   /* when it is acknowledged, a capped window may grow */
+	uint32_t alone_psn; /* alone: the response that the last probe of a READ requested */
+	uint8_t excused;    /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
+	bool probe_read;    /* with snd.resend: a probe of the oldest WQE, a READ, is to be sent */
+	bool alone;         /* a probe requested one response of a READ, and none came since */
 };
 
 struct qp;

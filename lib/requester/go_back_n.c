@@ -10,6 +10,14 @@
 #include "requester/selective.h"
 #include "wire/psn.h"
 
+/* Karn: a response to a retransmitted packet may be to either copy. Times a later one. */
+static void
+time_later(struct qp_snd *snd)
+{
+	if (snd->watch & QP_WATCH_RTT)
+		snd->watch = (snd->watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
+}
+
 /* Moves the cursor back: the next packet sent is una_psn's. */
 static void
 rewind_cursor(const struct qp_env *env, struct qp *qp)
@@ -19,6 +27,7 @@ rewind_cursor(const struct qp_env *env, struct qp *qp)
 
 	qp_recorder_cut(env, qp);
 	qp_mend_clear(qp);
+	qp->conn.loss.probe_read = false;
 	for (i = snd->tail; i != snd->head; i++)
 		qp_sq_entry(qp, i)->rd_counted = false;
 	snd->rd_out = 0;
@@ -32,9 +41,7 @@ rewind_cursor(const struct qp_env *env, struct qp *qp)
 			       WIRE_PSN_MASK;
 	qp->conn.rq_out = snd->cur_pkt != 0 && req_takes_recv(qp_sq_entry(qp, snd->tail));
 	qp_recorder_continue(env, qp);
-	/* Karn: a response to a retransmitted packet may be to either copy. */
-	if (snd->watch & QP_WATCH_RTT)
-		snd->watch = (snd->watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
+	time_later(snd);
 }
 
 void
@@ -119,7 +126,8 @@ req_answered(struct qp_env *env, struct qp *qp)
 /*
  * Progress after a probe. If everything sent is acknowledged, no request was lost, and perhaps
  * nothing at all: the response may have been on its way. Otherwise the rest is retransmitted,
- * because a responder that had it would have acknowledged it.
+ * because a responder that had it would have acknowledged it. That does not hold for responses of
+ * a READ, and after the probe of one the cursor was not moved back.
  */
 static void
 probe_progress(struct qp_env *env, struct qp *qp)
@@ -128,8 +136,11 @@ probe_progress(struct qp_env *env, struct qp *qp)
 
 	req_answered(env, qp);
 	qp->conn.loss.rtt_last_ns = env->now_ns - qp->conn.loss.silent_ns;
-	if (psn_lt(snd->una_psn, snd->high_psn))
+	if (psn_lt(snd->una_psn, snd->high_psn)) {
+		if (snd->next_psn == snd->high_psn)
+			snd->watch |= QP_WATCH_SPURIOUS;
 		return;
+	}
 	cc_on_spurious(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 	snd->watch |= QP_WATCH_SPURIOUS;
 }
@@ -224,6 +235,49 @@ req_timer_early(struct qp *qp)
 		qp->conn.snd.watch |= QP_WATCH_RTT_WANT;
 }
 
+/* Marks the oldest WQE for a probe that leaves the cursor. False: it is not a READ in flight. */
+static bool
+probe_read(struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (snd->tail == snd->head || snd->next_psn != snd->high_psn || !req_outstanding(snd) ||
+	    qp_sq_entry(qp, snd->tail)->wqe.opcode != UROCE_WR_RDMA_READ)
+		return false;
+	qp->conn.loss.probe_read = true;
+	snd->read_gap = false;
+	snd->resend = true;
+	return true;
+}
+
+__rte_noinline enum req_step
+req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn turn)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_sq_entry *e;
+	enum req_step step;
+	bool alone;
+
+	/* A response may have arrived meanwhile, or the path may have changed. */
+	if ((snd->watch & QP_WATCH_PROBED) && qp->conn.path_ok && snd->tail != snd->head &&
+	    req_outstanding(snd)) {
+		if (qp_turn_over(env, turn))
+			return REQ_NO_ROOM;
+		e = qp_sq_entry(qp, snd->tail); /* still the READ: nothing was acknowledged */
+		alone = snd->una_psn != e->first_psn;
+		step = req_resend_one(env, qp, snd->tail, e, snd->una_psn, alone ? 1 : 0);
+		if (step == REQ_NO_ROOM || step == REQ_HELD)
+			return step;
+		if (step == REQ_SENT && alone) {
+			qp->conn.loss.alone = true;
+			qp->conn.loss.alone_psn = snd->una_psn;
+		}
+		time_later(snd);
+	}
+	qp->conn.loss.probe_read = false;
+	return REQ_NEXT;
+}
+
 /* No response for wait_ns: retransmits the first unacknowledged packet. */
 static void
 probe(struct qp_env *env, struct qp *qp)
@@ -232,7 +286,7 @@ probe(struct qp_env *env, struct qp *qp)
 
 	env->counters->ctr[COUNTER_REQ_PROBE]++;
 	qp_record(env, qp, QP_RECORD_PROBE, 0, snd->una_psn, 1);
-	if (req_probe_selective(env, qp)) {
+	if (req_probe_selective(env, qp) || probe_read(qp)) {
 		snd->watch |= QP_WATCH_PROBED;
 	} else {
 		cc_on_probe(&snd->cc, &qp->conn.cc_flow, env->now_ns,

@@ -8,6 +8,13 @@
 #include "requester/selective.h"
 #include "wire/psn.h"
 
+/* Is it the response that a probe requested alone, or its original? */
+static inline bool
+is_alone(const struct qp *qp, const struct wire_pkt *pkt)
+{
+	return unlikely(qp->conn.loss.alone) && pkt->psn == qp->conn.loss.alone_psn;
+}
+
 /* Are the response's opcode and length right for packet k of the READ (REQ-09)? */
 static inline bool
 read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
@@ -20,10 +27,12 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 		return ends && pkt->payload_len == e->length - k * qp->conn.mtu;
 	/*
 	 * The responses to a request for part of a READ end within the READ: at every
-	 * QP_READ_AGAIN_PKTS-th (read_most), or anywhere with selective repeat.
+	 * QP_READ_AGAIN_PKTS-th (read_most), with one that a probe requested, or anywhere with
+	 * selective repeat.
 	 */
 	return pkt->payload_len == qp->conn.mtu &&
-	       (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0 || qp->conn.sr.state == QP_SR_ON);
+	       (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0 || qp->conn.sr.state == QP_SR_ON ||
+		is_alone(qp, pkt));
 }
 
 bool
@@ -121,6 +130,23 @@ store(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t k,
 	return rc;
 }
 
+/*
+ * pkt was taken after a probe of a READ. If it is the response to the probe, it has overtaken all
+ * original responses behind it: they are lost.
+ */
+static __rte_noinline void
+alone_taken(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	bool is = is_alone(qp, pkt);
+	uint32_t only = WIRE_F_FIRST | WIRE_F_LAST;
+
+	qp->conn.loss.alone = false;
+	if (is && (pkt->op->flags & only) == only && snd->una_psn == psn_add(pkt->psn, 1) &&
+	    snd->next_psn == snd->high_psn && req_outstanding(snd))
+		req_read_gap(env, qp, snd->una_psn, true);
+}
+
 void
 req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -150,6 +176,8 @@ req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	}
 	responses_taken(env, qp, e, 1, k + 1 == e->npkts);
+	if (unlikely(qp->conn.loss.alone))
+		alone_taken(env, qp, pkt);
 	if (unlikely(qp->bind.mend != NULL))
 		req_reads_progress(env, qp, pkt->psn);
 }

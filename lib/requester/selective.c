@@ -394,7 +394,13 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	struct qp_snd *snd = &qp->conn.snd;
 	struct qp_mend *m = qp->bind.mend;
 	uint32_t k, i = snd->tail;
+	enum req_step step;
 
+	if (qp->conn.loss.probe_read) {
+		step = req_resend_probe(env, qp, turn);
+		if (step != REQ_NEXT)
+			return step;
+	}
 	if (m == NULL || !qp->conn.path_ok) {
 		snd->resend = false;
 		return REQ_NEXT;
@@ -404,7 +410,6 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	for (k = 0; k < QP_SR_WINDOW && !qp_psns_empty(&m->lost); k++) {
 		uint32_t psn = psn_add(m->base_psn, k);
 		struct qp_sq_entry *e;
-		enum req_step step;
 
 		if (!qp_psns_has(&m->lost, psn))
 			continue;

@@ -35,6 +35,11 @@ enum req_step req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_ent
  */
 enum req_step req_resend_one(struct qp_env *env, struct qp *qp, uint32_t i, struct qp_sq_entry *e,
 			     uint32_t psn, uint32_t n);
+/*
+ * go_back_n.c: sends the probe of a READ, if loss.probe_read and it is still due. Returns REQ_NEXT
+ * if none is left; else why it was not sent.
+ */
+enum req_step req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn turn);
 /* A packet was sent again: moves the probe, and times no round trip by it (Karn). */
 void req_resent(struct qp_env *env, struct qp *qp);
 /* Packets behind a gap that show a loss. */

@@ -73,8 +73,10 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	}
 	k = rel - op->first;
 	off = k * side->mtu;
-	/* A part of a READ that was requested again also ends in a last response. */
-	part = ends && ((k + 1) % QP_READ_AGAIN_PKTS == 0 || side->pair->cfg.sr != 0);
+	/* A part of a READ that was requested again also ends in a last response, or is only one.
+	 */
+	part = ends && ((k + 1) % QP_READ_AGAIN_PKTS == 0 || side->pair->cfg.sr != 0 ||
+			(k != 0 && (pkt->op->flags & WIRE_F_FIRST)));
 	if ((ends != (k + 1 == op->npkts) && !part) ||
 	    pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
 		sim_fail(&side->pair->sim,

@@ -76,8 +76,8 @@ trace_opcode(const struct pair_op *op, uint32_t k)
 
 /*
  * PSNs of the request pkt, which begins with packet k of op. The rest of a READ is requested again
- * in parts of QP_READ_AGAIN_PKTS responses. With selective repeat any part of a READ that the peer
- * has received may be requested again.
+ * in parts of QP_READ_AGAIN_PKTS responses, or by a probe for one of them. With selective repeat
+ * any part of a READ that the peer has received may be requested again.
  */
 static uint32_t
 trace_request_psns(const struct pair_side *side, const struct pair_op *op, uint32_t k,
@@ -90,6 +90,8 @@ trace_request_psns(const struct pair_side *side, const struct pair_op *op, uint3
 	n = (pkt->dmalen + side->mtu - 1) / side->mtu;
 	if (side->pair->cfg.sr != 0 && op->first < side->contig && n >= 1 &&
 	    n <= RTE_MIN(rest, QP_READ_AGAIN_PKTS))
+		return n;
+	if (k != 0 && n == 1 && op->first < side->contig)
 		return n;
 	return k != 0 ? RTE_MIN(rest, QP_READ_AGAIN_PKTS - k % QP_READ_AGAIN_PKTS) : rest;
 }

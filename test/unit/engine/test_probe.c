@@ -299,23 +299,113 @@ probe_for_a_lost_ack_keeps_the_window_open(void **state)
 	assert_int_equal(pkt_count(c), 40);
 }
 
-REQUIREMENT("REQ-08")
-static void
-probe_requests_missing_read_responses_again(void **state)
+/* A READ of n packets; its first response arrives, and then nothing for LEAST: the probe is p. */
+static struct conn *
+read_probed(void **state, uint32_t n, struct wire_pkt *p)
 {
 	struct conn *c = conn_with(state, 14, 0);
-	struct wire_pkt p;
 
-	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 3 * MTU});
-	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
-	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+	round_trip(c, SQ, 2 * US);
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = n * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ + 1, 0, MTU);
 	bench_pass(c->b, LEAST);
-	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	*p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + 2);
+	pkt_none(c);
+	return c;
+}
+
+/*
+ * The probe requests one missing response. If its response comes first, it has overtaken the
+ * original ones: the rest is requested again.
+ */
+REQUIREMENT("REQ-08")
+static void
+probe_requests_one_missing_read_response(void **state)
+{
+	struct wire_pkt p;
+	struct conn *c = read_probed(state, 4, &p);
+
+	assert_int_equal(p.dmalen, MTU);
+	assert_true(p.va == PEER_VA + MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 2, MTU, MTU);
+	assert_int_equal(OBS(c, REQ_READ_GAP), 1);
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + 3);
 	assert_int_equal(p.dmalen, 2 * MTU);
 	pkt_none(c);
-	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ + 1, MTU, MTU);
-	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 2, 2 * MTU, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ + 3, 2 * MTU, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 4, 3 * MTU, MTU);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	pkt_none(c);
+}
+
+/*
+ * The original responses were late: nothing else is requested again, and the duplicate, which
+ * comes last, shows how long the round trip is.
+ */
+REQUIREMENT("REQ-08")
+static void
+probe_of_a_late_read_repeats_nothing_else(void **state)
+{
+	struct wire_pkt p;
+	struct conn *c = read_probed(state, 4, &p);
+	uint32_t was = c->qp->conn.loss.srtt_ns, k;
+
+	bench_pass(c->b, 150 * US);
+	for (k = 1; k < 3; k++)
+		peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 1 + k, k * MTU, MTU);
+	pkt_none(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 2, MTU, MTU);
+	assert_int_equal(OBS(c, REQ_READ_GAP), 0);
+	assert_int_equal(OBS(c, REQ_PROBE_VAIN), 1);
+	assert_true(c->qp->conn.loss.srtt_ns > was + 20 * US);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 4, 3 * MTU, MTU);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	pkt_none(c);
+}
+
+/* The peer may not know a READ whose first response is missing: the probe requests all of it. */
+REQUIREMENT("REQ-08")
+static void
+probe_of_an_unanswered_read_requests_all_of_it(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0);
+	uint32_t k;
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 3 * MTU});
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	bench_pass(c->b, FIRST);
+	assert_int_equal(pkt_expect(c, WIRE_OP_READ_REQ, SQ).dmalen, 3 * MTU);
+	pkt_none(c);
+	for (k = 0; k < 3; k++)
+		peer_read_resp(c,
+			       k == 0   ? WIRE_OP_READ_RESP_FIRST
+			       : k == 1 ? WIRE_OP_READ_RESP_MIDDLE
+					: WIRE_OP_READ_RESP_LAST,
+			       SQ + k, k * MTU, MTU);
 	send_cqe(c, 1, QP_WC_SUCCESS);
+	/* The SEND was lost, too: its own probe. */
+	pkt_none(c);
+	bench_pass(c->b, FIRST);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
+	peer_ack(c, SQ + 3);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	pkt_none(c);
+}
+
+/* A response that ends within the READ and that no request asked for is still refused. */
+REQUIREMENT("REQ-09")
+static void
+another_read_response_may_not_end_like_that_of_a_probe(void **state)
+{
+	struct wire_pkt p;
+	struct conn *c = read_probed(state, 4, &p);
+
+	peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 2, MTU, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 3, 2 * MTU, MTU);
+	send_cqe(c, 2, QP_WC_BAD_RESP_ERR);
+	state_expect(c, QP_ERR);
 }
 
 /*
@@ -363,7 +453,10 @@ main(void)
 		bench_test(several_probes_fit_into_the_timeout),
 		bench_test(answered_probe_closes_the_gap),
 		bench_test(probe_for_a_lost_ack_keeps_the_window_open),
-		bench_test(probe_requests_missing_read_responses_again),
+		bench_test(probe_requests_one_missing_read_response),
+		bench_test(probe_of_a_late_read_repeats_nothing_else),
+		bench_test(probe_of_an_unanswered_read_requests_all_of_it),
+		bench_test(another_read_response_may_not_end_like_that_of_a_probe),
 		bench_test(longer_round_trip_does_not_shorten_the_timeout),
 	};
 
