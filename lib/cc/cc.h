@@ -91,10 +91,18 @@ struct cc_dcqcn {
 };
 #define CC_DCQCN_ONE (1u << 30)
 
+/* The last gap between packets, so that it can be shortened (cc_pace_again in cc_parts.h). */
+struct cc_gap {
+	uint64_t from_ns;
+	uint32_t bytes; /* of the packet before it */
+	uint32_t spare; /* zero */
+};
+
 struct cc_swift {
 	uint32_t cwnd;     /* packets, CC_SWIFT_ONE is 1 */
 	uint32_t delay_ns; /* last round trip */
 	uint64_t cut_ns;   /* time of the last cut */
+	struct cc_gap gap;
 };
 #define CC_SWIFT_ONE (1u << 16)
 
@@ -104,6 +112,7 @@ struct cc_timely {
 	uint32_t least_ns; /* shortest round trip */
 	int32_t trend_ns;  /* smoothed difference of two round trips */
 	uint64_t at_ns;    /* time of the last round trip */
+	struct cc_gap gap;
 };
 
 /* The rest of a connection's state. No pointers. `fixed` uses only una_psn, param and kept_pkts. */
@@ -166,6 +175,11 @@ struct cc_ops {
 	void (*on_probe)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, bool again);
 	/* Called when an ACK of all sent packets answers a probe: no request was lost. */
 	void (*on_spurious)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
+	/*
+	 * Returns the responses that one READ request may ask for, at least 1: they come at the
+	 * rate of the responder's link. Called while limits is set. NULL: any number.
+	 */
+	uint32_t (*read_pkts)(const struct cc_flow *flow);
 	/* Describes the state; *view is zero before. */
 	void (*view)(const struct cc *cc, const struct cc_flow *flow, struct cc_view *view);
 };
@@ -260,6 +274,15 @@ static inline bool
 cc_times(const struct cc *cc)
 {
 	return cc_policies[cc->policy]->on_rtt != NULL;
+}
+
+/* UINT32_MAX: any number. */
+static inline uint32_t
+cc_read_pkts(const struct cc *cc, const struct cc_flow *flow)
+{
+	if (!flow->limits || cc_policies[cc->policy]->read_pkts == NULL)
+		return UINT32_MAX;
+	return cc_policies[cc->policy]->read_pkts(flow);
 }
 
 /* Returns false if the policy ignores CNPs. */

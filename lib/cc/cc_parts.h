@@ -41,6 +41,24 @@ cc_pace(struct cc_flow *flow, uint64_t now_ns, uint64_t gap_ns)
 	flow->next_send_ns = from_ns + gap_ns;
 }
 
+/* As cc_pace for a packet of these bytes, for a policy that shortens gaps later. */
+static inline void
+cc_pace_noted(struct cc_flow *flow, struct cc_gap *gap, uint64_t now_ns, uint32_t bytes,
+	      uint64_t gap_ns)
+{
+	cc_pace(flow, now_ns, gap_ns);
+	gap->from_ns = flow->next_send_ns - gap_ns;
+	gap->bytes = bytes;
+}
+
+/* The gap for gap->bytes is gap_ns by now: ends the gap accordingly, if that is sooner. */
+static inline void
+cc_pace_again(struct cc_flow *flow, const struct cc_gap *gap, uint64_t gap_ns)
+{
+	if (gap->from_ns + gap_ns < flow->next_send_ns)
+		flow->next_send_ns = gap->from_ns + gap_ns;
+}
+
 /* The policy limits the flow from now on. */
 static inline void
 cc_limit(struct cc_flow *flow, uint64_t now_ns)

@@ -102,18 +102,6 @@ swift_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 	flow->swift.cwnd = cc->most_pkts * CC_SWIFT_ONE;
 }
 
-static void
-swift_on_rtt(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt_ns)
-{
-	struct cc_swift *s = &flow->swift;
-	uint64_t target = target_ns(flow);
-
-	s->delay_ns = rtt_ns == 0 ? 1 : rtt_ns > DELAY_MOST ? DELAY_MOST : rtt_ns;
-	if (s->delay_ns > target)
-		cut(cc, flow, now_ns,
-		    s->cwnd * (s->delay_ns - target) / s->delay_ns * BETA_PCT / 100);
-}
-
 /* Time between two packets; 0: none. */
 static uint64_t
 gap_ns(const struct cc_flow *flow, uint32_t bytes)
@@ -136,7 +124,28 @@ swift_on_sent(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t byt
 	uint64_t ns = flow->limits ? gap_ns(flow, bytes) : 0;
 
 	if (ns != 0)
-		cc_pace(flow, now_ns, ns);
+		cc_pace_noted(flow, &flow->swift.gap, now_ns, bytes, ns);
+}
+
+/* The window or the delay has changed. */
+static void
+gap_again(struct cc_flow *flow, uint64_t now_ns)
+{
+	if (flow->next_send_ns > now_ns)
+		cc_pace_again(flow, &flow->swift.gap, gap_ns(flow, flow->swift.gap.bytes));
+}
+
+static void
+swift_on_rtt(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt_ns)
+{
+	struct cc_swift *s = &flow->swift;
+	uint64_t target = target_ns(flow);
+
+	s->delay_ns = rtt_ns == 0 ? 1 : rtt_ns > DELAY_MOST ? DELAY_MOST : rtt_ns;
+	if (s->delay_ns > target)
+		cut(cc, flow, now_ns,
+		    s->cwnd * (s->delay_ns - target) / s->delay_ns * BETA_PCT / 100);
+	gap_again(flow, now_ns);
 }
 
 static void
@@ -157,6 +166,7 @@ swift_on_ack(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, const struct 
 		s->cwnd = (uint32_t)(s->cwnd + step);
 	}
 	apply(cc, flow, now_ns);
+	gap_again(flow, now_ns);
 }
 
 static void
@@ -172,6 +182,12 @@ swift_on_timeout(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	fixed_on_timeout(cc, flow, now_ns);
 	cut(cc, flow, now_ns, flow->swift.cwnd / CUT_MOST);
+}
+
+static uint32_t
+swift_read_pkts(const struct cc_flow *flow)
+{
+	return (flow->swift.cwnd + CC_SWIFT_ONE - 1) / CC_SWIFT_ONE;
 }
 
 static void
@@ -196,5 +212,6 @@ const struct cc_ops cc_swift = {
 	.on_timeout = swift_on_timeout,
 	.on_probe = fixed_on_probe,
 	.on_spurious = fixed_on_spurious,
+	.read_pkts = swift_read_pkts,
 	.view = swift_view,
 };

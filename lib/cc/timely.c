@@ -71,6 +71,8 @@ set_rate(struct cc_flow *flow, uint64_t now_ns, int64_t rate)
 	}
 	t->rate_kbps = (uint32_t)rate;
 	cc_limit(flow, now_ns);
+	if (flow->next_send_ns > now_ns)
+		cc_pace_again(flow, &t->gap, cc_time_ns(t->gap.bytes, t->rate_kbps));
 }
 
 static void
@@ -97,8 +99,10 @@ timely_on_rtt(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt
 static void
 timely_on_sent(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t bytes)
 {
+	struct cc_timely *t = &flow->timely;
+
 	if (flow->limits)
-		cc_pace(flow, now_ns, cc_time_ns(bytes, flow->timely.rate_kbps));
+		cc_pace_noted(flow, &t->gap, now_ns, bytes, cc_time_ns(bytes, t->rate_kbps));
 }
 
 static void
@@ -106,6 +110,16 @@ timely_on_timeout(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	fixed_on_timeout(cc, flow, now_ns);
 	set_rate(flow, now_ns, flow->timely.rate_kbps / 2);
+}
+
+/* What the rate allows in a round trip. */
+static uint32_t
+timely_read_pkts(const struct cc_flow *flow)
+{
+	const struct cc_timely *t = &flow->timely;
+	uint64_t n = (uint64_t)t->rate_kbps * t->rtt_ns / 8000000u / flow->param.mtu;
+
+	return n == 0 ? 1 : n > CC_WINDOW_PKTS ? CC_WINDOW_PKTS : (uint32_t)n;
 }
 
 static void
@@ -125,5 +139,6 @@ const struct cc_ops cc_timely = {
 	.on_timeout = timely_on_timeout,
 	.on_probe = fixed_on_probe,
 	.on_spurious = fixed_on_spurious,
+	.read_pkts = timely_read_pkts,
 	.view = timely_view,
 };

@@ -236,7 +236,7 @@ struct qp_conn {
 	struct qp_sr sr;
 	struct qp_ecn ecn;
 	uint8_t hop[16]; /* next hop of the path in use; zero: there is none */
-	uint8_t spare[24];
+	uint8_t spare[16];
 
 	/* packets are matched against these: one cache line */
 	uint32_t qpn;

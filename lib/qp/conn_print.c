@@ -106,6 +106,7 @@ static const struct field before_rcv[] = {
 	N(loss.told_psn),
 	N(loss.cap_psn),
 	N(loss.alone_psn),
+	N(loss.part_psn),
 	N(loss.excused),
 	N(loss.probe_read),
 	N(loss.alone),

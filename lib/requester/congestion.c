@@ -23,13 +23,13 @@ req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked_byte
 }
 
 uint32_t
-req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e)
+req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k, uint32_t psn)
 {
-	uint32_t done = qp->conn.snd.cur_pkt * qp->conn.mtu;
+	uint32_t n = (uint32_t)psn_diff(qp->conn.snd.next_psn, psn), off = k * qp->conn.mtu;
 
 	if (e->wqe.opcode != UROCE_WR_RDMA_READ || !cc_times(&qp->conn.snd.cc))
 		return 0;
-	return RTE_MIN(e->length - RTE_MIN(done, e->length), CC_WINDOW_PKTS * qp->conn.mtu);
+	return RTE_MIN(e->length - off, RTE_MIN(n, CC_WINDOW_PKTS) * qp->conn.mtu);
 }
 
 void

@@ -27,12 +27,12 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 		return ends && pkt->payload_len == e->length - k * qp->conn.mtu;
 	/*
 	 * The responses to a request for part of a READ end within the READ: at every
-	 * QP_READ_AGAIN_PKTS-th (read_most), with one that a probe requested, or anywhere with
-	 * selective repeat.
+	 * QP_READ_AGAIN_PKTS-th or with the last that was requested (read_most), with one that a
+	 * probe requested, or anywhere with selective repeat.
 	 */
 	return pkt->payload_len == qp->conn.mtu &&
 	       (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0 || qp->conn.sr.state == QP_SR_ON ||
-		is_alone(qp, pkt));
+		psn_add(pkt->psn, 1) == qp->conn.snd.high_psn || is_alone(qp, pkt));
 }
 
 bool

@@ -13,6 +13,7 @@
 #include "qp/record.h"
 #include "qp/retire.h"
 #include "requester/requester.h"
+#include "wire/psn.h"
 
 /* SGEs (or inline bytes) of an SQ entry. */
 static inline struct uroce_sge *
@@ -44,6 +45,22 @@ static inline bool
 req_takes_recv(const struct qp_sq_entry *e)
 {
 	return req_sends(e) && e->wqe.opcode != UROCE_WR_RDMA_WRITE;
+}
+
+/* The PSN behind the last one of e, a READ, that was ever requested. */
+static inline uint32_t
+req_asked_end(const struct qp *qp, const struct qp_sq_entry *e)
+{
+	uint32_t end = psn_add(e->first_psn, e->npkts), high = qp->conn.snd.high_psn;
+
+	return psn_lt(high, end) ? high : end;
+}
+
+/* May the responder not know the request that asked for psn, a PSN of the READ e, first? */
+static inline bool
+req_read_unknown(const struct qp *qp, const struct qp_sq_entry *e, uint32_t psn)
+{
+	return psn == e->first_psn || psn == qp->conn.loss.part_psn;
 }
 
 /* Was a packet of the oldest WQE sent since the last rewind? */
@@ -203,11 +220,12 @@ bool req_fetch_must_wait(const struct qp *qp, uint32_t n);
  */
 void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked_bytes);
 /*
- * Payload bytes that the READ request about to be sent for e asks for, as far as the policy counts
- * them: at most CC_WINDOW_PKTS packets. Only a policy that measures round trips paces READs at the
- * requester, because the responder gets no ACKs. 0: not a READ, or no such policy.
+ * Payload bytes that the request just sent for e, from its packet k and PSN psn on, asks for, as
+ * far as the policy counts them: at most CC_WINDOW_PKTS packets. Only a policy that measures round
+ * trips paces READs at the requester, because the responder gets no ACKs. 0: not a READ, or no such
+ * policy.
  */
-uint32_t req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e);
+uint32_t req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k, uint32_t psn);
 /*
  * Report to a congestion policy, if snd.cc_told: a response arrived; una_psn has advanced. retired:
  * bytes of the WQEs that were retired since the last report, as req_cc_bytes counts.

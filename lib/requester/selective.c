@@ -168,9 +168,9 @@ lose(struct qp *qp, struct qp_mend *m, uint32_t psn)
 
 /* Of a READ only the request was sent: its other PSNs, from base + k on, count as arrived. */
 static uint32_t
-pass_read(struct qp_mend *m, const struct qp_sq_entry *e, uint32_t k)
+pass_read(const struct qp *qp, struct qp_mend *m, const struct qp_sq_entry *e, uint32_t k)
 {
-	uint32_t end = (uint32_t)psn_diff(psn_add(e->first_psn, e->npkts), m->base_psn);
+	uint32_t end = (uint32_t)psn_diff(req_asked_end(qp, e), m->base_psn);
 
 	for (; k < end && k < QP_SR_WINDOW; k++)
 		qp_psns_add(&m->got, psn_add(m->base_psn, k));
@@ -219,7 +219,7 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 			break;
 		next = k + 1;
 		if (req_fetches(e) && psn != e->first_psn) {
-			next = RTE_MIN(pass_read(m, e, k), QP_SR_WINDOW);
+			next = RTE_MIN(pass_read(qp, m, e, k), QP_SR_WINDOW);
 		} else if (is_lost(env, qp, m, psn)) {
 			lose(qp, m, psn);
 			n++;
@@ -451,6 +451,9 @@ req_probe_selective(struct qp_env *env, struct qp *qp)
 		return false;
 	if (psn_lt(m->base_psn, snd->una_psn))
 		req_mend_advance(qp, m, snd->una_psn);
+	if (req_fetches(e) && m->base_psn == snd->una_psn && e->first_psn != snd->una_psn &&
+	    req_read_unknown(qp, e, snd->una_psn))
+		return false; /* a part, which must be requested whole */
 	if (req_fetches(e) && (m->base_psn != snd->una_psn || e->first_psn != snd->una_psn)) {
 		req_reads_lose_all(qp, m); /* the peer has executed it */
 		return true;

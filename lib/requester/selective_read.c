@@ -217,8 +217,7 @@ req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (psn_diff(pkt->psn, qp->conn.snd.una_psn) >= (int32_t)QP_SR_READ_WINDOW)
 		return true; /* it is requested again later */
 	executed(qp, m,
-		 e->npkts <= QP_READ_CHUNK_PKTS ? psn_add(e->first_psn, e->npkts)
-						: psn_add(pkt->psn, 1));
+		 e->npkts <= QP_READ_CHUNK_PKTS ? req_asked_end(qp, e) : psn_add(pkt->psn, 1));
 	if (!qp_resp_psns_has(&m->reads.here, pkt->psn)) {
 		if (!store_early(env, qp, e, pkt))
 			return true;
@@ -299,7 +298,7 @@ req_reads_lose_all(struct qp *qp, struct qp_mend *m)
 	const struct qp_snd *snd = &qp->conn.snd;
 	const struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
 	struct qp_reads *r = &m->reads;
-	uint32_t end = psn_add(e->first_psn, e->npkts), n = 0;
+	uint32_t end = req_asked_end(qp, e), n = 0;
 
 	while (r->nasks != 0) {
 		struct qp_ask a = r->ask[--r->nasks];
@@ -363,8 +362,7 @@ req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 			qp_resp_psns_remove(&r->wanted, psn);
 			continue;
 		}
-		most = RTE_MIN((uint32_t)psn_diff(psn_add(e->first_psn, e->npkts), psn),
-			       QP_READ_AGAIN_PKTS);
+		most = RTE_MIN((uint32_t)psn_diff(req_asked_end(qp, e), psn), QP_READ_AGAIN_PKTS);
 		while (n < most && qp_resp_psns_has(&r->wanted, psn_add(psn, n)))
 			n++;
 		step = ask(env, qp, qp->bind.mend, i, e, psn, n);

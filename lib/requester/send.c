@@ -236,14 +236,23 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
  * A request for the rest of a READ therefore covers few responses at a time. The responder has seen
  * the whole READ by then, so these requests are duplicates that use none of its resources. No
  * duplicate may reach beyond the original request (RSP-01).
+ *
+ * A congestion policy may allow few responses at a time. The first request for such a READ then
+ * covers less than all of it, and each of the next ones is a new request for the responder. It
+ * uses the same resource, because it is sent when all responses before it have arrived.
  */
 static uint32_t
-read_most(const struct qp_sq_entry *e, uint32_t k)
+read_most(const struct qp *qp, const struct qp_sq_entry *e)
 {
-	bool part = k % QP_READ_CHUNK_PKTS != 0;
-	uint32_t most = part ? QP_READ_AGAIN_PKTS : QP_READ_CHUNK_PKTS;
+	const struct qp_snd *snd = &qp->conn.snd;
+	uint32_t k = snd->cur_pkt, most = QP_READ_CHUNK_PKTS, n;
 
-	return RTE_MIN(e->npkts - k, most - k % most);
+	if (psn_lt(snd->next_psn, snd->high_psn) && !req_read_unknown(qp, e, snd->next_psn))
+		most = QP_READ_AGAIN_PKTS;
+	n = RTE_MIN(e->npkts - k, most - k % most);
+	if (psn_lt(snd->next_psn, snd->high_psn))
+		return RTE_MIN(n, (uint32_t)psn_diff(snd->high_psn, snd->next_psn));
+	return snd->cc_told ? RTE_MIN(n, cc_read_pkts(&snd->cc, &qp->conn.cc_flow)) : n;
 }
 
 /* Requests n responses of a READ, from the cursor on. */
@@ -260,10 +269,16 @@ send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
 		.rkey = e->wqe.rdma.rkey,
 		.dmalen = k + n == e->npkts ? e->length - off : n * qp->conn.mtu,
 	};
+	bool fresh = snd->next_psn == snd->high_psn;
+	enum req_step step;
 
-	if (!snd->resending && snd->rd_psns != 0 && snd->rd_psns + n > QP_READ_CHUNK_PKTS)
+	if (!snd->resending && snd->rd_psns != 0 &&
+	    (snd->rd_psns + n > QP_READ_CHUNK_PKTS || (k != 0 && fresh)))
 		return REQ_BLOCKED;
-	return send_request(env, qp, e, &f, n);
+	step = send_request(env, qp, e, &f, n);
+	if (unlikely(k != 0) && step == REQ_SENT && fresh)
+		qp->conn.loss.part_psn = f.psn;
+	return step;
 }
 
 static enum req_step
@@ -330,7 +345,7 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (qp->conn.type == QP_TYPE_UD)
 		return req_send_datagram(env, qp, e);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ)
-		return send_read(env, qp, e, read_most(e, snd->cur_pkt));
+		return send_read(env, qp, e, read_most(qp, e));
 	if (req_fetches(e))
 		return send_atomic(env, qp, e);
 	if (snd->limited)
@@ -346,7 +361,7 @@ static __rte_noinline enum req_step
 send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	const struct cc_flow *flow = &qp->conn.cc_flow;
-	uint32_t psn = qp->conn.snd.next_psn, asked = req_cc_asked(qp, e);
+	uint32_t psn = qp->conn.snd.next_psn, k = qp->conn.snd.cur_pkt;
 	enum req_step step;
 
 	if (flow->next_send_ns > env->now_ns && e->status == QP_WC_SUCCESS &&
@@ -363,7 +378,7 @@ send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		qp->conn.snd.since_ackreq = QP_ACKREQ_PKTS;
 	step = send_special(env, qp, e);
 	if (step == REQ_SENT)
-		req_cc_sent(env, qp, psn, asked);
+		req_cc_sent(env, qp, psn, req_cc_asked(qp, e, k, psn));
 	return step;
 }
 
@@ -382,7 +397,7 @@ req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_
 	if (req_sends(e))
 		step = send_data(env, qp, e, true, false);
 	else if (e->wqe.opcode == UROCE_WR_RDMA_READ)
-		step = send_read(env, qp, e, n != 0 ? n : read_most(e, qp->conn.snd.cur_pkt));
+		step = send_read(env, qp, e, n != 0 ? n : read_most(qp, e));
 	else
 		step = send_atomic(env, qp, e);
 	if (step == REQ_SENT && qp->conn.snd.cc_told)

@@ -9,6 +9,8 @@
 #define PACE_LONG                                                                                  \
 	64u /* one gap in so many is PACE_LONG times as long: beyond the run list's wheel */
 
+#define PACE_READ_PKTS 6u /* responses to one READ request, at most */
+
 struct sim_pace sim_pace;
 
 /* In struct cc_flow. */
@@ -74,6 +76,15 @@ pace_on_timeout(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 	cc->window_pkts = 1;
 }
 
+/* Half of the READs are requested in parts. */
+static uint32_t
+pace_read_pkts(const struct cc_flow *flow)
+{
+	uint64_t x = flow->own[OWN_RANDOM];
+
+	return !sim_pace.parts || (x & 1) ? UINT32_MAX : 1 + (uint32_t)(x >> 8) % PACE_READ_PKTS;
+}
+
 const struct cc_ops cc_test = {
 	.name = "sim",
 	.init = pace_init,
@@ -82,6 +93,7 @@ const struct cc_ops cc_test = {
 	.on_cnp = pace_slower,
 	.on_loss = pace_slower,
 	.on_timeout = pace_on_timeout,
+	.read_pkts = pace_read_pkts,
 };
 
 void

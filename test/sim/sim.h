@@ -268,6 +268,7 @@ void sim_ops_cq_event(void *ctx, struct cq *cq);
 /* pace.c: of all schedules of the process, because a policy gets no context. */
 struct sim_pace {
 	uint32_t gap_ns; /* longest usual gap between two packets of a QP; 0: policy `fixed` */
+	bool parts;      /* READs are requested in parts */
 	/* packets; .. that were sent as soon as their pace permitted; .. before that */
 	uint64_t sent, held, early;
 };

@@ -28,6 +28,7 @@ run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned n
 	mesh_cfg_settle(&m->cfg);
 	m->patience_ns = run_patience(&m->cfg);
 	sim_pace.gap_ns = m->cfg.pace;
+	sim_pace.parts = true;
 	if (m->verbose)
 		mesh_cfg_print(&m->cfg);
 	mesh_world_make(m);

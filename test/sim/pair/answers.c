@@ -56,6 +56,13 @@ answer_in_order(struct pair_side *side, struct pair_op *op, uint32_t k, struct p
 	}
 }
 
+/* May a part of the READ be legal although all of it is not (pace.c)? */
+static bool
+part_is_legal(const struct pair_side *side, const struct pair_op *op)
+{
+	return side->pair->cfg.pace != 0 && op->npkts > 1 && !pair_fault_is_local(op->fault);
+}
+
 static void
 answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view *v)
 {
@@ -65,8 +72,8 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	uint32_t k, off;
 	bool ends = (pkt->op->flags & WIRE_F_LAST) != 0, part;
 
-	if (op == NULL || op->opcode != UROCE_WR_RDMA_READ || op->fault != FAULT_NONE ||
-	    rel >= asker->contig) {
+	if (op == NULL || op->opcode != UROCE_WR_RDMA_READ ||
+	    (op->fault != FAULT_NONE && !part_is_legal(side, op)) || rel >= asker->contig) {
 		sim_fail(&side->pair->sim,
 			 "RSP-01: qp %06x: READ response +%u to no READ that came", side->qpn, rel);
 		return;
@@ -76,14 +83,15 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	/* A part of a READ that was requested again also ends in a last response, or is only one.
 	 */
 	part = ends && ((k + 1) % QP_READ_AGAIN_PKTS == 0 || side->pair->cfg.sr != 0 ||
-			(k != 0 && (pkt->op->flags & WIRE_F_FIRST)));
+			(k != 0 && (pkt->op->flags & WIRE_F_FIRST)) || side->pair->cfg.pace != 0);
 	if ((ends != (k + 1 == op->npkts) && !part) ||
 	    pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
 		sim_fail(&side->pair->sim,
 			 "RSP-01: qp %06x: READ response +%u: wrong opcode or length", side->qpn,
 			 rel);
 	/* The response to a late duplicate may have newer bytes, which the requester ignores. */
-	if (k >= op->resp_got && memcmp(pkt->payload, op->data + off, pkt->payload_len) != 0)
+	if (op->fault == FAULT_NONE && k >= op->resp_got &&
+	    memcmp(pkt->payload, op->data + off, pkt->payload_len) != 0)
 		sim_fail(&side->pair->sim, "RSP-01: qp %06x: READ response +%u: wrong payload",
 			 side->qpn, rel);
 	answer_in_order(side, op, k, v);
@@ -124,7 +132,9 @@ answer_covers(struct pair_side *side, uint32_t upto, uint32_t msn)
 		struct pair_op *op = &asker->op[i];
 
 		least += op->first + op->npkts <= upto;
-		most += op->first < asker->contig;
+		/* The responder counts each part of a READ that it has not seen (pace.c). */
+		if (op->first < asker->contig)
+			most += side->pair->cfg.pace != 0 ? RTE_MAX(op->requests, 1u) : 1;
 		if (sim_op_fetches(&op->sim_op) && op->first < upto &&
 		    op->resp_sent < RTE_MIN(op->npkts, upto - op->first))
 			sim_fail(&side->pair->sim,

@@ -86,6 +86,7 @@ struct pair_op {          /* a send WQE, from its planning to its completion */
 	uint32_t local_end;             /* local.head after its pieces */
 	uint32_t asked[PAIR_MAX_ASKED]; /* READ: first response of each request for it */
 	uint32_t nasked;
+	uint32_t requests;          /* READ: requests sent for it */
 	uint32_t resp_next;         /* .. one past the last that was built */
 	uint32_t resp_sent;         /* READ: responses that the peer has built */
 	uint32_t resp_got;          /* .. that arrived undamaged and in order */

@@ -93,6 +93,9 @@ trace_request_psns(const struct pair_side *side, const struct pair_op *op, uint3
 		return n;
 	if (k != 0 && n == 1 && op->first < side->contig)
 		return n;
+	/* The policy permits parts of any size (pace.c). */
+	if (side->pair->cfg.pace != 0 && n >= 1 && n <= rest)
+		return n;
 	return k != 0 ? RTE_MIN(rest, QP_READ_AGAIN_PKTS - k % QP_READ_AGAIN_PKTS) : rest;
 }
 
@@ -194,6 +197,7 @@ trace_request(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 		return;
 	}
 	k = v->psn - op->first;
+	op->requests++;
 	v->npkts = trace_request_psns(side, op, k, pkt);
 	wrong = trace_request_wrong(side, op, k, v->npkts, pkt);
 	if (wrong != NULL)

@@ -93,6 +93,34 @@ swift_paces_fractions_of_a_packet(void **state)
 	assert_true(s.flow.next_send_ns == 0);
 }
 
+/* A gap that a long delay or a low rate has set becomes shorter with them, never longer. */
+static void
+gaps_shrink_when_the_network_recovers(void **state)
+{
+	static const char *const policies[] = {"swift", "timely"};
+
+	for (uint32_t k = 0; k < 2; k++) {
+		struct sender s;
+		uint64_t now = MS, sent, was, first;
+
+		begin(&s, policies[k], now);
+		for (uint32_t i = 0; i < 40; i++)
+			acked(&s, now += 2 * MS, 2000 * US);
+		sent = s.flow.next_send_ns > now ? s.flow.next_send_ns : now;
+		cc_on_sent(&s.cc, &s.flow, sent, 16 * MTU);
+		first = was = s.flow.next_send_ns;
+		assert_true(was > sent + 2 * MS);
+		acked(&s, sent + US, 2000 * US);
+		assert_true(s.flow.next_send_ns == was);
+		for (uint32_t i = 0; i < 5; i++) {
+			acked(&s, sent + (10 + i) * 10 * US, 10 * US);
+			assert_true(s.flow.next_send_ns <= was);
+			was = s.flow.next_send_ns;
+		}
+		assert_true(was - sent < (first - sent) / 2);
+	}
+}
+
 static void
 swift_losses_count_with_long_delays_only(void **state)
 {
@@ -243,6 +271,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(swift_cuts_once_a_round_trip),
 		cmocka_unit_test(swift_paces_fractions_of_a_packet),
+		cmocka_unit_test(gaps_shrink_when_the_network_recovers),
 		cmocka_unit_test(swift_losses_count_with_long_delays_only),
 		cmocka_unit_test(timely_rises_and_falls),
 		cmocka_unit_test(timely_keeps_the_minimum_and_recovers),
