@@ -43,6 +43,7 @@
 	X(stall, "loops before which a worker is away for long, ppm")                              \
 	X(step_ns, "time between two steps of a client, mean")                                     \
 	X(pace, "longest usual gap between two packets of a QP, ns; 0: no pace; not drawn")        \
+	X(sr, "1: both sides have agreed to selective repeat; not drawn")                          \
 	X(view, "payloads of so many bytes stay in client memory until they are sent; 0: none")    \
 	X(small_pool, "1: the engines have few mbufs")                                             \
 	X(loopback, "pairs on one node, ppm")                                                      \

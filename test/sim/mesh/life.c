@@ -93,8 +93,12 @@ mesh_modify(struct mesh_side *side, enum qp_state to)
 		apply.retry_cnt = 255; /* beyond a program's limit: never runs out */
 	if (mask & QP_AV)
 		life_path(side, &path);
-	if (to == QP_INIT)
+	if (to == QP_INIT) {
 		sim_pace_set(side->qp);
+		if (side->type == QP_TYPE_RC)
+			qp_sr_set(w->eng.env.sr, side->qp,
+				  side->m->cfg.sr != 0 ? QP_SR_ON : QP_SR_OFF);
+	}
 	w->eng.env.now_ns = side->m->now_ns;
 	qp_modify_apply(&w->eng.env, side->qp, mask, &apply, mask & QP_AV ? &path : NULL, NULL);
 	qp_env_flush(&w->eng.env);
