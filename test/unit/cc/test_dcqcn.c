@@ -172,6 +172,7 @@ follow(const char *text, const uint64_t *cnps, uint32_t n, uint64_t ms)
 	uint64_t now = MS, us = 1000;
 	uint32_t k = 0;
 	int slow = 0;
+	double back[2] = {0}; /* recovery: us from the last CNP to nine tenths of the full rate */
 
 	begin(text, now);
 	model_init(&m, &flow.param);
@@ -197,10 +198,16 @@ follow(const char *text, const uint64_t *cnps, uint32_t n, uint64_t ms)
 			near((double)sent, expected, 0.10);
 		cc_on_ack(&cc, &flow, now, &(struct cc_ack){.bytes = 0}); /* brings it up to date */
 		near(flow.dcqcn.rate_kbps, m.rate, 0.15);
+		if (k == n && back[0] == 0 && flow.dcqcn.rate_kbps >= 0.9 * m.max)
+			back[0] = (double)(us - 1000 - cnps[n - 1]);
+		if (k == n && back[1] == 0 && m.rate >= 0.9 * m.max)
+			back[1] = (double)(us - 1000 - cnps[n - 1]);
 		slow = expected < 10 * MTU ? 15 : slow;
 		near(flow.dcqcn.alpha / (double)CC_DCQCN_ONE + 0.01, m.alpha + 0.01, 0.05);
 	}
 	assert_int_equal(k, n);
+	if (back[1] != 0)
+		near(back[0], back[1], 0.15);
 }
 
 REQUIREMENT("CC-03", "CC-07")
