@@ -48,16 +48,17 @@ struct bench_options {
 	const char *mode;
 	bool json;
 	enum bench_op op;
-	uint32_t size;  /* bytes of a message, 0 .. 2^23 */
-	uint32_t mtu;   /* 256 512 1024 2048 4096 */
-	uint32_t qps;   /* connections, 1 .. 4096 */
-	uint32_t depth; /* messages in flight on each, 1 .. 4096 */
-	uint32_t runs;  /* measurements of each figure, 1 .. BENCH_MAX_RUNS */
-	uint64_t count; /* messages of a run; 0: as many as fit into about 50 ms */
-	bool no_probe;  /* do not measure distance and speed of the cores */
-	bool no_huge;   /* use ordinary pages even if huge ones are free */
-	bool sweep;     /* all sizes and operations */
-	bool quiet;     /* do not report progress */
+	uint32_t size;      /* bytes of a message, 0 .. 2^23 */
+	uint32_t mtu;       /* 256 512 1024 2048 4096 */
+	const char *policy; /* engine: congestion policy; NULL: fixed */
+	uint32_t qps;       /* connections, 1 .. 4096 */
+	uint32_t depth;     /* messages in flight on each, 1 .. 4096 */
+	uint32_t runs;      /* measurements of each figure, 1 .. BENCH_MAX_RUNS */
+	uint64_t count;     /* messages of a run; 0: as many as fit into about 50 ms */
+	bool no_probe;      /* do not measure distance and speed of the cores */
+	bool no_huge;       /* use ordinary pages even if huge ones are free */
+	bool sweep;         /* all sizes and operations */
+	bool quiet;         /* do not report progress */
 
 	/* mode "client" */
 	enum bench_measure measure;

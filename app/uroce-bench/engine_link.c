@@ -4,6 +4,7 @@
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
+#include "cc/param.h"
 #include "engine_link.h"
 #include "port/port.h"
 #include "wire/hdr.h"
@@ -41,6 +42,18 @@ ports_open(void)
 	}
 }
 
+#define LINK_KBPS 100000000u /* that the policy assumes: more than an engine sends */
+
+static void
+policy_set(struct cc_param *policy, const char *text)
+{
+	char err[256];
+
+	if (!cc_param_parse(policy, text, err, sizeof(err)) ||
+	    !cc_param_fill(policy, LINK_KBPS, err, sizeof(err)))
+		bench_die("--policy: %s", err);
+}
+
 void
 engine_link_open(struct engine_link *l, const struct bench_options *o)
 {
@@ -53,6 +66,7 @@ engine_link_open(struct engine_link *l, const struct bench_options *o)
 		.places = stride >= MEM_BYTES ? 1 : MEM_BYTES / stride,
 	};
 
+	policy_set(&params.policy, o->policy);
 	ports_open();
 	params.pool = pool;
 	for (unsigned side = 0; side < 2; side++) {

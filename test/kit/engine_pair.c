@@ -64,6 +64,7 @@ conn_raise(struct engine_pair *p, unsigned side, uint32_t i)
 	struct qp_path path =
 		rc_path(p->params.mac[side], p->params.mac[1 - side], side, RC_QPN_BASE + i);
 
+	n->rc.conn[i].qp->bind.cc = p->params.policy;
 	if (!rc_connect(&n->engine.env, n->rc.conn[i].qp, p->params.mtu, RC_QPN_BASE + i, TIMEOUT,
 			&path))
 		die("a QP cannot be connected");

@@ -28,7 +28,8 @@ struct engine_pair_params {
 	uint32_t places;          /* number of buffers that messages use in turn */
 	uint16_t dev[2];
 	uint8_t mac[2][6];
-	bool sr; /* both sides have agreed to selective repeat */
+	bool sr;                /* both sides have agreed to selective repeat */
+	struct cc_param policy; /* of all connections, filled; zero: fixed */
 };
 
 struct engine_pair {
