@@ -68,10 +68,11 @@ struct qp_loss {
 	uint32_t told_psn;  /* furthest PSN in sequence NAKs while READ data is missing */
 	uint32_t cap_psn;   /* when it is acknowledged, a capped window may grow */
 	uint32_t alone_psn; /* alone: the response that the last probe of a READ requested */
-	uint32_t part_psn;  /* first PSN of the last part of a READ, after the first, that was sent */
-	uint8_t excused;    /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
-	bool probe_read;    /* with snd.resend: a probe of the oldest WQE, a READ, is to be sent */
-	bool alone;         /* a probe requested one response of a READ, and none came since */
+	uint32_t
+		part_psn; /* first PSN of the last part of a READ, after the first, that was sent */
+	uint8_t excused;  /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
+	bool probe_read;  /* with snd.resend: a probe of the oldest WQE, a READ, is to be sent */
+	bool alone;       /* a probe requested one response of a READ, and none came since */
 };
 
 struct qp;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Responses with data: READ responses and atomic ACKs (REQ-08, REQ-09). */
+/* READ requests' sizes, and responses with data: of READs, and atomic ACKs (REQ-08, REQ-09). */
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
@@ -27,8 +27,8 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 		return ends && pkt->payload_len == e->length - k * qp->conn.mtu;
 	/*
 	 * The responses to a request for part of a READ end within the READ: at every
-	 * QP_READ_AGAIN_PKTS-th or with the last that was requested (read_most), with one that a
-	 * probe requested, or anywhere with selective repeat.
+	 * QP_READ_AGAIN_PKTS-th or with the last that was requested (req_read_most), with one that
+	 * a probe requested, or anywhere with selective repeat.
 	 */
 	return pkt->payload_len == qp->conn.mtu &&
 	       (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0 || qp->conn.sr.state == QP_SR_ON ||
@@ -226,4 +226,32 @@ req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	req_fault(env, qp, UROCE_ERROR_RESPONSE_MALFORMED, pkt->psn);
 	qp_error(env, qp, QP_WC_BAD_RESP_ERR);
+}
+
+/*
+ * Number of responses to request of the READ e, from its packet k on: all, or those from the first
+ * missing PSN on (REQ-08). A READ of more than QP_READ_CHUNK_PKTS is sent as several requests, so
+ * that the PSNs in flight stay far below 2^23.
+ *
+ * After one lost response others may be lost, and responses behind the next lost one are useless.
+ * A request for the rest of a READ therefore covers few responses at a time. The responder has seen
+ * the whole READ by then, so these requests are duplicates that use none of its resources. No
+ * duplicate may reach beyond the original request (RSP-01).
+ *
+ * A congestion policy may allow few responses at a time. The first request for such a READ then
+ * covers less than all of it, and each of the next ones is a new request for the responder. It
+ * uses the same resource, because it is sent when all responses before it have arrived.
+ */
+uint32_t
+req_read_most(const struct qp *qp, const struct qp_sq_entry *e)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	uint32_t k = snd->cur_pkt, most = QP_READ_CHUNK_PKTS, n;
+
+	if (psn_lt(snd->next_psn, snd->high_psn) && !req_read_unknown(qp, e, snd->next_psn))
+		most = QP_READ_AGAIN_PKTS;
+	n = RTE_MIN(e->npkts - k, most - k % most);
+	if (psn_lt(snd->next_psn, snd->high_psn))
+		return RTE_MIN(n, (uint32_t)psn_diff(snd->high_psn, snd->next_psn));
+	return snd->cc_told ? RTE_MIN(n, cc_read_pkts(&snd->cc, &qp->conn.cc_flow)) : n;
 }

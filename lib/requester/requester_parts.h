@@ -243,6 +243,8 @@ void req_progress(struct qp_env *env, struct qp *qp);
  */
 bool req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto);
 
+/* Responses that a request for the READ e, from the cursor on, may ask for, at least 1. */
+uint32_t req_read_most(const struct qp *qp, const struct qp_sq_entry *e);
 /* Handle a response with data whose PSN is in flight. */
 void req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 void req_rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);

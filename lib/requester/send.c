@@ -227,34 +227,6 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	return REQ_SENT;
 }
 
-/*
- * Number of responses to request of the READ e, from its packet k on: all, or those from the first
- * missing PSN on (REQ-08). A READ of more than QP_READ_CHUNK_PKTS is sent as several requests, so
- * that the PSNs in flight stay far below 2^23.
- *
- * After one lost response others may be lost, and responses behind the next lost one are useless.
- * A request for the rest of a READ therefore covers few responses at a time. The responder has seen
- * the whole READ by then, so these requests are duplicates that use none of its resources. No
- * duplicate may reach beyond the original request (RSP-01).
- *
- * A congestion policy may allow few responses at a time. The first request for such a READ then
- * covers less than all of it, and each of the next ones is a new request for the responder. It
- * uses the same resource, because it is sent when all responses before it have arrived.
- */
-static uint32_t
-read_most(const struct qp *qp, const struct qp_sq_entry *e)
-{
-	const struct qp_snd *snd = &qp->conn.snd;
-	uint32_t k = snd->cur_pkt, most = QP_READ_CHUNK_PKTS, n;
-
-	if (psn_lt(snd->next_psn, snd->high_psn) && !req_read_unknown(qp, e, snd->next_psn))
-		most = QP_READ_AGAIN_PKTS;
-	n = RTE_MIN(e->npkts - k, most - k % most);
-	if (psn_lt(snd->next_psn, snd->high_psn))
-		return RTE_MIN(n, (uint32_t)psn_diff(snd->high_psn, snd->next_psn));
-	return snd->cc_told ? RTE_MIN(n, cc_read_pkts(&snd->cc, &qp->conn.cc_flow)) : n;
-}
-
 /* Requests n responses of a READ, from the cursor on. */
 static enum req_step
 send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
@@ -345,7 +317,7 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (qp->conn.type == QP_TYPE_UD)
 		return req_send_datagram(env, qp, e);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ)
-		return send_read(env, qp, e, read_most(qp, e));
+		return send_read(env, qp, e, req_read_most(qp, e));
 	if (req_fetches(e))
 		return send_atomic(env, qp, e);
 	if (snd->limited)
@@ -397,7 +369,7 @@ req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_
 	if (req_sends(e))
 		step = send_data(env, qp, e, true, false);
 	else if (e->wqe.opcode == UROCE_WR_RDMA_READ)
-		step = send_read(env, qp, e, n != 0 ? n : read_most(qp, e));
+		step = send_read(env, qp, e, n != 0 ? n : req_read_most(qp, e));
 	else
 		step = send_atomic(env, qp, e);
 	if (step == REQ_SENT && qp->conn.snd.cc_told)
