@@ -35,9 +35,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define QP_PROBE_FIRST_NS 1000000u /* before the first sample */
-#define QP_PROBE_MIN_NS   100000u  /* shortest wait after it */
-#define QP_PROBE_SR_NS    10000u   /* the same with selective repeat: costs one packet only */
+#define QP_PROBE_FIRST_NS 1000000u   /* before the first sample */
+#define QP_PROBE_MIN_NS   100000u    /* shortest wait after it */
+#define QP_PROBE_SR_NS    10000u     /* the same with selective repeat: costs one packet only */
+#define QP_PART_SENT      (1u << 24) /* in part_psn: a part was sent */
 #define QP_PROBES_LEAST   8
 #define QP_TIMEOUTS_MOST  4           /* longest excused timeout, in ACK timeouts */
 #define QP_PROBE_MAX_NS   1000000000u /* longest wait if there is no ACK timeout */

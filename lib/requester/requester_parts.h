@@ -60,7 +60,7 @@ req_asked_end(const struct qp *qp, const struct qp_sq_entry *e)
 static inline bool
 req_read_unknown(const struct qp *qp, const struct qp_sq_entry *e, uint32_t psn)
 {
-	return psn == e->first_psn || psn == qp->conn.loss.part_psn;
+	return psn == e->first_psn || (psn | QP_PART_SENT) == qp->conn.loss.part_psn;
 }
 
 /* Was a packet of the oldest WQE sent since the last rewind? */

@@ -249,7 +249,7 @@ send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
 		return REQ_BLOCKED;
 	step = send_request(env, qp, e, &f, n);
 	if (unlikely(k != 0) && step == REQ_SENT && fresh)
-		qp->conn.loss.part_psn = f.psn;
+		qp->conn.loss.part_psn = f.psn | QP_PART_SENT;
 	return step;
 }
 
