@@ -241,14 +241,15 @@ send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
 		.rkey = e->wqe.rdma.rkey,
 		.dmalen = k + n == e->npkts ? e->length - off : n * qp->conn.mtu,
 	};
-	bool fresh = snd->next_psn == snd->high_psn;
+	/* A part of a READ, after the first, that was never requested. */
+	bool part = unlikely(k != 0) && snd->next_psn == snd->high_psn;
 	enum req_step step;
 
 	if (!snd->resending && snd->rd_psns != 0 &&
-	    (snd->rd_psns + n > QP_READ_CHUNK_PKTS || (k != 0 && fresh)))
+	    (snd->rd_psns + n > QP_READ_CHUNK_PKTS || part))
 		return REQ_BLOCKED;
 	step = send_request(env, qp, e, &f, n);
-	if (unlikely(k != 0) && step == REQ_SENT && fresh)
+	if (unlikely(part) && step == REQ_SENT)
 		qp->conn.loss.part_psn = f.psn | QP_PART_SENT;
 	return step;
 }
@@ -317,7 +318,7 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (qp->conn.type == QP_TYPE_UD)
 		return req_send_datagram(env, qp, e);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ)
-		return send_read(env, qp, e, req_read_most(qp, e));
+		return send_read(env, qp, e, e->npkts == 1 ? 1 : req_read_most(qp, e));
 	if (req_fetches(e))
 		return send_atomic(env, qp, e);
 	if (snd->limited)
