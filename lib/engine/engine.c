@@ -4,6 +4,7 @@
 #include <rte_common.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include "qp/congestion.h"
 #include "qp/deadline.h"
 #include "qp/prefetch.h"
 #include "qp/retire.h"
@@ -203,6 +204,9 @@ run_told(struct engine *e, struct qp *qp, enum rsp_more *more, enum req_more *le
 	qp->bind.requests_first = e->env.tx_n != before;
 	if (!requests_first)
 		*left = req_run(&e->env, qp, ENGINE_QUANTUM);
+	qp_cc_follow(&e->env, qp); /* packets sent may have shown that it need not limit qp now */
+	if (!qp->conn.snd.cc_told)
+		return; /* qp has another turn, without a pace */
 	if (*more == RSP_PACED && qp->conn.state != QP_ERR)
 		qp_deadline_set(&qp->conn, QP_DEADLINE_PACE, qp->conn.cc_flow.next_send_ns);
 	else if (*left != REQ_PACED)

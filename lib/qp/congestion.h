@@ -19,8 +19,8 @@ qp_cc_ect(struct qp *qp)
 /*
  * Owner worker. Starts the policy bind.cc, or CC_TEST if a test program has set it, without any
  * history of the path. The policy may differ from the previous one only while no send WQE is taken
- * from the SQ (else use qp_cc_change): with a policy other than CC_FIXED each WQE is marked when it
- * is taken (qp_sq_entry.fast).
+ * from the SQ (else use qp_cc_change): while a policy limits the QP, each WQE is marked when it is
+ * taken (qp_sq_entry.fast).
  */
 static inline void
 qp_cc_begin(const struct qp_env *env, struct qp *qp)
@@ -31,10 +31,24 @@ qp_cc_begin(const struct qp_env *env, struct qp *qp)
 		snd->cc.policy = qp->bind.cc.policy;
 	qp->conn.cc_flow = (struct cc_flow){.una_psn = snd->una_psn, .param = qp->bind.cc};
 	qp->conn.cc_flow.param.mtu = qp->conn.mtu;
-	snd->cc_told = snd->cc.policy != CC_FIXED && qp->conn.type != QP_TYPE_UD;
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
 	qp_cc_ect(qp);
 	cc_init(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+	snd->cc_told = qp->conn.cc_flow.limits && qp->conn.type != QP_TYPE_UD;
+}
+
+/* Owner worker. Sets snd.cc_told to cc_flow.limits, which differs. */
+void qp_cc_tell(const struct qp_env *env, struct qp *qp);
+
+/*
+ * Owner worker. To be called after the policy was told of anything but a packet: it may limit qp
+ * from now on, or not any more.
+ */
+static inline void
+qp_cc_follow(const struct qp_env *env, struct qp *qp)
+{
+	if (unlikely(qp->conn.cc_flow.limits != qp->conn.snd.cc_told))
+		qp_cc_tell(env, qp);
 }
 
 /*

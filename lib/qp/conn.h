@@ -80,7 +80,7 @@ struct qp_snd {
 			bool flushing : 1;
 			/* the peer sends end-to-end credits: conn.rq_credits and rq_out are kept */
 			bool limited : 1;
-			/* not CC_FIXED: the congestion policy takes packets and responses */
+			/* the congestion policy limits the QP: it takes packets and responses */
 			bool cc_told : 1;
 			bool rd_lossy : 1;  /* READ responses or atomic ACKs were lost once */
 			bool draining : 1;  /* SQD: finish what was started */

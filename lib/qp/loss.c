@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <rte_common.h>
+#include "qp/congestion.h"
 #include "qp/deadline.h"
 #include "qp/loss.h"
 #include "qp/qp.h"
@@ -79,6 +80,7 @@ qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns)
 	}
 	qp_loss_rewait(env, qp);
 	cc_on_rtt(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns, (uint32_t)sample);
+	qp_cc_follow(env, qp);
 }
 
 void

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reports to a congestion policy that takes them (cc/cc.h): any but `fixed`, whose share of them is
- * where it happens. A QP of such a policy has snd.cc_told.
+ * where it happens. Packets and responses are reported only while the policy limits the QP
+ * (snd.cc_told).
  */
 #include <rte_common.h>
 #include "requester/requester_parts.h"
@@ -68,14 +69,16 @@ req_cc_progress(struct qp_env *env, struct qp *qp, uint32_t retired)
 	flow->una_psn = snd->una_psn;
 	flow->ce = false;
 	cc_on_ack(&qp->conn.snd.cc, flow, env->now_ns, &ack);
+	qp_cc_follow(env, qp);
 }
 
 bool
 req_rx_cnp(struct qp_env *env, struct qp *qp)
 {
-	bool taken =
-		qp->conn.snd.cc_told && cc_on_cnp(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns);
+	bool taken = qp->conn.type != QP_TYPE_UD &&
+		     cc_on_cnp(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns);
 
+	qp_cc_follow(env, qp);
 	qp->conn.ecn.cnps_got++;
 	env->counters->ctr[taken ? COUNTER_RP_CNP_HANDLED : COUNTER_RP_CNP_IGNORED]++;
 	return taken;
@@ -91,5 +94,5 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 	if (snd->resending)
 		return false;
 	most = RTE_MIN(snd->cc.window_pkts, most);
-	return snd->cc_told ? out != 0 && out + n > most : out >= most;
+	return snd->cc.policy != CC_FIXED ? out != 0 && out + n > most : out >= most;
 }

@@ -199,7 +199,7 @@ cap_progress(struct qp *qp)
 	if (psn_lt(snd->una_psn, qp->conn.loss.cap_psn))
 		return;
 	qp->conn.loss.cap_psn = snd->high_psn;
-	if (snd->cc_told || cc_fixed_uncap(&snd->cc))
+	if (snd->cc.policy != CC_FIXED || cc_fixed_uncap(&snd->cc))
 		snd->watch &= (uint8_t)~QP_WATCH_CAPPED;
 }
 
@@ -311,6 +311,7 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 		return;
 	snd->read_gap = false;
 	cc_on_timeout(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+	qp_cc_follow(env, qp);
 	req_rewind(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

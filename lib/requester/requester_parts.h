@@ -10,6 +10,7 @@
 #include "qp/doorbell.h"
 #include "qp/emit.h"
 #include "qp/prefetch.h"
+#include "qp/congestion.h"
 #include "qp/record.h"
 #include "qp/retire.h"
 #include "requester/requester.h"
@@ -226,6 +227,14 @@ void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked
  * policy.
  */
 uint32_t req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k, uint32_t psn);
+/* Report a loss to the congestion policy. */
+static inline void
+req_cc_loss(struct qp_env *env, struct qp *qp)
+{
+	cc_on_loss(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns);
+	qp_cc_follow(env, qp);
+}
+
 /*
  * Report to a congestion policy, if snd.cc_told: a response arrived; una_psn has advanced. retired:
  * bytes of the WQEs that were retired since the last report, as req_cc_bytes counts.

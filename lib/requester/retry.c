@@ -38,7 +38,7 @@ req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 	qp_record(env, qp, QP_RECORD_READ_GAP, 0, psn, 1);
 	snd->rd_lossy = true;
 	if (!(env->plain & QP_PLAIN_REQUESTER))
-		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+		req_cc_loss(env, qp);
 	req_ask_again(env, qp);
 	snd->read_gap = true;
 	qp->conn.loss.gap_at_ns = env->now_ns;
@@ -112,7 +112,7 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 		return;
 	req_answered(env, qp);
 	if (!(env->plain & QP_PLAIN_REQUESTER))
-		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+		req_cc_loss(env, qp);
 	req_rewind(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

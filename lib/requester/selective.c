@@ -227,8 +227,8 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 	}
 	if (n == 0)
 		return;
-	if (qp->conn.snd.cc_told)
-		cc_on_loss(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns);
+	if (qp->conn.snd.cc.policy != CC_FIXED)
+		req_cc_loss(env, qp);
 	else
 		lost_fixed(qp, m, n);
 	env->ops->qp_wake(env->ops_ctx, qp);

@@ -53,8 +53,8 @@ lost(struct qp_env *env, struct qp *qp, uint32_t n)
 	if (n == 0)
 		return;
 	snd->rd_lossy = true;
-	if (snd->cc_told)
-		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+	if (snd->cc.policy != CC_FIXED)
+		req_cc_loss(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 

@@ -245,8 +245,7 @@ send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
 	bool part = unlikely(k != 0) && snd->next_psn == snd->high_psn;
 	enum req_step step;
 
-	if (!snd->resending && snd->rd_psns != 0 &&
-	    (snd->rd_psns + n > QP_READ_CHUNK_PKTS || part))
+	if (!snd->resending && snd->rd_psns != 0 && (snd->rd_psns + n > QP_READ_CHUNK_PKTS || part))
 		return REQ_BLOCKED;
 	step = send_request(env, qp, e, &f, n);
 	if (unlikely(part) && step == REQ_SENT)

@@ -249,6 +249,61 @@ a_policy_changes_with_wqes_in_flight(void **state)
 	assert_int_equal(pkt_expect(c, WIRE_OP_WRITE_ONLY, sq + 6).tclass & 3, 0);
 }
 
+/* At the full rate a policy costs no more than `fixed`: WQEs take the fast path. A CNP ends that.
+ */
+REQUIREMENT("CC-04")
+static void
+a_policy_takes_packets_only_while_it_limits(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	struct cc_param p = {.policy = CC_DCQCN,
+			     .rounds = 1,
+			     .link_kbps = 1000000,
+			     .max_kbps = 1000000,
+			     .min_kbps = 10000,
+			     .window_ns = 2000000,
+			     .alpha_ns = 55000,
+			     .decrease_ns = 4000,
+			     .increase_ns = 30000,
+			     .ai_kbps = 500000,
+			     .hai_kbps = 500000,
+			     .g_inv = 256};
+	uint32_t sq = conn_rc.sq_psn, i;
+
+	qp_cc_change(&c->b->engine.env, c->qp, &p);
+	assert_false(c->qp->conn.snd.cc_told);
+	for (i = 0; i < 4; i++)
+		client_does(c, i, UROCE_WR_RDMA_WRITE, 1024);
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(pkt_expect(c, WIRE_OP_WRITE_ONLY, sq + i).tclass & 3, 2);
+		assert_int_equal(qp_sqes_at(&c->qp->bind.sqes, i)->fast, QP_WQE_ONE_PACKET);
+	}
+	peer_put(c, (struct wire_fields){.opcode = WIRE_OPCODE_CNP, .becn = true}, 0, 0);
+	assert_int_equal(OBS(c, RP_CNP_HANDLED), 1);
+	assert_true(c->qp->conn.snd.cc_told);
+	assert_int_equal(c->qp->conn.cc_flow.dcqcn.rate_kbps, 500000);
+	peer_nak(c, sq + 1,
+		 NAK_SYN(PSN_SEQ)); /* what was sent at the full rate goes again, paced */
+	send_cqe(c, 0, QP_WC_SUCCESS);
+	bench_run(c->b);
+	for (i = 1; i < 4; i++) {
+		pkt_expect(c, WIRE_OP_WRITE_ONLY, sq + i);
+		if (i == 1)
+			pkt_none(c); /* about 18 us each */
+		bench_pass(c->b, 20 * US);
+	}
+	bench_pass(c->b, 400 * US); /* the rate recovers */
+	peer_ack(c, sq + 3);
+	for (i = 1; i < 4; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	assert_int_equal(c->qp->conn.cc_flow.dcqcn.rate_kbps, 1000000);
+	assert_false(c->qp->conn.snd.cc_told);
+	for (i = 4; i < 8; i++)
+		client_does(c, i, UROCE_WR_RDMA_WRITE, 1024);
+	for (i = 4; i < 8; i++)
+		pkt_expect(c, WIRE_OP_WRITE_ONLY, sq + i);
+}
+
 /* A QP whose policy is `fixed` counts it. */
 REQUIREMENT("CC-02")
 static void
@@ -312,6 +367,7 @@ main(void)
 		bench_test(a_destroyed_qp_sends_no_cnp),
 		bench_test(data_has_ect_and_acks_have_not),
 		bench_test(a_policy_changes_with_wqes_in_flight),
+		bench_test(a_policy_takes_packets_only_while_it_limits),
 		bench_test(a_cnp_is_counted_as_ignored),
 	};
 
