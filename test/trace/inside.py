@@ -15,7 +15,8 @@ class Requester(half.Half):
 
     def __init__(self, mtu, timeout_ns, report):
         super().__init__(mtu, False, timeout_ns, report)
-        self.fetches = []         # READs and atomics in order: [first PSN without response, end]
+        self.fetches = []         # READs and atomics in order: [first PSN without response, end, first PSN]
+        self.alone = None         # the response that the last probe of a READ requested
         self.rnr_until = None     # end of the RNR wait
         self.read_gap = False     # a READ's missing data was requested again
         self.deadline = None      # when the ACK timeout expires
@@ -32,9 +33,9 @@ class Requester(half.Half):
     def request(self, f):
         if self.next is None:
             self.next = self.high = self.una = f.psn + (1 << 24)
-        psn = near(f.psn, self.next)
+        psn, upto = near(f.psn, self.next), 0
         if psn != self.next:
-            self.unforeseen(f, psn)
+            upto = self.unforeseen(f, psn)
         self.shown = None
         if self.rnr_until is not None:
             if f.time < self.rnr_until:
@@ -48,17 +49,19 @@ class Requester(half.Half):
         else:
             self.sequence(f)
             if f.opcode == 12 or f.opcode in frames.ATOMIC:
-                self.fetches.append([psn, psn + span])
+                self.fetches.append([psn, psn + span, psn])
         self.sent[psn] = f
-        self.next = psn + span
+        self.next = max(psn + span, upto)
         self.high = max(self.high, self.next)
         if self.deadline is None:
             self.deadline = f.time + self.timeout_ns
             self.quiet = f.time
 
     def unforeseen(self, f, psn):
-        """A request other than next: a gap shown again, a probe or the ACK timeout must explain it."""
+        """A request other than next: a gap shown again, a probe or the ACK timeout must explain it. Returns the PSN
+        that follows next, if it is not the one behind the request: the probe of a READ does not move it."""
         probe = again = False
+        upto = 0
         if psn != self.una or psn > self.next:
             self.report(f, "REQ-05-psn", f"{self.next & 0xFFFFFF}, or {self.una & 0xFFFFFF} again",
                         f.psn)
@@ -78,9 +81,14 @@ class Requester(half.Half):
             self.read_gap = False
         if probe:  # a probe leaves the ACK timeout alone
             self.least, self.quiet = 2 * self.least, f.time
+            if f.opcode == 12 and self.next == self.high:
+                upto = self.next
+                if self.fetches and self.fetches[0][0] != self.fetches[0][2]:
+                    self.alone = psn
         elif not again:  # a repeated gap leaves the ACK timeout alone
             self.rewind()
         self.next = psn
+        return upto
 
     def span(self, f, psn):
         if f.opcode != 12:
@@ -184,6 +192,9 @@ class Requester(half.Half):
             del self.fetches[0]
         self.una = psn + 1
         self.moved(f.time, psn)
+        alone, self.alone = self.alone, None
+        if alone == psn and f.opcode == 16 and self.una != self.next == self.high:
+            self.gap(f, self.una, True)  # the probe's response has overtaken the others: they are lost
 
     def end(self):
         pass

@@ -113,6 +113,20 @@ LATE_RESPONSE = [
     ("send2", 0, True, "SEND_ONLY", 105, b"", DATA[:8]),
     ("ack2", 90 * US, False, "ACK", 105, aeth(), b""),
 ]
+# The probe of a READ requests one response, and the next requests follow where they would have without it. If its
+# response comes first, all others are requested again.
+READ_PROBE = [
+    ("read", 0, True, "READ_REQ", 100, reth(4096), b""),
+    ("response", US, False, "RESP_FIRST", 100, aeth(), DATA),
+    ("probe", 110 * US, True, "READ_REQ", 101, reth(1024, MTU), b""),
+    ("send", 0, True, "SEND_ONLY", 104, b"", DATA[:8]),
+    ("alone", US, False, "RESP_ONLY", 101, aeth(), DATA),
+    ("reread", 0, True, "READ_REQ", 102, reth(2048, 2 * MTU), b""),
+    ("send2", 0, True, "SEND_ONLY", 104, b"", DATA[:8]),
+    ("response2", US, False, "RESP_FIRST", 102, aeth(), DATA),
+    ("response3", US, False, "RESP_LAST", 103, aeth(), DATA),
+    ("ack", US, False, "ACK", 104, aeth(), b""),
+]
 RESPONDER = [
     ("first", 0, False, "WRITE_FIRST", 500, reth(1500), DATA),
     ("last", 0, False, "WRITE_LAST", 501, b"", DATA[:476]),
@@ -209,6 +223,9 @@ SPOILT = [
     ("REQ-05-rewind", without(REQUESTER, "past", "past2")),
     # retransmits before the RNR timer expires
     ("REQ-06-rnr", put(REQUESTER, "send4", wait=10 * US - 1)),
+    # requests the rest of a READ again, although its probe was not answered, or an original response came first
+    ("REQ-05-psn", without(READ_PROBE, "alone")),
+    ("REQ-05-rewind", put(READ_PROBE, "alone", role="RESP_MIDDLE", rest=b"")),
     ("REQ-04-same", put(REQUESTER, "send4", payload=DATA[1:9])),
     ("REQ-08-reread", put(REQUESTER, "reread", rest=reth(1024))),
     # READ data as the response to a SEND
@@ -320,6 +337,10 @@ def test_counters():
                                             sent_probes=probes), "d")
         case(f"a gap shown twice when a probe is due, {gaps} gaps and {probes} probes more",
              (not checker.violations) == good, checker.violations)
+    checker = checked(READ_PROBE)
+    case("the probe of a READ", not checker.violations and
+         [checker.counts["device"][n] for n in ("sent_probes", "read_response_gaps", "ack_timeouts")] == [1, 1, 0],
+         checker.violations or checker.counts["device"])
     for probes, good in ((0, True), (1, True), (2, False)):
         checker = checked(LATE_RESPONSE)
         checker.inside_counters(zero, stats(checker.counts["device"], sent_probes=probes), "d")
