@@ -41,8 +41,8 @@ qp_cc_begin(const struct qp_env *env, struct qp *qp)
 void qp_cc_tell(const struct qp_env *env, struct qp *qp);
 
 /*
- * Owner worker. To be called after the policy was told of anything but a packet: it may limit qp
- * from now on, or not any more.
+ * Owner worker. To be called after any event but a packet sent: the policy may limit qp from now
+ * on, or not any more.
  */
 static inline void
 qp_cc_follow(const struct qp_env *env, struct qp *qp)
