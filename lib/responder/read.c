@@ -160,12 +160,24 @@ void
 rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
+	bool selective = qp->conn.sr.state == QP_SR_ON;
 	uint32_t at;
 
-	/* Find the first that ends behind the start of op. */
+	/*
+	 * Find the first that ends behind the start of op; with selective repeat, also behind those
+	 * that still have responses before op to send, because the requester may lack these.
+	 */
 	for (at = 0; at < rcv->rdq_n; at++) {
-		if (psn_lt(op->psn, psn_add(rcv->rdq[at].psn, rcv->rdq[at].npkts)))
+		const struct qp_rd_op *cur = &rcv->rdq[at];
+		uint32_t end = psn_add(cur->psn, cur->npkts);
+
+		if (!psn_lt(op->psn, end))
+			continue;
+		if (likely(!selective) || cur->atomic ||
+		    !psn_lt(psn_add(cur->psn, cur->pos), op->psn))
 			break;
+		if (psn_le(psn_add(op->psn, op->npkts), end))
+			return; /* these responses are still to be sent */
 	}
 	if (at < rcv->rdq_n && psn_le(rcv->rdq[at].psn, op->psn) && read_restart(&rcv->rdq[at], op))
 		return;
