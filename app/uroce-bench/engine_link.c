@@ -66,7 +66,7 @@ engine_link_open(struct engine_link *l, const struct bench_options *o)
 		.places = stride >= MEM_BYTES ? 1 : MEM_BYTES / stride,
 	};
 
-	policy_set(&params.policy, o->policy);
+	policy_set(&params.policy, o->policy != NULL ? o->policy : "fixed");
 	ports_open();
 	params.pool = pool;
 	for (unsigned side = 0; side < 2; side++) {
