@@ -239,40 +239,11 @@ def storm(link, address):
     made.server.close()
 
 
-MANY = 1500  # more than the worker's queue of frames holds
-
-
-# Requirements: CM-06
-def test_many_end_at_once(link, address):
-    """Each peer of many connections learns that their channel was closed, and that their daemon has ended."""
-    for end in (lambda client: client.close(), lambda client: link.a.daemon.stop()):
-        server, _ = serve(link.b.daemon, address)
-        client = Channel(link.a.daemon.socket)
-        for uid in range(MANY):
-            number = client.create(uid)
-            client.resolve(number, sockaddr(address, PORT))
-            qpn = next(QPNS)
-            client.connect(number, qpn)
-            server.accept(server.event("CONNECT_REQUEST").id, uid, qpn + 1)
-            client.event("CONNECT_RESPONSE")
-            client.ready(number)
-            server.event("ESTABLISHED")
-        end(client)
-        told = set()
-        while len(told) < MANY:
-            event = server.event(seconds=20)
-            if event.name == "DISCONNECTED":
-                assert event.status == 0, event.status
-                told.add(event.uid)
-        server.close()
-
-
-# Requirements: CM-06
-def test_end_while_mads_are_lost(link, address):
-    """A daemon that ends tells the peers of all its connections, although a third of all MADs is lost."""
+def connect_many(link, address, count):
+    """A client channel of link.a with as many connections, and the server's channel of link.b."""
     server, _ = serve(link.b.daemon, address)
     client = Channel(link.a.daemon.socket)
-    for uid in range(100):
+    for uid in range(count):
         number = client.create(uid)
         client.resolve(number, sockaddr(address, PORT))
         qpn = next(QPNS)
@@ -281,17 +252,41 @@ def test_end_while_mads_are_lost(link, address):
         client.event("CONNECT_RESPONSE")
         client.ready(number)
         server.event("ESTABLISHED")
-    for side in (link.a, link.b):
-        impair(side, "set", "drop=30%,seed=3")
-    link.a.daemon.stop()
+    return client, server
+
+
+def all_disconnected(server, count):
+    """The server learns of the end of each of its connections."""
     told = set()
-    while len(told) < 100:
-        event = server.event()
+    while len(told) < count:
+        event = server.event(seconds=20)
         if event.name == "DISCONNECTED":
             assert event.status == 0, event.status
             told.add(event.uid)
-    impair(link.b, "clear")
     server.close()
+
+
+MANY = 1500  # more than the worker's queue of frames holds
+
+
+# Requirements: CM-06
+def test_many_end_at_once(link, address):
+    """Each peer of many connections learns that their channel was closed, and that their daemon has ended."""
+    for end in (lambda client: client.close(), lambda client: link.a.daemon.stop()):
+        client, server = connect_many(link, address, MANY)
+        end(client)
+        all_disconnected(server, MANY)
+
+
+# Requirements: CM-06
+def test_end_while_mads_are_lost(link, address):
+    """A daemon that ends tells the peers of all its connections, although a third of all MADs is lost."""
+    _, server = connect_many(link, address, 100)
+    for side in (link.a, link.b):
+        impair(side, "set", "drop=30%,seed=3")
+    link.a.daemon.stop()
+    all_disconnected(server, 100)
+    impair(link.b, "clear")
 
 
 def users(daemon, address):
