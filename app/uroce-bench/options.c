@@ -57,8 +57,8 @@ static const struct cli_field options[] = {
 	{ROW("op", CLI_CHOICE, op), .arg = "OP", .names = bench_op_name, .def = "write",
 	 .help = "operation; an atomic moves 8 bytes"},
 	NUMBER("size", size, "BYTES", 0, 1 << 23, "64", "of a message"),
-	{ROW("policy", CLI_TEXT, policy), .arg = "POLICY", .def = "fixed",
-	 .help = "engine: congestion policy, NAME:parameter=value:.. (as urocectl cc set)"},
+	{ROW("policy", CLI_TEXT, policy), .arg = "POLICY",
+	 .help = "engine: congestion policy, NAME:parameter=value:.. (as urocectl cc set) [fixed]"},
 	{ROW("mtu", CLI_POWER2, mtu), .arg = "BYTES", .min = 256, .max = 4096, .def = "4096",
 	 .help = "path MTU, a power of two"},
 	NUMBER("qps", qps, "N", 1, 4096, "1", "connections"),
@@ -156,6 +156,8 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 						  ? "no mode given (--help lists them)"
 						  : "more than one mode given (--help lists them)");
 	o->mode = argv[1];
+	if (o->policy != NULL && strcmp(o->mode, "engine") != 0)
+		cli_wrong(&bench_program, "--policy: only with mode engine");
 	if (o->op == BENCH_ATOMIC)
 		o->size = 8;
 	if (o->loss > 0) { /* frames that loop back are not lost */

@@ -16,9 +16,9 @@
  *   timely.c   CC_TIMELY: a rate, which long or growing round trips reduce
  *   param.c    parameters: defaults, legal ranges, text
  *
- * `fixed` sets no pace and ignores sent packets, marks and CNPs: the requester skips these calls
- * (qp_snd.cc_told), so they cost nothing. The other policies set cc_flow.limits while they need
- * the calls. They do not need them at the full rate.
+ * `fixed` sets no pace and ignores sent packets, marks and CNPs: the requester skips the calls for
+ * packets and ACKs (qp_snd.cc_told), so they cost nothing. The other policies set cc_flow.limits
+ * while they need these calls. They do not need them at the full rate.
  *
  * All policies share the rule of `fixed` for the window after losses; it limits a go-back-N sender.
  *
@@ -158,9 +158,12 @@ struct cc_ops {
 	 * all of *cc except policy. *flow is zero except una_psn, param, and limits, which is set.
 	 */
 	void (*init)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
-	/* Called for each request packet sent, retransmissions included. bytes: with headers. */
+	/*
+	 * Called for each request packet sent, retransmissions included, while limits is set.
+	 * bytes: with headers.
+	 */
 	void (*on_sent)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t bytes);
-	/* Called when new packets are acknowledged. */
+	/* Called when new packets are acknowledged, while limits is set. */
 	void (*on_ack)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns,
 		       const struct cc_ack *ack);
 	/* Called with each round trip that was measured, of a packet that was sent once. */

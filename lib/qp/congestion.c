@@ -2,7 +2,7 @@
 #include "qp/congestion.h"
 #include "qp/ring.h"
 
-/* Those in flight, and those behind them that are to be sent again: at most a window. */
+/* All WQEs taken from the SQ take the general path from now on. A rewind walks as many. */
 static void
 mark_taken(struct qp *qp)
 {

@@ -37,12 +37,15 @@ qp_cc_begin(const struct qp_env *env, struct qp *qp)
 	snd->cc_told = qp->conn.cc_flow.limits && qp->conn.type != QP_TYPE_UD;
 }
 
-/* Owner worker. Sets snd.cc_told to cc_flow.limits, which differs. */
+/*
+ * Owner worker. Sets snd.cc_told to cc_flow.limits, which differs. WQEs taken from the SQ take the
+ * general path if the policy limits qp now; else qp is woken, because it may wait for its pace.
+ */
 void qp_cc_tell(const struct qp_env *env, struct qp *qp);
 
 /*
- * Owner worker. To be called after any event but a packet sent: the policy may limit qp from now
- * on, or not any more.
+ * Owner worker. To be called after the policy handled an event, because it may limit qp from now
+ * on, or not any more. After packets are sent, at the end of the turn.
  */
 static inline void
 qp_cc_follow(const struct qp_env *env, struct qp *qp)

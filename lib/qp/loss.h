@@ -38,7 +38,7 @@
 #define QP_PROBE_FIRST_NS 1000000u   /* before the first sample */
 #define QP_PROBE_MIN_NS   100000u    /* shortest wait after it */
 #define QP_PROBE_SR_NS    10000u     /* the same with selective repeat: costs one packet only */
-#define QP_PART_SENT      (1u << 24) /* in part_psn: a part was sent */
+#define QP_PART_SENT      (1u << 24) /* in part_psn: PSN 0 may begin a part */
 #define QP_PROBES_LEAST   8
 #define QP_TIMEOUTS_MOST  4           /* longest excused timeout, in ACK timeouts */
 #define QP_PROBE_MAX_NS   1000000000u /* longest wait if there is no ACK timeout */
@@ -69,11 +69,10 @@ struct qp_loss {
 	uint32_t told_psn;  /* furthest PSN in sequence NAKs while READ data is missing */
 	uint32_t cap_psn;   /* when it is acknowledged, a capped window may grow */
 	uint32_t alone_psn; /* alone: the response that the last probe of a READ requested */
-	uint32_t
-		part_psn; /* first PSN of the last part of a READ, after the first, that was sent */
-	uint8_t excused;  /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
-	bool probe_read;  /* with snd.resend: a probe of the oldest WQE, a READ, is to be sent */
-	bool alone;       /* a probe requested one response of a READ, and none came since */
+	uint32_t part_psn;  /* QP_PART_SENT | first PSN of a READ's last new part; 0: none yet */
+	uint8_t excused;    /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
+	bool probe_read;    /* with snd.resend: a probe of the oldest WQE, a READ, is to be sent */
+	bool alone;         /* a probe requested one response of a READ, and none came since */
 };
 
 struct qp;

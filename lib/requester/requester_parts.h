@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <string.h>
 #include <rte_branch_prediction.h>
+#include "qp/congestion.h"
 #include "qp/deadline.h"
 #include "qp/doorbell.h"
 #include "qp/emit.h"
 #include "qp/prefetch.h"
-#include "qp/congestion.h"
 #include "qp/record.h"
 #include "qp/retire.h"
 #include "requester/requester.h"
@@ -211,7 +211,8 @@ void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 /*
  * After a loss, or with a reduced window, are too many PSNs outstanding to begin a READ or atomic
  * with n responses? Without a limit the responses would fill every queue on their path, and a
- * retransmitted one would queue behind all. With a policy that limits, a larger READ goes alone.
+ * retransmitted one would queue behind all. With a policy other than `fixed`, a larger READ goes
+ * alone.
  */
 bool req_fetch_must_wait(const struct qp *qp, uint32_t n);
 
@@ -227,7 +228,8 @@ void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked
  * policy.
  */
 uint32_t req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k, uint32_t psn);
-/* Report a loss to the congestion policy. */
+
+/* Report a loss to the congestion policy; its owner worker, as for the others. */
 static inline void
 req_cc_loss(struct qp_env *env, struct qp *qp)
 {

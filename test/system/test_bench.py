@@ -110,9 +110,12 @@ def main():
                            (("--peer-socket", "/x"), "--peer-socket: needs --socket"),
                            (("--socket", "/x", "--measure", "idle"), "--measure idle"),
                            (("--apart", "--measure", "wake"), "--apart"),
+                           (("--policy", "swift"), "--policy: only with mode engine"),
                            (("--sweep",), "--sweep")):
             said = bench(*argv, fails=2)
             assert word in said, (argv, said)
+        said = bench("--policy", "swift:target=0", fails=1, mode="engine")
+        assert "'target=0' is not target=1 .. 1000000 us" in said, said
     with lib.case("no daemon there, no such device: an error, and no child is left"):
         assert "no-such-socket" in bench("--socket", "/tmp/no-such-socket", fails=1)
         assert "uroce9" in bench("--dev", "uroce9", fails=1)

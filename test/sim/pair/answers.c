@@ -80,8 +80,7 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	}
 	k = rel - op->first;
 	off = k * side->mtu;
-	/* A part of a READ that was requested again also ends in a last response, or is only one.
-	 */
+	/* A part of a READ that was requested again ends in a last or only response, too. */
 	part = ends && ((k + 1) % QP_READ_AGAIN_PKTS == 0 || side->pair->cfg.sr != 0 ||
 			(k != 0 && (pkt->op->flags & WIRE_F_FIRST)) || side->pair->cfg.pace != 0);
 	if ((ends != (k + 1 == op->npkts) && !part) ||

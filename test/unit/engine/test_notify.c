@@ -282,8 +282,7 @@ a_policy_takes_packets_only_while_it_limits(void **state)
 	assert_int_equal(OBS(c, RP_CNP_HANDLED), 1);
 	assert_true(c->qp->conn.snd.cc_told);
 	assert_int_equal(c->qp->conn.cc_flow.dcqcn.rate_kbps, 500000);
-	peer_nak(c, sq + 1,
-		 NAK_SYN(PSN_SEQ)); /* retransmitted at the new pace */
+	peer_nak(c, sq + 1, NAK_SYN(PSN_SEQ)); /* retransmitted at the new pace */
 	send_cqe(c, 0, QP_WC_SUCCESS);
 	bench_run(c->b);
 	for (i = 1; i < 4; i++) {
