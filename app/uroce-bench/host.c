@@ -111,14 +111,15 @@ bench_eal_plain(const char *lcores, const char *vdev)
 }
 
 void
-bench_eal_start(bool no_huge)
+bench_eal_start(bool no_huge, char **plain)
 {
 	char *huge[] = {"uroce-bench",    "--in-memory",       "--no-pci", "-m", MEM_MIB,
 			"--no-telemetry", "--log-level=error", "-l",       "0"};
-	int rc;
+	bool use_huge = !no_huge && huge_pages_free();
+	int rc = use_huge ? rte_eal_init((int)RTE_DIM(huge), huge) : bench_eal_plain("0", NULL);
 
-	rc = !no_huge && huge_pages_free() ? rte_eal_init((int)RTE_DIM(huge), huge)
-					   : bench_eal_plain("0", NULL);
+	if (rc < 0 && use_huge && plain != NULL)
+		execv("/proc/self/exe", plain); /* EAL starts once in a process */
 	if (rc < 0)
 		bench_die("DPDK does not start: %s", rte_strerror(rte_errno));
 	atexit(runtime_dir_away);

@@ -20,6 +20,7 @@ int
 main(int argc, char **argv)
 {
 	struct bench_options o;
+	char **plain = cli_args_with(argc, argv, "--no-huge");
 	int status = bench_script(argc, argv);
 
 	if (status != 0)
@@ -42,7 +43,7 @@ main(int argc, char **argv)
 		if (strcmp(o.mode, modes[i].name) != 0)
 			continue;
 		if (!modes[i].without_dpdk)
-			bench_eal_start(o.no_huge);
+			bench_eal_start(o.no_huge, plain);
 		r = bench_report_start(&o);
 		rc = modes[i].run(&o, r);
 		bench_report_end(r);

@@ -315,6 +315,14 @@ eal_init(const struct eal_plan *plan, const struct options *o)
 	memcpy(argv, args.v, sizeof(argv));
 	if (rte_eal_init(args.n, argv) >= 0)
 		return 0;
+	/* no free huge page found; not enough of them mapped */
+	if (plan->huge && (rte_errno == EACCES || rte_errno == ENOMEM)) {
+		LOG(NOTICE,
+		    "%u MiB of huge pages were free, but cannot be used (taken by another process, "
+		    "or limited by a cgroup): starting again with ordinary pages, which are slower",
+		    o->mem_mib);
+		return -ERESTART;
+	}
 	LOG(ERR, "EAL does not start: %s%s", rte_strerror(rte_errno),
 	    o->vdev.n + o->allow.n != 0
 		    ? " (its lines before this name the device; --vdev takes DRIVER and a number, "

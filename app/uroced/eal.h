@@ -17,7 +17,11 @@ struct eal_plan {
 /* Choose pages and CPUs. Logs each fallback. 0, or -errno with the reason logged. */
 int eal_plan_make(struct eal_plan *plan, const struct options *o);
 
-/* Call rte_eal_init as planned, once in a process. 0, or -errno with the reason logged. */
+/*
+ * Call rte_eal_init as planned, once in a process. 0, or -errno with the reason logged. -ERESTART:
+ * the huge pages that were free cannot be used, because another process took them meanwhile or a
+ * cgroup limits them; the program must be started again with --no-huge.
+ */
 int eal_start(struct eal_plan *plan, const struct options *o);
 
 #endif

@@ -15,6 +15,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include "capture.h"
+#include "cli/cli.h"
 #include "control/cm.h"
 #include "control/daemon.h"
 #include "control/device.h"
@@ -379,10 +380,11 @@ int
 main(int argc, char **argv)
 {
 	static struct daemon d;
+	char **plain = cli_args_with(argc, argv, "--no-huge");
 	struct quota_machine machine;
 	struct options opt;
 	char err[OPTIONS_ERR_MAX];
-	int status = EXIT_SUCCESS;
+	int status = EXIT_SUCCESS, rc;
 
 	if (argc == 3 && strcmp(argv[1], BROKER_ARG) == 0)
 		broker_main(atoi(argv[2]));
@@ -399,7 +401,10 @@ main(int argc, char **argv)
 		d.program = &program;
 		quota_machine_look(&machine);
 		quota_init(&d.quota, &opt.control, &machine, geteuid());
-		status = run(&d, &opt) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		rc = run(&d, &opt);
+		if (rc == -ERESTART && plain != NULL)
+			execv("/proc/self/exe", plain); /* EAL starts once in a process */
+		status = rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	options_free(&opt);
 	outbox_close();

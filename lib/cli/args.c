@@ -127,6 +127,21 @@ cli_args(const struct cli_program *p, void *base, int argc, char **argv, char *e
 	return words;
 }
 
+char **
+cli_args_with(int argc, char *const *argv, const char *option)
+{
+	char **copy = calloc((size_t)argc + 2, sizeof(*copy));
+	bool ok = copy != NULL && argc > 0;
+
+	for (int i = 0; ok && i <= argc; i++) {
+		const char *arg = i == 1 ? option : argv[i == 0 ? 0 : i - 1];
+
+		copy[i] = strdup(arg);
+		ok = copy[i] != NULL;
+	}
+	return ok ? copy : NULL;
+}
+
 int
 cli_parse(const struct cli_program *p, void *base, int argc, char **argv)
 {

@@ -112,6 +112,11 @@ int cli_args(const struct cli_program *p, void *base, int argc, char **argv, cha
 	     size_t room);
 /* Call cli_defaults, then cli_args; print an error as "NAME: .." and exit with 2. */
 int cli_parse(const struct cli_program *p, void *base, int argc, char **argv);
+/*
+ * The command line with option before its first word: the arguments of an execv that starts the
+ * program again. A copy, because parsing changes argv; never freed. NULL: no memory. Any thread.
+ */
+char **cli_args_with(int argc, char *const *argv, const char *option);
 /* Prints "NAME: .." and a newline on stderr and exits with 2. */
 _Noreturn void cli_wrong(const struct cli_program *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -119,6 +119,25 @@ def huge_pages():
     proc.kill()
 
 
+def lost_huge_pages():
+    """Huge pages that are free, but cannot be had: another process was quicker, or a cgroup limits them. A file in the
+    place of the kernel's tells both uroced and DPDK that many are free."""
+    free = lib.tmpdir() / "free_hugepages"
+    free.write_text("100000\n")
+    known = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
+
+    def misled(*argv):
+        return ["unshare", "-m", "sh", "-c", f'mount --bind {free} {known} && exec "$@"', "sh", *argv]
+
+    proc = lib.spawn(misled(lib.UROCED, "--socket", lib.tmpdir() / "lost", "--file-prefix", lib.unique("ur"),
+                            "--mem", "2048", "--pair", "p", "--dev", "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"))
+    lib.until("ready", lambda: "ready" in proc.output())
+    assert "starting again with ordinary pages" in proc.output(), proc.output()
+    assert proc.term() == 0, proc.output()
+    bench = lib.spawn(misled(lib.BUILD / "app/uroce-bench/uroce-bench", "engine", "--runs", "2", "--count", "100", "--no-probe"))
+    assert bench.wait(60) == 0, bench.output()
+
+
 def no_grh(link, tool):
     """Without -g the program gets EINVAL; the daemon and, if verbose, the client say why."""
     port = lib.tcp_port()
@@ -219,6 +238,8 @@ def main():
     grh()
     with lib.case("too few huge pages"):
         huge_pages()
+    with lib.case("huge pages that are free, but cannot be used"):
+        lost_huge_pages()
     with lib.case("--lcores with a CPU that the machine lacks"):
         missing_cpu()
     with lib.case("a control socket that cannot be made: why, and what to do"):

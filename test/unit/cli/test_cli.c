@@ -89,6 +89,25 @@ letters_of_switches_may_share_a_word(void **state)
 }
 
 static void
+an_option_can_be_put_before_the_words(void **state)
+{
+	char **argv = ARGV("one", "--", "two");
+	char **with = cli_args_with(4, argv, "--fast");
+
+	assert_non_null(with);
+	argv[1] = argv[3]; /* as parsing does */
+	assert_string_equal(with[0], argv[0]);
+	assert_string_equal(with[1], "--fast");
+	assert_string_equal(with[2], "one");
+	assert_string_equal(with[3], "--");
+	assert_string_equal(with[4], "two");
+	assert_null(with[5]);
+	for (char **arg = with; *arg != NULL; arg++)
+		free(*arg);
+	free(with);
+}
+
+static void
 options_behind_a_command_are_the_commands(void **state)
 {
 	char **argv = ARGV("--text", "x", "run", "--fast", "-f");
@@ -246,6 +265,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_may_stand_between_options),
 		cmocka_unit_test(letters_of_switches_may_share_a_word),
+		cmocka_unit_test(an_option_can_be_put_before_the_words),
 		cmocka_unit_test(options_behind_a_command_are_the_commands),
 		cmocka_unit_test(errors_name_the_option_and_the_range),
 		cmocka_unit_test(a_key_is_given_once_unless_it_may_be_repeated),
