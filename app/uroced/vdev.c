@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vdev.h"
 
+#include <errno.h>
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,13 +9,15 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define SLOT_OVERHEAD (64 + 18) /* the kernel's header; Ethernet header and VLAN tag */
 #define SLOT_SMALLEST 2048      /* smallest default */
 #define BLOCK_BYTES   16384
 #define SLOTS         1024
-#define VALUE_MAX     64
+#define VALUE_MAX     128
 
 /* Which argument of which driver names an interface that must exist. */
 static const struct {
@@ -206,12 +209,50 @@ prepare_af_packet(const char *args, char *err, size_t room)
 	return text;
 }
 
+/*
+ * A memif server cannot bind its socket if the file exists, so the file that a killed daemon left
+ * is removed. False: a process listens on it. A stream cannot connect to a memif's socket, and the
+ * error tells the two cases apart without disturbing that process.
+ */
+static bool
+memif_socket_ready(const char *args, char *err, size_t room)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	char role[VALUE_MAX], abstract[VALUE_MAX], path[VALUE_MAX];
+	struct stat st;
+	int fd, rc;
+
+	if (!find(args, "role", role) || strcmp(role, "server") != 0 ||
+	    !find(args, "socket-abstract", abstract) || strcmp(abstract, "no") != 0 ||
+	    !find(args, "socket", path) || strlen(path) >= sizeof(un.sun_path) ||
+	    lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return true;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return true;
+	strcpy(un.sun_path, path);
+	rc = connect(fd, (struct sockaddr *)&un, sizeof(un)) < 0 ? errno : 0;
+	close(fd);
+	if (rc == ECONNREFUSED)
+		unlink(path);
+	if (rc != 0 && rc != EPROTOTYPE)
+		return true;
+	snprintf(err, room,
+		 "option --vdev %.*s: socket=%s: another process listens on it; give another path, "
+		 "or role=client to connect to that process",
+		 (int)strcspn(args, ","), args, path);
+	return false;
+}
+
 char *
 vdev_prepare(const char *args, char *err, size_t room)
 {
 	char *copy;
 
 	if (!interfaces_exist(args, err, room))
+		return NULL;
+	if (strncmp(args, "net_memif", strlen("net_memif")) == 0 &&
+	    !memif_socket_ready(args, err, room))
 		return NULL;
 	/* DPDK also accepts the old name of each driver. */
 	if (strncmp(args, "net_af_packet", strlen("net_af_packet")) == 0 ||

@@ -20,10 +20,11 @@
 /*
  * The arguments for EAL, from those of the user: "net_af_packet0,iface=eth0" becomes
  * "net_af_packet0,iface=eth0,blocksz=16384,framesz=2048,framecnt=1024". Arguments that the user
- * gave stay as they are. Other drivers' arguments are checked for interfaces that do not exist.
+ * gave stay as they are. Other drivers' arguments are checked for interfaces that do not exist. The
+ * socket file of a memif server is removed if no process listens on it.
  *
  * Returns a string that the caller frees. NULL, with the reason in err (room bytes): an interface
- * does not exist, a size is not legal, or no memory.
+ * does not exist, a size is not legal, another process listens on a memif's socket, or no memory.
  */
 char *vdev_prepare(const char *args, char *err, size_t room);
 

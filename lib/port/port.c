@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <rte_alarm.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
 #include <rte_mbuf.h>
@@ -12,6 +11,7 @@
 #include "port/guard.h"
 #include "port/host.h"
 #include "port/log.h"
+#include "port/memif.h"
 #include "port/mtu.h"
 #include "port/packet.h"
 #include "port/port.h"
@@ -273,46 +273,16 @@ open_filters(const struct port *p, bool filtered)
 		PORT_LOG(INFO, p->name, "does not support address filters; frames may be missing");
 }
 
-/* One call of ethdev on EAL's interrupt thread. */
-struct there {
-	int (*fn)(uint16_t id);
-	uint16_t id;
-	int rc;
-	bool done;
-};
-
-static void
-run_there(void *arg)
-{
-	struct there *t = arg;
-
-	t->rc = t->fn(t->id);
-	__atomic_store_n(&t->done, true, __ATOMIC_RELEASE);
-}
-
-/*
- * fn of the port, for a memif on EAL's interrupt thread: that thread takes a memif up and down as
- * the peer comes and goes, and the driver does not bear being started, stopped or closed meanwhile
- * (it frees what the thread works with, and closes descriptors that it polls). An alarm runs there.
- */
+/* Calls fn for the port. */
 static int
 ethdev_call(const struct port *p, int (*fn)(uint16_t id))
 {
-	struct there t = {.fn = fn, .id = p->id};
-
-	if (!is_memif(p) || rte_eal_alarm_set(1, run_there, &t) != 0)
-		return fn(p->id);
-	for (int i = 0; i < 50000 && !__atomic_load_n(&t.done, __ATOMIC_ACQUIRE); i++)
-		usleep(100);
-	/* It hangs? What has not begun is taken back, what has is waited for. */
-	if (!__atomic_load_n(&t.done, __ATOMIC_ACQUIRE) && rte_eal_alarm_cancel(run_there, &t) > 0)
-		return fn(p->id);
-	return t.rc;
+	return is_memif(p) ? port_memif_call(p->id, fn) : fn(p->id);
 }
 
 /*
- * 0 also for a memif client that has no server yet: that is no error, and the driver's cry of it no
- * news when it is heard each second.
+ * Returns 0 also for a memif client that has no server yet. The driver's error message of this case
+ * is suppressed, because port_restart tries each second.
  */
 static int
 start(struct port *p)

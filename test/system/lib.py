@@ -199,11 +199,6 @@ class Link:
 
     def stop(self):
         for daemon in self.daemons:
-            if self.kind == "memif" and daemon != self.daemons[0]:
-                # DPDK's interrupt thread handles the disconnect and closes the socket. It panics ("Error adding fd")
-                # if the main thread closes the port meanwhile.
-                until("the memif is disconnected", lambda: daemon.sockets() < sockets)
-            sockets = self.daemons[-1].sockets()
             daemon.stop()
 
     def end(self, what=""):

@@ -2,9 +2,13 @@
 /* The arguments of --vdev: which ones the daemon adds for af_packet, and which it refuses. */
 #include "suite.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include "vdev.h"
 
 /* lo exists in every network namespace; its MTU needs the largest slot. */
@@ -94,6 +98,51 @@ slots_hold_a_frame_of_the_interface(void **state)
 	assert_int_equal(vdev_slot_bytes(65536), 8192);
 }
 
+/* A socket file at path, on which a process listens or does not any more. */
+static int
+bind_socket(const char *path)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	return fd;
+}
+
+static void
+stale_socket_of_a_memif_server_is_removed(void **state)
+{
+	char path[] = "/tmp/uroce-test-XXXXXX", file[64], given[256], err[512];
+	char *args;
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(path));
+	snprintf(file, sizeof(file), "%s/m", path);
+	snprintf(given, sizeof(given), "net_memif0,role=server,socket=%s,socket-abstract=no", file);
+	fd = bind_socket(file);
+	assert_null(vdev_prepare(given, err, sizeof(err)));
+	assert_non_null(strstr(err, file));
+	assert_non_null(strstr(err, "role=client"));
+	assert_int_equal(accept(fd, NULL, NULL), -1); /* nobody connected */
+	close(fd);
+	args = vdev_prepare(given, err, sizeof(err));
+	assert_string_equal(args, given);
+	free(args);
+	assert_int_equal(access(file, F_OK), -1);
+
+	/* a file that is not a socket stays */
+	fd = open(file, O_CREAT | O_EXCL | O_CLOEXEC | O_WRONLY, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	free(vdev_prepare(given, err, sizeof(err)));
+	assert_int_equal(unlink(file), 0);
+	rmdir(path);
+}
+
 int
 main(void)
 {
@@ -101,6 +150,7 @@ main(void)
 		cmocka_unit_test(defaults_are_added_to_the_arguments),
 		cmocka_unit_test(errors_name_the_argument_and_the_legal_values),
 		cmocka_unit_test(slots_hold_a_frame_of_the_interface),
+		cmocka_unit_test(stale_socket_of_a_memif_server_is_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
