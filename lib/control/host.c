@@ -42,7 +42,8 @@ addrs_follow(struct device *dev)
 	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
 		if (gone >> i & 1) {
 			qp_gid_gone(dev, i);
-			cms_address_gone(dev, before[i].gid);
+			if (net_gid_find(&dev->net, before[i].gid) < 0)
+				cms_address_gone(dev, before[i].gid);
 		}
 	}
 	LOG(NOTICE, "%s: addresses of %s changed", dev->name, dev->port.netdev);

@@ -107,13 +107,54 @@ slot_stays(const struct net_addr *slot, const struct net_addr *addr, uint32_t n)
 	return false;
 }
 
+/* Does slot 0 have a copy of another slot's address? */
+static bool
+first_is_copy(const struct net_dev *d)
+{
+	return d->gid[0].used && !is_link_local(d->gid[0].gid);
+}
+
+static bool
+has_link_local(const struct net_addr *addr, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (is_link_local(addr[i].gid))
+			return true;
+	}
+	return false;
+}
+
+/* Programs that do not ask for an index use 0, so it has an address also without a link-local one.
+ */
+static void
+copy_to_first(struct net_dev *d, uint64_t *added)
+{
+	const struct net_addr *from = NULL;
+
+	if (first_is_copy(d)) /* the prefix may have changed */
+		d->gid[0] = d->gid[net_gid_find(d, d->gid[0].gid)];
+	if (d->gid[0].used || (d->held & 1))
+		return;
+	for (int i = 1; i < UROCE_MAX_GIDS; i++) {
+		if (d->gid[i].used && (from == NULL || (d->gid[i].v4 && !from->v4)))
+			from = &d->gid[i];
+	}
+	if (from == NULL)
+		return;
+	d->gid[0] = *from;
+	*added |= 1;
+}
+
 void
 net_host_addrs_set(struct net_dev *d, const struct net_addr *addr, uint32_t n, uint64_t *added,
 		   uint64_t *gone)
 {
 	*added = *gone = 0;
 	for (int i = 0; i < UROCE_MAX_GIDS; i++) {
-		if (!d->gid[i].used || slot_stays(&d->gid[i], addr, n))
+		bool makes_way =
+			i == 0 && first_is_copy(d) && (d->held & 1) == 0 && has_link_local(addr, n);
+
+		if (!d->gid[i].used || (slot_stays(&d->gid[i], addr, n) && !makes_way))
 			continue;
 		memset(&d->gid[i], 0, sizeof(d->gid[i]));
 		*gone |= 1ull << i;
@@ -130,6 +171,7 @@ net_host_addrs_set(struct net_dev *d, const struct net_addr *addr, uint32_t n, u
 		d->gid[i] = addr[k];
 		d->gid[i].used = true;
 	}
+	copy_to_first(d, added);
 }
 
 /* Parses a numeric address into a GID. Returns 0 or -EINVAL. */
@@ -284,7 +326,9 @@ net_gateway_set(struct net_dev *d, const char *text)
 int
 net_gid_find(const struct net_dev *d, const uint8_t gid[16])
 {
-	for (int i = 0; i < UROCE_MAX_GIDS; i++) {
+	for (int k = 1; k <= UROCE_MAX_GIDS; k++) {
+		int i = k % UROCE_MAX_GIDS; /* slot 0 last: it may be a copy */
+
 		if (d->gid[i].used && memcmp(d->gid[i].gid, gid, 16) == 0)
 			return i;
 	}

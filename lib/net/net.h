@@ -88,8 +88,10 @@ void net_host_init(struct net_dev *d, const uint8_t mac[6], uint16_t sport);
 /*
  * For a device of the host's stack: its addresses are addr[0 .. n) from now on, GIDs with their
  * prefix lengths. Those that stay keep their slots. A link-local IPv6 address goes to slot 0 if
- * that is free, the first IPv4 one to slot 1. Addresses that find no slot are left away. *added and
- * *gone: a bit for each slot that was filled, and for each that was emptied.
+ * that is free, the first IPv4 one to slot 1. Without a link-local address slot 0 has a copy of the
+ * first IPv4 address, else of the first address, until a link-local one takes its place; not while
+ * slot 0 is held. Addresses that find no slot are left away. *added and *gone: a bit for each slot
+ * that was filled, and for each that was emptied.
  */
 void net_host_addrs_set(struct net_dev *d, const struct net_addr *addr, uint32_t n, uint64_t *added,
 			uint64_t *gone);
@@ -124,7 +126,7 @@ bool net_gid_is_mcast(const uint8_t gid[16]);
 void net_mcast_mac(const uint8_t gid[16], uint8_t mac[6]);
 /* Is ip on-link by the prefix of a? False if a is empty, or of the other family. */
 bool net_addr_covers(const struct net_addr *a, const uint8_t ip[16]);
-/* Index of gid among the device's GIDs, or -ENOENT. */
+/* Index of gid among the device's GIDs, or -ENOENT. 0 only if no other slot has it. */
 int net_gid_find(const struct net_dev *d, const uint8_t gid[16]);
 /* Text of a GID: "10.0.0.1" if IPv4-mapped, else IPv6. Returns its length, or -ENOSPC. */
 int net_gid_to_text(const uint8_t gid[16], char *out, uint32_t room);

@@ -228,10 +228,68 @@ host_addresses_are_followed(void **state)
 	dev.held = 2;
 	net_host_addrs_set(&dev, addr, 2, &added, &gone);
 	assert_int_equal(gone, 3);
-	assert_int_equal(added, 8);
+	assert_int_equal(added, 9);
 	assert_int_equal(net_gid_find(&dev, gid_of("127.0.0.1", gid)), 3);
+	assert_memory_equal(dev.gid[0].gid, gid, 16);
 	net_host_addrs_set(&dev, addr, 2, &added, &gone);
 	assert_int_equal(added | gone, 0);
+}
+
+static void
+assert_slot(int i, const char *text)
+{
+	uint8_t gid[16];
+
+	assert_true(dev.gid[i].used);
+	assert_memory_equal(dev.gid[i].gid, gid_of(text, gid), 16);
+}
+
+/* Programs that do not ask for a GID index use 0. */
+REQUIREMENT("EVT-12")
+static void
+first_slot_has_an_address_on_a_host_without_ipv6(void **state)
+{
+	struct net_addr v4 = host_addr("10.0.0.1", 24), ll = host_addr("fe80::1", 64);
+	struct net_addr both[2] = {v4, ll}, v6 = host_addr("fd00::1", 64);
+	uint64_t added, gone;
+	uint8_t gid[16];
+
+	net_host_init(&dev, our_mac, 4791);
+	net_host_addrs_set(&dev, &v4, 1, &added, &gone);
+	assert_int_equal(added, 3);
+	assert_slot(0, "10.0.0.1");
+	assert_slot(1, "10.0.0.1");
+	assert_int_equal(net_gid_find(&dev, gid_of("10.0.0.1", gid)), 1);
+	net_host_addrs_set(&dev, &v4, 1, &added, &gone);
+	assert_int_equal(added | gone, 0);
+	v4.plen = 16;
+	net_host_addrs_set(&dev, &v4, 1, &added, &gone);
+	assert_int_equal(dev.gid[0].plen, 16);
+
+	/* a link-local address takes the place of the copy, unless a QP uses that slot */
+	dev.held = 1;
+	net_host_addrs_set(&dev, both, 2, &added, &gone);
+	assert_int_equal(gone, 0);
+	assert_slot(0, "10.0.0.1");
+	assert_slot(2, "fe80::1");
+	net_host_addrs_set(&dev, &v4, 1, &added, &gone);
+	dev.held = 0;
+	net_host_addrs_set(&dev, both, 2, &added, &gone);
+	assert_int_equal(gone, 1);
+	assert_int_equal(added, 1);
+	assert_slot(0, "fe80::1");
+	assert_slot(1, "10.0.0.1");
+	net_host_addrs_set(&dev, &v4, 1, &added, &gone);
+	assert_int_equal(gone, 1);
+	assert_int_equal(added, 1);
+	assert_slot(0, "10.0.0.1");
+
+	net_host_addrs_set(&dev, &v6, 1, &added, &gone);
+	assert_int_equal(gone, 3);
+	assert_slot(0, "fd00::1");
+	assert_false(dev.gid[1].used);
+	net_host_addrs_set(&dev, &v6, 0, &added, &gone);
+	assert_false(dev.gid[0].used);
 }
 
 int
@@ -249,6 +307,7 @@ main(void)
 		cmocka_unit_test(gids_are_printed_and_parsed),
 		cmocka_unit_test(gateway_must_be_on_link),
 		cmocka_unit_test(host_addresses_are_followed),
+		cmocka_unit_test(first_slot_has_an_address_on_a_host_without_ipv6),
 	};
 
 	return cmocka_run_group_tests_name("net/gid", tests, NULL, NULL);
