@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -295,16 +296,39 @@ job_free(struct job *job)
 }
 
 /*
- * A client has one request at a time, but the job of a request that the daemon gave up may still
- * run: then leave the client's cached state alone.
+ * Takes the client's cached state for a job. Returns false if the job must leave it alone: a client
+ * has one request at a time, but the job of a request that the daemon gave up may still look. A job
+ * that answers is done in a moment. It is waited for, because its client may already have the
+ * answer and have sent the next request.
  */
+static bool
+client_take(struct kept *k)
+{
+	enum kept_use was = KEPT_UNUSED;
+
+	while (!__atomic_compare_exchange_n(&k->use, &was, KEPT_LOOKING, false, __ATOMIC_ACQUIRE,
+					    __ATOMIC_RELAXED)) {
+		if (was == KEPT_LOOKING)
+			return false;
+		was = KEPT_UNUSED;
+		sched_yield();
+	}
+	return true;
+}
+
+static void
+client_use(struct kept *k, enum kept_use use)
+{
+	__atomic_store_n(&k->use, use, __ATOMIC_RELEASE);
+}
+
 static void
 run_find(struct job *job)
 {
 	struct kept *k = job->kept;
 	struct mrmap_client alone, *c = &k->client;
 
-	if (__atomic_exchange_n(&k->looking, true, __ATOMIC_ACQUIRE)) {
+	if (!client_take(k)) {
 		alone = k->client;
 		alone.mem.fd = -1;
 		c = &alone;
@@ -313,11 +337,13 @@ run_find(struct job *job)
 	if (job->found.err == 0 && job->found.path == UROCE_MR_PATH_COPY &&
 	    copies_refused(job->cmd.uid))
 		job->found.err = -EBUSY;
-	job_answer(job);
-	mrmap_files_close(&job->found, &job->files);
 	if (c == &k->client)
-		__atomic_store_n(&k->looking, false, __ATOMIC_RELEASE);
-	else if (alone.mem.fd >= 0)
+		client_use(k, KEPT_ANSWERING);
+	job_answer(job);
+	if (c == &k->client)
+		client_use(k, KEPT_UNUSED);
+	mrmap_files_close(&job->found, &job->files);
+	if (c != &k->client && alone.mem.fd >= 0)
 		close(alone.mem.fd);
 	kept_put(k);
 	job_free(job);

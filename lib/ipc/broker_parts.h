@@ -8,13 +8,20 @@
 #include <sys/queue.h>
 #include "ipc/broker.h"
 
+/* What a job does with the client of a connection. */
+enum kept_use {
+	KEPT_UNUSED,
+	KEPT_LOOKING,   /* mrmap_find, which may block */
+	KEPT_ANSWERING, /* sends its descriptors to the daemon, which does not block */
+};
+
 /* A connection of the daemon. Owned by the main thread; a job may use client. */
 struct kept {
 	struct kept *next;
 	uint64_t id;
 	unsigned refs; /* the table and jobs; atomic */
 	int sock;
-	bool looking; /* a job uses client; atomic */
+	enum kept_use use; /* by the job that may change client; atomic */
 	struct mrmap_client client;
 };
 

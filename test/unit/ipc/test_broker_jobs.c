@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The broker's threads when jobs hang. */
+/* The broker's threads: when jobs hang, and when answers overtake them. */
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -13,8 +15,22 @@
 
 #define USERS  (BROKER_THREADS / BROKER_USER_THREADS)
 #define HANG_S 30 /* a job that has not run by then does not run */
+#define FINDS  12 /* registrations of one client, one after the other */
 
 static sem_t begun, go_on, root_ran;
+static bool late; /* a thread that sends a message gets no CPU time for a while afterwards */
+
+/* Replaces libc's. */
+ssize_t
+sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	const struct timespec nap = {.tv_nsec = 10000000};
+	ssize_t n = syscall(SYS_sendmsg, fd, msg, flags);
+
+	if (late)
+		nanosleep(&nap, NULL);
+	return n;
+}
 
 static void
 hang(struct job *job)
@@ -79,10 +95,74 @@ root_has_threads_left(void **state)
 	close(chan[1]);
 }
 
+/* Orders the look-up of memory that has to be copied; returns the id of the open /proc/PID/mem. */
+static uint64_t
+find_copied(struct kept *k, const uint8_t *memory, size_t len, int answers)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	struct broker_msg m;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(MRMAP_MAX_FDS * sizeof(int))];
+	} control;
+	struct iovec iov = {&m, sizeof(m)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	int fd;
+
+	assert_non_null(job);
+	job->kept = k;
+	job->cmd.uid = k->client.uid;
+	job->cmd.req = (struct uroce_reg_mr_req){.addr = (uintptr_t)memory,
+						 .length = len,
+						 .access = MEM_LOCAL_WRITE,
+						 .npieces = 1};
+	job->cmd.req.piece[0] = (struct uroce_mr_piece){.va = (uintptr_t)memory,
+							.len = len,
+							.kind = UROCE_PIECE_COPY};
+	jobs_find(job);
+	assert_true(recvmsg(answers, &msg, 0) > 0);
+	assert_int_equal(m.says, BROKER_FOUND);
+	assert_int_equal(m.found.err, 0);
+	assert_int_equal(m.found.nfds, 1);
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
+	close(fd);
+	return m.found.mem_id;
+}
+
+/*
+ * A client that registers memory at once when it has the answer: its look-ups share one open
+ * /proc/PID/mem, although the thread of the one before may not have ended its job yet.
+ */
+static void
+next_find_uses_the_same_memory(void **state)
+{
+	static _Alignas(4096) uint8_t memory[4096] = {1};
+	struct kept k = {.refs = 1,
+			 .client = {.pid = getpid(), .pidfd = -1, .uid = getuid(), .mem.fd = -1}};
+	uint64_t id;
+	int chan[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, chan), 0);
+	jobs_open(chan[0]);
+	late = true;
+	id = find_copied(&k, memory, sizeof(memory), chan[1]);
+	for (unsigned i = 1; i < FINDS; i++)
+		assert_int_equal(find_copied(&k, memory, sizeof(memory), chan[1]), id);
+	late = false;
+	while (__atomic_load_n(&k.refs, __ATOMIC_ACQUIRE) != 1)
+		;
+	close(k.client.mem.fd);
+	close(chan[1]);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(next_find_uses_the_same_memory),
 		cmocka_unit_test(root_has_threads_left),
 	};
 
