@@ -79,27 +79,29 @@ def wait_ready(ends, server, ready=None, port=0):
 ATTEMPTS = 5
 
 
-def early_requests(ends):
-    """Number of requests that reached the server's daemon without a listener for them."""
-    return ends.link.b.daemon.show("cm_stats")["cm_stats"][0]["total"]["no_listener"]
+def reasons(ends, case):
+    """How often the server's daemon has counted the reason for which the case may be repeated."""
+    topic, counter = case.reason
+    if topic == "stats":
+        return ends.link.b.daemon.counters()[counter]
+    return ends.link.b.daemon.show(topic)[topic][0]["total"][counter]
 
 
 def pair(ends, case):
-    """Runs a case; repeats it if its client failed in a way that the case allows, because its request came before the
-    server listened."""
+    """Runs a case; repeats it if its client failed in a way that the case allows, and its reason was counted."""
     for attempt in range(ATTEMPTS):
-        before = early_requests(ends)
+        before = reasons(ends, case)
         try:
             once(ends, case, lib.tcp_port())
             return
         except ClientFailed as failed:
-            early = early_requests(ends) > before and any(line in failed.output for line in case.again)
-            if attempt + 1 == ATTEMPTS or not early:
+            allowed = any(line in failed.output for line in case.again) and reasons(ends, case) > before
+            if attempt + 1 == ATTEMPTS or not allowed:
                 raise
 
 
 class ClientFailed(AssertionError):
-    """The client ended with a bad status; output: all that it wrote."""
+    """The client hung or ended with a bad status; output: all that it wrote."""
 
     def __init__(self, text, output):
         super().__init__(text)
@@ -123,7 +125,7 @@ def once(ends, case, port):
             try:
                 rc = client.wait(case.timeout)
             except TimeoutError as late:
-                raise TimeoutError(f"{late}\n--- server:\n{server.tail(1500)}") from None
+                raise ClientFailed(f"{late}\n--- server:\n{server.tail(1500)}", client.output()) from None
             finally:
                 client.kill()
             if rc not in case.rcs:
