@@ -212,11 +212,12 @@ on_command(struct watch *w, uint32_t events)
 	static struct message_in in; /* too large for a stack; there is only one control thread */
 	struct cms_channel *ch = WATCH_OF(w, struct cms_channel, commands);
 	struct quota_user *user = ch->user;
-	uint64_t began = throttle_clock_ns();
+	struct daemon *d = ch->svc->d;
 	int rc;
 
-	if (throttle_waits(ch->svc->d, &ch->throttle))
+	if (throttle_waits(d, &ch->throttle))
 		return;
+	throttle_begin(d);
 	rc = receive(ch, &in);
 	if (rc == -EAGAIN)
 		return;
@@ -230,7 +231,7 @@ on_command(struct watch *w, uint32_t events)
 			    ch->pid, user->uid, strerror(-rc));
 		channel_close(ch);
 	}
-	throttle_after(user, began);
+	throttle_after(d, user);
 	quota_user_put(user);
 }
 
@@ -244,17 +245,17 @@ static void
 on_events_socket(struct watch *w, uint32_t events)
 {
 	struct cms_channel *ch = WATCH_OF(w, struct cms_channel, events);
-
 	struct quota_user *user = ch->user;
-	uint64_t began = throttle_clock_ns();
+	struct daemon *d = ch->svc->d;
 
 	if (!(events & (EPOLLHUP | EPOLLERR))) {
 		token_send(ch);
 		return;
 	}
+	throttle_begin(d);
 	user->refs++; /* so that it outlives the channel */
 	channel_close(ch);
-	throttle_after(user, began);
+	throttle_after(d, user);
 	quota_user_put(user);
 }
 

@@ -60,6 +60,12 @@ struct slow_datagram;
 TAILQ_HEAD(session_list, session);
 TAILQ_HEAD(throttle_list, throttle);
 
+/* Times of throttle.c. */
+struct throttle_clock {
+	uint64_t began_ns;        /* the request that is executed; daemon_now_ns */
+	uint64_t read_ns, cpu_ns; /* the last reading of the control thread's CPU clock */
+};
+
 struct daemon {
 	const struct control_config *cfg;
 	const struct control_program *program;
@@ -97,6 +103,7 @@ struct daemon {
 	struct throttle_list throttled; /* connections of throttled users (throttle.c) */
 	struct watch throttle_timer;
 	uint64_t throttle_at_ns; /* next expiry of throttle_timer */
+	struct throttle_clock throttle_clock;
 	uint32_t next_session;
 	int spare_fd; /* closed to get a descriptor for turning a connection away */
 	struct qpn_alloc qpns;

@@ -301,11 +301,12 @@ request_ready(struct watch *w, uint32_t events)
 	static struct ipc_msg m; /* too large for a stack; there is only one control thread */
 	struct session *s = WATCH_OF(w, struct session, w);
 	struct quota_user *u = s->user;
-	uint64_t began = throttle_clock_ns();
+	struct daemon *d = s->d;
 	int rc;
 
-	if (throttle_waits(s->d, &s->throttle))
+	if (throttle_waits(d, &s->throttle))
 		return;
+	throttle_begin(d);
 	rc = ipc_msg_receive(w->fd, &m);
 	if (rc == -EAGAIN)
 		return;
@@ -316,6 +317,6 @@ request_ready(struct watch *w, uint32_t events)
 		session_destroy(s);
 	if (rc < 0)
 		session_fail(s, m.hdr.op, rc);
-	throttle_after(u, began);
+	throttle_after(d, u);
 	quota_user_put(u);
 }

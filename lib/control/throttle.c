@@ -7,6 +7,11 @@
 #include <unistd.h>
 
 #define THROTTLE_FROM_NS 500000ull /* shorter requests do not throttle their user */
+/*
+ * Reading the CPU clock is a system call. The request before a long one is not charged for more
+ * than this, the age of the last reading.
+ */
+#define THROTTLE_CLOCK_NS 50000ull
 
 static void
 timer_set(struct daemon *d, uint64_t at_ns)
@@ -101,8 +106,8 @@ throttle_end(struct daemon *d, struct throttle *t)
 }
 
 /* CPU time, so that no user is throttled because the machine is overloaded. */
-uint64_t
-throttle_clock_ns(void)
+static uint64_t
+cpu_ns(void)
 {
 	struct timespec ts;
 
@@ -111,10 +116,28 @@ throttle_clock_ns(void)
 }
 
 void
-throttle_after(struct quota_user *u, uint64_t began_ns)
+throttle_begin(struct daemon *d)
 {
-	uint64_t took = throttle_clock_ns() - began_ns;
+	struct throttle_clock *c = &d->throttle_clock;
 
+	c->began_ns = daemon_now_ns();
+	if (c->began_ns - c->read_ns < THROTTLE_CLOCK_NS)
+		return;
+	c->read_ns = c->began_ns;
+	c->cpu_ns = cpu_ns();
+}
+
+void
+throttle_after(struct daemon *d, struct quota_user *u)
+{
+	const struct throttle_clock *c = &d->throttle_clock;
+	uint64_t now = daemon_now_ns(), took = now - c->began_ns, cpu;
+
+	if (u->privileged || took < THROTTLE_FROM_NS)
+		return; /* it took less CPU time than real time */
+	cpu = cpu_ns() - c->cpu_ns;
+	if (cpu < took)
+		took = cpu;
 	if (took >= THROTTLE_FROM_NS)
-		u->throttled_until_ns = daemon_now_ns() + took;
+		u->throttled_until_ns = now + took;
 }

@@ -31,9 +31,12 @@ void throttle_close(struct daemon *d);
 bool throttle_waits(struct daemon *d, struct throttle *t);
 /* Removes a connection that ends from the throttled ones. */
 void throttle_end(struct daemon *d, struct throttle *t);
-/* Throttles u after a long request. began_ns: throttle_clock_ns before it. */
-void throttle_after(struct quota_user *u, uint64_t began_ns);
-/* Returns the CPU time of this thread in nanoseconds. */
-uint64_t throttle_clock_ns(void);
+/* Called before each request, of any user. Takes a system call at most every 50 us. */
+void throttle_begin(struct daemon *d);
+/*
+ * Throttles u if the request since throttle_begin took long. It is charged the CPU time since the
+ * last reading of that clock, up to 50 us before it, but at most its real time.
+ */
+void throttle_after(struct daemon *d, struct quota_user *u);
 
 #endif

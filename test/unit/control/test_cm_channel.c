@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels of rdma_cm: lifetime, the token, quotas, clients that break the protocol. */
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include "cm_client.h"
+#include "control/throttle.h"
 #include "../../kit/requirement.h"
 
 static uint32_t
@@ -278,6 +280,48 @@ commands_of_a_throttled_user_wait(void **state)
 	quota_user_put(u);
 }
 
+static uint64_t
+cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Executes a request of u that computes for as long; was u throttled? */
+static bool
+throttled_by(struct quota_user *u, uint64_t cpu, unsigned sleep_us)
+{
+	uint64_t end;
+
+	u->throttled_until_ns = 0;
+	throttle_begin(&d);
+	for (end = cpu_ns() + cpu; cpu_ns() < end;)
+		;
+	usleep(sleep_us);
+	throttle_after(&d, u);
+	return u->throttled_until_ns != 0;
+}
+
+/* A request that takes long throttles its user, unless it waited for a processor. */
+REQUIREMENT("CM-12")
+static void
+computing_throttles_and_waiting_does_not(void **state)
+{
+	struct quota_user *u = quota_user_get(&d.quota, 1000), *root = quota_user_get(&d.quota, 0);
+
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(throttled_by(u, 10000000, 0));
+		assert_false(throttled_by(u, 0, 10000));
+		assert_false(throttled_by(u, 0, 0));
+	}
+	root->privileged = true;
+	assert_false(throttled_by(root, 10000000, 0));
+	quota_user_put(u);
+	quota_user_put(root);
+}
+
 int
 main(void)
 {
@@ -294,6 +338,7 @@ main(void)
 		CM_TEST(descriptors_are_not_received),
 		CM_TEST(a_client_that_reads_no_replies_loses_its_channel),
 		CM_TEST(commands_of_a_throttled_user_wait),
+		CM_TEST(computing_throttles_and_waiting_does_not),
 	};
 
 	return CM_RUN(tests);
