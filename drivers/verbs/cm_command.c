@@ -142,34 +142,29 @@ command_lost(struct cm_channel *ch, struct command *c)
 }
 
 /*
- * One exchange on the channel of fd: the command's status, or EIO. A process that was killed in an
- * exchange leaves an unexpected reply or token: the channel is then useless to the others.
+ * One exchange on channel ch, whose descriptor is fd: the command's status, or EIO. A process that
+ * was killed in an exchange leaves an unexpected reply or token: the channel is then useless to the
+ * others. Releases ch. Called with cancellation disabled.
  */
 static int
-command_run(int fd, struct command *c)
+command_run(struct cm_channel *ch, int fd, struct command *c)
 {
-	struct cm_channel *ch;
-	int status = EIO, cancel, rc;
+	int status, rc;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	ch = cm_channel_get(fd);
-	if (ch) {
-		rc = pthread_mutex_lock(&ch->shared->lock);
-		if (rc == EOWNERDEAD) {
-			pthread_mutex_consistent(&ch->shared->lock);
-			ch->shared->broken = true;
-		}
-		status = ch->shared->broken ? -1 : command_exchange(ch, fd, c);
-		if (status == 0)
-			cm_ids_note(ch, c->req.cmd, c->body, c->req.in, c->reply, c->reply_len);
-		if (status < 0) {
-			ch->shared->broken = true;
-			status = command_lost(ch, c);
-		}
-		pthread_mutex_unlock(&ch->shared->lock);
-		cm_channel_put(ch);
+	rc = pthread_mutex_lock(&ch->shared->lock);
+	if (rc == EOWNERDEAD) {
+		pthread_mutex_consistent(&ch->shared->lock);
+		ch->shared->broken = true;
 	}
-	pthread_setcancelstate(cancel, NULL);
+	status = ch->shared->broken ? -1 : command_exchange(ch, fd, c);
+	if (status == 0)
+		cm_ids_note(ch, c->req.cmd, c->body, c->req.in, c->reply, c->reply_len);
+	if (status < 0) {
+		ch->shared->broken = true;
+		status = command_lost(ch, c);
+	}
+	pthread_mutex_unlock(&ch->shared->lock);
+	cm_channel_put(ch);
 	return status;
 }
 
@@ -225,7 +220,8 @@ event_wait(int fd)
 static int
 event_take(int fd, struct command *c)
 {
-	int rc;
+	struct cm_channel *ch;
+	int rc, cancel;
 
 	do {
 		rc = event_peek(fd, MSG_DONTWAIT);
@@ -233,7 +229,10 @@ event_take(int fd, struct command *c)
 			rc = event_wait(fd);
 		if (rc && rc != EIO) /* the daemon is gone: the ids get their event */
 			return rc;
-		rc = command_run(fd, c);
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		ch = cm_channel_get(fd);
+		rc = ch ? command_run(ch, fd, c) : EIO;
+		pthread_setcancelstate(cancel, NULL);
 	} while (rc == EAGAIN); /* another thread took the event */
 	return rc;
 }
@@ -323,16 +322,26 @@ waits_for_event(const struct command *c)
 ssize_t
 prov_cm_write(int fd, const void *buf, size_t len)
 {
-	struct cm_channel *ch = cm_channel_get(fd);
+	struct cm_channel *ch;
 	struct command c;
-	int rc;
+	int rc, cancel;
+	bool event;
 
-	if (!ch)
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	ch = cm_channel_get(fd);
+	if (!ch) {
+		pthread_setcancelstate(cancel, NULL);
 		return write(fd, buf, len);
-	cm_channel_put(ch);
+	}
 	rc = command_prepare(&c, buf, len);
-	if (rc == 0)
-		rc = waits_for_event(&c) ? event_take(fd, &c) : command_run(fd, &c);
+	event = rc == 0 && waits_for_event(&c);
+	if (rc == 0 && !event)
+		rc = command_run(ch, fd, &c);
+	else
+		cm_channel_put(ch);
+	pthread_setcancelstate(cancel, NULL);
+	if (event) /* can be cancelled, and the descriptor may be closed while it waits */
+		rc = event_take(fd, &c);
 	if (rc == 0 && c.reply_len && c.response)
 		memcpy(c.response, c.reply, c.reply_len);
 	if (rc) {
