@@ -17,8 +17,9 @@
 #include "wire/icrc_id.h"
 #include "wire/parse.h"
 
-#define RX_LONG_BYTES 1024       /* 32 such frames fill an L1 cache of 32 KiB */
-#define NO_QPN        0xff000000 /* before the first frame */
+#define RX_LONG_BYTES   1024       /* 32 such frames fill an L1 cache of 32 KiB */
+#define NO_QPN          0xff000000 /* before the first frame */
+#define RX_NOT_ACCEPTED 0xff
 
 static const enum drop_reason drop_of_verdict[WIRE_VERDICTS] = {
 	[WIRE_RUNT] = DROP_RUNT,
@@ -71,8 +72,7 @@ rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t
 
 /*
  * Returns true if the packet's destination is an address of the device, or of a group that the QP
- * has joined. The latter is a copy that another worker has made for it. A connected QP checks its
- * own.
+ * has joined (a copy that another worker has made for it). A connected QP checks its own.
  */
 static bool
 dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
@@ -90,10 +90,7 @@ dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
 	return rx_gid_in(a, gid);
 }
 
-/*
- * Drops a malformed packet for a QP that otherwise accepts such packets. A reserved opcode counts
- * as a request.
- */
+/* Drops a malformed packet that its QP accepts otherwise. A reserved opcode counts as a request. */
 static void
 rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -115,6 +112,8 @@ struct rx_frame {
 	struct qp *qp;       /* of its QPN, or NULL */
 	enum wire_verdict v; /* WIRE_OK, or the error of its form */
 	enum rx_icrc icrc;
+	bool repeats;        /* all bytes before the PSN are those of the frame before */
+	uint8_t accepted_in; /* the QP's state when it accepted the frame; RX_NOT_ACCEPTED */
 };
 
 /* Counts a packet that its QP got, and consumes m unless the QP keeps it. */
@@ -141,9 +140,30 @@ why_not_gid(const struct wire_pkt *pkt)
 	return wire_dst_is_group(pkt) ? DROP_BAD_MULTICAST : DROP_BAD_GID;
 }
 
+/*
+ * As qp_refuses. A frame that repeats the header of an accepted one passes the same checks while
+ * its QP keeps its state and path: P_Keys and addresses change between bursts only.
+ */
+static __rte_always_inline enum drop_reason
+frame_refused(struct engine *e, struct rx_frame *f, uint16_t dev)
+{
+	struct qp *qp = f->qp;
+	enum drop_reason why;
+
+	if (f->repeats && f[-1].accepted_in == qp->conn.state &&
+	    likely(qp->conn.mig == QP_MIG_MIGRATED)) {
+		f->accepted_in = f[-1].accepted_in;
+		return DROP_NUM;
+	}
+	why = qp_refuses(e, qp, &f->pkt, dev);
+	if (why == DROP_NUM)
+		f->accepted_in = (uint8_t)qp->conn.state;
+	return why;
+}
+
 /* Handles an intact packet for a QPN of this worker. */
 static __rte_always_inline void
-rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
+rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
 {
 	struct counter_block *counters = e->env.counters;
 	const struct wire_pkt *pkt = &f->pkt;
@@ -156,7 +176,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		rx_consume(e, dev, m, pkt, v == WIRE_OK ? DROP_NUM : drop_of_verdict[v]);
 		return;
 	}
-	why = qp_refuses(e, qp, pkt, dev);
+	why = frame_refused(e, f, dev);
 	if (why == DROP_NUM && qp->conn.type == QP_TYPE_UD && !dst_is_ours(rx_addrs(e, dev), pkt))
 		why = DROP_NOT_OURS;
 	if (v != WIRE_OK) {
@@ -217,10 +237,7 @@ bad_group(const struct rx_frame *f)
 	return (f->v == WIRE_OK || wire_bad_form(f->v)) && !may_be_group(&f->pkt);
 }
 
-/*
- * Parses a frame whose header differs from the previous frame's. Frames that loop back skip the
- * header cache, whose entries save a CRC that these frames lack.
- */
+/* Parses any frame. Those that loop back have no CRC that the header cache could save. */
 static __rte_noinline enum wire_verdict
 rx_parse_new(struct engine *e, const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
 {
@@ -235,27 +252,29 @@ rx_parse_new(struct engine *e, const uint8_t *frame, uint32_t len, struct wire_p
 }
 
 /*
- * Parses m. Most frames have the flow and kind of the previous one. But if the frame has an ICRC
- * and the CRC state of its header is unknown, the header cache learns it.
+ * Returns true and fills in f if m repeats the header of the frame before, which rx_sort accepted:
+ * all checks have the same result. If the header's CRC state is unknown, the header cache learns
+ * it.
  */
-static inline enum wire_verdict
-rx_parse(struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
+static __rte_always_inline bool
+rx_repeats(const struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
 {
-	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	uint32_t len = e->rx_loopback ? m->pkt_len : m->data_len;
 
-	if (f[-1].v == WIRE_OK && (e->rx_loopback || f[-1].pkt.icrc_head != 0) &&
-	    wire_parse_like(frame, len, &f[-1].pkt, &f->pkt))
-		return WIRE_OK;
-	return rx_parse_new(e, frame, len, &f->pkt);
+	if (f[-1].v != WIRE_OK || unlikely(m->nb_segs != 1) ||
+	    (f[-1].pkt.icrc_head == 0 && !e->rx_loopback) ||
+	    !wire_parse_like(rte_pktmbuf_mtod(m, const uint8_t *), len, &f[-1].pkt, &f->pkt))
+		return false;
+	f->v = WIRE_OK;
+	return true;
 }
 
 /*
  * Returns true and fills in f if m is RoCE, well formed up to its BTH, and for a QP of this worker
  * or a group. Otherwise consumes m.
  */
-static __rte_always_inline bool
-rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
+static inline bool
+rx_sort_new(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 {
 	struct counter_block *counters = e->dev[dev].counters;
 	const uint8_t *frame;
@@ -277,8 +296,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 			return false;
 		}
 	}
-	f->m = m;
-	f->v = rx_parse(e, m, f);
+	f->v = rx_parse_new(e, frame, e->rx_loopback ? m->pkt_len : m->data_len, &f->pkt);
 	if (unlikely(((f->pkt.vlan_tci ^ e->dev[dev].vid) & WIRE_VID_MASK) != 0)) {
 		rx_drop(e, counters, DROP_BAD_VLAN, m);
 		return false;
@@ -305,6 +323,18 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		}
 		qp_table_prefetch(e->qps, f->pkt.qpn);
 	}
+	return true;
+}
+
+/* The same; most frames repeat the header of the one before. */
+static __rte_always_inline bool
+rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
+{
+	f->m = m;
+	f->accepted_in = RX_NOT_ACCEPTED;
+	f->repeats = rx_repeats(e, m, f);
+	if (!f->repeats && !rx_sort_new(e, dev, m, f))
+		return false;
 	if (e->rx_loopback && qp_view_is(m))
 		f->pkt.payload = qp_view_get(m).payload;
 	return true;

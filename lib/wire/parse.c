@@ -329,7 +329,7 @@ memo_entry(struct wire_memo *memo, uint64_t hash)
 	return &memo->entry[hash >> 32 & (WIRE_MEMO - 1)];
 }
 
-/* Are n bytes of two header prefixes equal? n: constant, a multiple of 4, at least 8. */
+/* Are n bytes of two header prefixes equal? n: constant, at least 8. */
 static __rte_always_inline bool
 heads_equal(const uint8_t *a, const uint8_t *b, uint32_t n)
 {
@@ -392,27 +392,24 @@ recall(struct wire_memo *memo, const struct wire_cur *c, bool is_v6, struct wire
 	return is_head(e, c->pos, is_v6) && with_head(c, n, e->of_head, pkt);
 }
 
-/* As recall, but compares with the header prefix of prev only. */
-static __rte_always_inline bool
-repeats(const struct wire_pkt *prev, const struct wire_cur *c, bool is_v6, struct wire_pkt *pkt)
-{
-	uint32_t n = is_v6 ? WIRE_HEAD6 : WIRE_HEAD4;
-
-	return wire_cur_left(c) >= n && heads_equal(prev->ip, c->pos, n) &&
-	       with_head(c, n, prev->of_head, pkt);
-}
-
 bool
 wire_parse_like(const uint8_t *frame, uint32_t len, const struct wire_pkt *prev,
 		struct wire_pkt *pkt)
 {
+	uint32_t n = prev->is_v6 ? WIRE_HEAD6 : WIRE_HEAD4, l2 = (uint32_t)(prev->ip - prev->l2);
 	struct wire_cur c = wire_cur_over(frame, len);
-	rte_be16_t type;
 
-	if (parse_l2(&c, pkt, &type) != WIRE_OK)
+	if (len < l2 + n || !heads_equal(prev->l2, frame, WIRE_ETH_LEN) ||
+	    (l2 != WIRE_ETH_LEN &&
+	     memcmp(prev->l2 + WIRE_ETH_LEN, frame + WIRE_ETH_LEN, WIRE_VLAN_LEN) != 0) ||
+	    !heads_equal(prev->ip, frame + l2, WIRE_HEAD4) ||
+	    (prev->is_v6 &&
+	     !heads_equal(prev->ip + WIRE_HEAD4, frame + l2 + WIRE_HEAD4, WIRE_HEAD6 - WIRE_HEAD4)))
 		return false;
-	return prev->is_v6 ? type == TYPE_IPV6 && repeats(prev, &c, true, pkt)
-			   : type == TYPE_IPV4 && repeats(prev, &c, false, pkt);
+	pkt->l2 = frame;
+	pkt->vlan_tci = prev->vlan_tci;
+	c.pos += l2;
+	return with_head(&c, n, prev->of_head, pkt);
 }
 
 /* Cache the header prefix of a valid packet that was not in the cache. */

@@ -124,9 +124,9 @@ enum wire_verdict wire_parse_with(const uint8_t *frame, uint32_t len, struct wir
 				  struct wire_pkt *pkt);
 
 /*
- * As wire_parse, with the same result (but prev's icrc_head), if the frame is a packet with the
- * header prefix of prev; prev's frame must still be valid and its verdict was WIRE_OK. False, with
- * *pkt undefined, if it is not.
+ * As wire_parse, with the same result (but prev's icrc_head), if the frame is a packet whose bytes
+ * before the PSN, from the Ethernet header on, equal those of prev. prev's frame must still be
+ * valid, and its verdict was WIRE_OK. False, with *pkt undefined, if they differ.
  */
 bool wire_parse_like(const uint8_t *frame, uint32_t len, const struct wire_pkt *prev,
 		     struct wire_pkt *pkt);

@@ -41,7 +41,7 @@ MUTANTS = [Mutant(*row) for row in (
     # section 3: the wire
     ('WIRE-03', PARSE, 'heads_equal(e->head, ip, WIRE_HEAD4)', 'heads_equal(e->head, ip, WIRE_HEAD4 - 4)',
      'header_cache_misses_on_each_changed_bit'),
-    ('WIRE-03', PARSE, 'heads_equal(prev->ip, c->pos, n)', 'heads_equal(prev->ip, c->pos, n - 4)',
+    ('WIRE-03', PARSE, 'heads_equal(prev->ip, frame + l2, WIRE_HEAD4)', 'heads_equal(prev->ip, frame + l2, WIRE_HEAD4 - 4)',
      'header_cache_misses_on_each_changed_bit'),
     ('WIRE-03', PARSE, 'ip[0] >> 4 == (is_v6 ? 6 : 4)', 'true', 'header_cache_misses_on_another_ethertype'),
     ('WIRE-04', PARSE, 'n - 8 - WIRE_UDP_LEN + pkt->udp_len', '0', 'header_cache_checks_each_length'),

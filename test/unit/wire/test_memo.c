@@ -33,6 +33,7 @@ parse_behind(const struct frame *prev, const uint8_t *bytes, uint32_t len)
 	before.icrc_head = 0x1234;
 	if (!wire_parse_like(at, len, &before, &got))
 		return false;
+	assert_memory_equal(at, prev->bytes, prev->bth_off + 8);
 	assert_int_equal(wire_parse(at, len, &want), WIRE_OK);
 	assert_int_equal(got.icrc_head, 0x1234);
 	got.icrc_head = 0;
@@ -131,8 +132,7 @@ change_bits(const struct frame *f)
 				know(&memo, f);
 			g.bytes[off] ^= (uint8_t)bit;
 			parse_both(&memo, g.bytes, g.len);
-			if (off >= f->ip_off)
-				assert_int_equal(parse_behind(f, g.bytes, g.len), !in_head);
+			assert_int_equal(parse_behind(f, g.bytes, g.len), off >= f->bth_off + 8);
 			frame_fix_csum(&g);
 			parse_both(&memo, g.bytes, g.len);
 			if (in_head)
