@@ -9,6 +9,7 @@
 #include "responder/order.h"
 #include "responder/reorder.h"
 #include "responder/responder_parts.h"
+#include "responder/write_middle.h"
 #include "wire/psn.h"
 
 /* Repetitions of the NAK of an ePSN; fewer than a requester's retries (0 .. 7). */
@@ -69,7 +70,8 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		early = rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
 		rcv->nak_due = rcv->nak_sent = false;
 	}
-	rsp_execute(env, qp, pkt);
+	if (!rsp_write_middle(env, qp, pkt))
+		rsp_execute(env, qp, pkt);
 	if (unlikely(early) && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
 		nak_sequence(env, qp, rcv->early_psn);
 }
