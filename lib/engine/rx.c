@@ -475,8 +475,7 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 			rx_roce(e, dev, f);
 	}
 	e->env.rx_next = NULL;
-	rte_pktmbuf_free_bulk(e->done, e->done_n);
-	e->done_n = 0;
+	rx_free_done(e);
 }
 
 void

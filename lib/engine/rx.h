@@ -22,6 +22,12 @@ rx_drop(struct engine *e, struct counter_block *counters, enum drop_reason why, 
 	rx_done(e, m);
 }
 
+/*
+ * rx_free.c: frees the frames of rx_done. As rte_pktmbuf_free_bulk, but it collects the frames that
+ * need no more than to go back to the pool of the first, which are nearly all.
+ */
+void rx_free_done(struct engine *e);
+
 /* Returns the device's addresses, valid until the end of the burst; NULL: unknown. */
 static inline const struct engine_addrs *
 rx_addrs(const struct engine *e, uint16_t dev)
