@@ -5,9 +5,11 @@
  * kernel's copy has cut the message. Otherwise the segments are copied once. A lone frame that is
  * no longer than header and chunk is never copied.
  *
- * Segment k of a super-frame has the headers of the super-frame, with its own lengths, and over
- * IPv4 the identification of the super-frame plus k: the kernel would cut it so. UDP checksums
- * become 0, because the super-frame has only one, and the ICRC covers more.
+ * Segment k of a super-frame has the headers of the super-frame, with its own lengths. Over IPv4 it
+ * would have the identification of the super-frame plus k if the kernel had cut it. The engine is
+ * quicker if all segments have equal headers, so they keep the identification of the super-frame,
+ * and their ICRCs are changed to match. Only segments that are not RoCE get their identifications.
+ * UDP checksums become 0, because the super-frame has only one, and the ICRC covers more.
  */
 #include <string.h>
 #include "port/packet_seg.h"
@@ -31,8 +33,10 @@ struct cut {
 	uint32_t in_len;                             /* bytes of headers in the message */
 	uint32_t bytes, gso;                         /* UDP payload; of a segment */
 	bool v6;
-	uint16_t id; /* IPv4 identification of the first */
-	bool fixed;  /* that of all segments */
+	bool roce;                      /* by its UDP port */
+	uint16_t id;                    /* IPv4 identification of the first */
+	bool fixed;                     /* the ICRCs of all segments are for that */
+	const struct udp_icrc_row *row; /* for ICRCs of segments of this length; NULL: none */
 };
 
 static uint8_t *
@@ -75,7 +79,7 @@ packet_slot_fill(struct packet_cutter *c, struct packet_slot *s)
 		if (s->m[i] != NULL)
 			s->m[have++] = s->m[i];
 	}
-	if (have < want && rte_pktmbuf_alloc_bulk(c->pool, s->m + have, want - have) == 0)
+	if (have < want && udp_buffers_take(c->pool, s->m + have, want - have))
 		have = want;
 	if (have == 0 && (s->m[0] = rte_pktmbuf_alloc(c->pool)) != NULL)
 		have = 1;
@@ -173,6 +177,7 @@ cut_read(struct cut *cut, struct packet_slot *s, const struct packet_about *abou
 		.bytes = h.payload,
 		.gso = s->vnet.gso_size,
 		.v6 = h.v6,
+		.roce = udp->dport == rte_cpu_to_be_16(WIRE_UDP_PORT),
 		.id = h.v6 ? 0 : rte_be_to_cpu_16(v4->id),
 	};
 	if (about->tagged) {
@@ -211,44 +216,79 @@ id_put(const struct cut *cut, uint8_t *ip, uint32_t k)
 {
 	struct wire_ipv4 *v4 = (struct wire_ipv4 *)ip;
 
-	if (cut->v6)
-		return;
-	v4->id = rte_cpu_to_be_16((uint16_t)(cut->fixed ? cut->id : cut->id + k));
+	v4->id = rte_cpu_to_be_16((uint16_t)(cut->id + k));
 	v4->csum = 0;
 	v4->csum = (rte_be16_t)~wire_ipv4_sum(v4);
 }
 
+/* Returns the change of an ICRC between the identifications of the first segment and segment k. */
+static inline uint32_t
+icrc_change(const struct cut *cut, uint32_t k)
+{
+	uint16_t delta = cut->id ^ (uint16_t)(cut->id + k);
+
+	return likely(delta < UDP_SEGS_MAX) ? cut->row->change[delta]
+					    : wire_icrc_id_change(cut->row->factor, delta);
+}
+
 /*
  * Looks whether the ICRC of segment 1, complete in m, is that of the identification in its header,
- * or rather that of the first segment's. Changes the header then.
+ * which is the first segment's, or of the next one.
  */
 static void
-ids_look(struct packet_cutter *c, struct cut *cut, const struct rte_mbuf *m, uint32_t len)
+ids_look(struct packet_cutter *c, struct cut *cut, const struct rte_mbuf *m)
 {
-	uint8_t *ip = rte_pktmbuf_mtod_offset(m, uint8_t *, cut->ip_at);
-	uint8_t *end = ip + WIRE_IPV4_LEN + WIRE_UDP_LEN + len - WIRE_ICRC_LEN;
-	struct packet_flow *f;
-	uint32_t want, have, factor;
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	const uint8_t *end = frame + m->data_len - WIRE_ICRC_LEN;
+	struct packet_flow *f = flow_of(c, cut);
+	uint32_t want, have;
 
-	if (cut->v6 || len < WIRE_BTH_LEN + WIRE_ICRC_LEN)
-		return;
-	f = flow_of(c, cut);
 	if (f->left != 0) {
 		f->left--;
 		cut->fixed = f->fixed;
-	} else {
-		memcpy(&have, end, sizeof(have));
-		want = wire_icrc_frame(ip, false, end);
-		factor = wire_icrc_id_factor((uint32_t)(end - ip) - WIRE_ICRC_ID_END);
-		cut->fixed = (have ^ want) ==
-			     wire_icrc_id_change(factor, (uint16_t)(cut->id ^ (cut->id + 1)));
-		if (cut->fixed || have == want) {
-			f->fixed = cut->fixed;
-			f->left = FLOW_TRUST;
-		}
+		return;
 	}
+	memcpy(&have, end, sizeof(have));
+	want = wire_icrc_frame(frame + cut->ip_at, false, end);
+	cut->fixed = have == want;
+	if (cut->fixed || (have ^ want) == icrc_change(cut, 1)) {
+		f->fixed = cut->fixed;
+		f->left = FLOW_TRUST;
+	}
+}
+
+/* Makes header and ICRC of segment k, not the first, in m match each other. */
+static inline void
+segment_identify(struct packet_cutter *c, struct cut *cut, struct rte_mbuf *m, uint32_t k)
+{
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *), *end = frame + m->data_len - WIRE_ICRC_LEN;
+	uint32_t icrc;
+
+	if (cut->v6)
+		return;
+	if (!cut->roce) {
+		id_put(cut, frame + cut->ip_at, k);
+		return;
+	}
+	if (cut->row == NULL)
+		return;
+	if (k == 1)
+		ids_look(c, cut, m);
 	if (cut->fixed)
-		id_put(cut, ip, 1);
+		return;
+	memcpy(&icrc, end, sizeof(icrc));
+	icrc ^= icrc_change(cut, k);
+	memcpy(end, &icrc, sizeof(icrc));
+}
+
+/* Prepares for segments of len bytes. */
+static void
+cut_length(struct packet_cutter *c, struct cut *cut, uint32_t len)
+{
+	bool has_icrc = !cut->v6 && len >= WIRE_BTH_LEN + WIRE_ICRC_LEN;
+
+	packet_lengths_put(cut->hdr + cut->ip_at, cut->v6, len);
+	cut->row = has_icrc ? udp_icrc_row_of(&c->rows, len) : NULL;
 }
 
 /* Returns a buffer with segment k, of len bytes, in its payload's place; NULL: no buffer. */
@@ -278,25 +318,23 @@ segments_cut(struct packet_cutter *c, struct cut *cut)
 {
 	uint32_t len = cut->gso;
 
-	packet_lengths_put(cut->hdr + cut->ip_at, cut->v6, len);
+	cut_length(c, cut, len);
 	for (uint32_t k = 0, off = 0; off < cut->bytes; k++, off += len) {
 		struct rte_mbuf *m;
 		uint8_t *frame;
 
 		if (cut->bytes - off < cut->gso) {
 			len = cut->bytes - off;
-			packet_lengths_put(cut->hdr + cut->ip_at, cut->v6, len);
+			cut_length(c, cut, len);
 		}
 		m = segment_take(c, cut, k, len);
 		if (m == NULL)
 			continue;
 		frame = payload_of(m) - cut->hdr_len;
 		memcpy(frame, cut->hdr, cut->hdr_len);
-		if (k != 0)
-			id_put(cut, frame + cut->ip_at, k);
 		ready(c, m, frame, cut->hdr_len + len);
-		if (k == 1)
-			ids_look(c, cut, m, len);
+		if (k != 0)
+			segment_identify(c, cut, m, k);
 	}
 	/* two may be a coincidence; more are a stream */
 	if (cut->gso < CHUNK_MIN || cut->bytes <= 2 * cut->gso)

@@ -86,6 +86,7 @@ struct packet_cutter {
 	uint32_t bulk;       /* calls for which long super-frames are still expected */
 	uint32_t room;       /* UDP payload that a packet buffer holds */
 	struct packet_flow flow[PACKET_FLOWS];
+	struct udp_icrc_rows rows;
 };
 
 /* Starts with messages of at most mtu bytes of IP. Returns 0, or -EINVAL if they fit no buffer. */

@@ -41,7 +41,7 @@ slot_fill(struct port_udp *u, struct udp_slot *s, uint32_t want)
 		if (s->m[i] != NULL)
 			s->m[have++] = s->m[i];
 	}
-	if (have < want && rte_pktmbuf_alloc_bulk(u->pool, s->m + have, want - have) == 0)
+	if (have < want && udp_buffers_take(u->pool, s->m + have, want - have))
 		have = want;
 	if (have == 0 && (s->m[0] = rte_pktmbuf_alloc(u->pool)) != NULL)
 		have = 1;

@@ -204,6 +204,17 @@ udp_headers_put(uint8_t *out, const uint8_t mac[6], const struct udp_from *from,
 	return (uint32_t)(p - out) + WIRE_UDP_LEN;
 }
 
+bool
+udp_buffers_take(struct rte_mempool *pool, struct rte_mbuf **m, uint32_t n)
+{
+	if (rte_mempool_get_bulk(pool, (void **)m, n) != 0)
+		return false;
+	/* one segment, one reference, like every mbuf in a pool */
+	for (uint32_t i = 0; i < n; i++)
+		m[i]->ol_flags &= RTE_MBUF_F_EXTERNAL;
+	return true;
+}
+
 void
 udp_copy_out(const struct iovec *iov, uint32_t n, uint32_t off, uint8_t *to, uint32_t len)
 {

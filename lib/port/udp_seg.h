@@ -77,6 +77,13 @@ struct udp_from {
 uint32_t udp_headers_put(uint8_t *out, const uint8_t mac[6], const struct udp_from *from,
 			 uint32_t payload);
 
+/*
+ * Takes n buffers out of pool for received frames. As rte_pktmbuf_alloc_bulk, but does not reset
+ * fields that only drivers of NICs use; the caller sets data_off and the lengths. Returns false if
+ * there are not n buffers.
+ */
+bool udp_buffers_take(struct rte_mempool *pool, struct rte_mbuf **m, uint32_t n);
+
 /* Copies bytes off .. off + len of the concatenated iov[0 .. n), which must be long enough. */
 void udp_copy_out(const struct iovec *iov, uint32_t n, uint32_t off, uint8_t *to, uint32_t len);
 

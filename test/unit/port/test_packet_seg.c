@@ -109,12 +109,16 @@ release(void)
 	cutter.ready_n = 0;
 }
 
-/* m is segment k: message[off .. off + len) behind right headers. tag: bytes of VLAN tag. */
+/*
+ * m is segment k: message[off .. off + len) behind right headers, but over IPv4 with the
+ * identification of the first, id, and with an ICRC changed from id + k to that. tag: bytes of VLAN
+ * tag.
+ */
 static void
 expect_segment(const struct rte_mbuf *m, bool v6, uint32_t off, uint32_t len, uint16_t id,
-	       uint32_t tag)
+	       uint32_t k, uint32_t tag)
 {
-	uint32_t hdr = (v6 ? 62 : 42) + tag;
+	uint32_t hdr = (v6 ? 62 : 42) + tag, icrc;
 	const struct wire_udp *udp;
 	struct udp_head h;
 
@@ -126,7 +130,17 @@ expect_segment(const struct rte_mbuf *m, bool v6, uint32_t off, uint32_t len, ui
 	assert_int_equal(h.payload, len);
 	assert_int_equal(h.v6, v6);
 	assert_memory_equal(h.l2, mac, 6);
-	assert_memory_equal(h.l2 + hdr, message + off, len);
+	icrc = udp_icrc_change(&rows, &h, len, (uint16_t)(h.v6 ? 0 : id + k));
+	if (icrc != 0) {
+		uint32_t have;
+
+		memcpy(&have, h.l2 + hdr + len - sizeof(have), sizeof(have));
+		have ^= icrc;
+		assert_memory_equal(message + off + len - sizeof(have), &have, sizeof(have));
+		assert_memory_equal(h.l2 + hdr, message + off, len - sizeof(have));
+	} else {
+		assert_memory_equal(h.l2 + hdr, message + off, len);
+	}
 	udp = (const struct wire_udp *)(h.l2 + hdr - WIRE_UDP_LEN);
 	assert_int_equal(rte_be_to_cpu_16(udp->len), len + WIRE_UDP_LEN);
 	assert_int_equal(udp->csum, 0);
@@ -206,8 +220,8 @@ random_super_frames_are_cut(void **state)
 				.len = len, .tagged = tagged, .tpid = 0x8100, .tci = 7});
 			for (; off < bytes; n++, off += gso)
 				expect_segment(cutter.ready[n], v6, hdr + off,
-					       bytes - off < gso ? bytes - off : gso,
-					       (uint16_t)(id + n), tagged ? 4 : 0);
+					       bytes - off < gso ? bytes - off : gso, id, n,
+					       tagged ? 4 : 0);
 			assert_int_equal(cutter.ready_n, n);
 			release();
 		}
@@ -292,13 +306,36 @@ icrcs_of_merged_frames_with_one_identification_are_right(void **state)
 				uint32_t want = wire_icrc_frame(ip, false, end);
 
 				assert_memory_equal(end, &want, 4);
-				assert_int_equal(ip[4] << 8 | ip[5], (uint16_t)(id + k * step));
+				assert_int_equal(ip[4] << 8 | ip[5], id);
 				assert_true(wire_ipv4_sum_ok(ip));
 			}
 			release();
 		}
 		memset(cutter.flow, 0, sizeof(cutter.flow)); /* another sender */
 	}
+}
+
+/* Their bytes stay, and each has the identification that the kernel would give it. */
+static void
+segments_that_are_not_roce_keep_their_bytes(void **state)
+{
+	uint32_t gso = 500, bytes = 3 * gso + 20, len = super(false, bytes, gso, 65534);
+	const uint8_t *payload = message + PACKET_VNET_LEN + UDP_HDR_V4;
+
+	message[PACKET_VNET_LEN + WIRE_ETH_LEN + WIRE_IPV4_LEN + 3]++; /* the UDP port */
+	receive((struct packet_about){.len = len});
+	assert_int_equal(cutter.ready_n, 4);
+	for (uint32_t k = 0; k < 4; k++) {
+		uint32_t part = k < 3 ? gso : 20;
+		const uint8_t *ip =
+			rte_pktmbuf_mtod_offset(cutter.ready[k], const uint8_t *, WIRE_ETH_LEN);
+
+		assert_int_equal(cutter.ready[k]->pkt_len, UDP_HDR_V4 + part);
+		assert_memory_equal(ip + WIRE_IPV4_LEN + WIRE_UDP_LEN, payload + k * gso, part);
+		assert_int_equal(ip[4] << 8 | ip[5], (uint16_t)(65534 + k));
+		assert_true(wire_ipv4_sum_ok(ip));
+	}
+	release();
 }
 
 /* The message gives no frame, and counts once in *counter. */
@@ -466,6 +503,7 @@ main(void)
 		cmocka_unit_test(a_stream_is_not_copied),
 		cmocka_unit_test(a_lone_frame_arrives_whole),
 		cmocka_unit_test(icrcs_of_merged_frames_with_one_identification_are_right),
+		cmocka_unit_test(segments_that_are_not_roce_keep_their_bytes),
 		cmocka_unit_test(malformed_messages_are_dropped_and_counted),
 		cmocka_unit_test(icrc_changes_with_the_identification),
 		cmocka_unit_test(want_of_buffers_drops_and_is_counted),
