@@ -7,9 +7,12 @@
 #include "fabric.h"
 #include "wire/psn.h"
 
-#define POOL_MBUFS 32767
-#define SAMPLE_NS  1000
-#define CNP_DSCP   48
+#define POOL_MBUFS     32767
+#define SAMPLE_NS      1000
+#define CNP_DSCP       48
+
+#define FINISH_NS      1000000000u
+#define FINISH_STEP_NS 100000u
 
 enum fabric_event { EV_UP, EV_DOWN, EV_POLL, EV_PAUSE, EV_RESUME, EV_SAMPLE };
 
@@ -179,7 +182,7 @@ fabric_open(const struct fabric_params *p)
 	switch_init(&f->sw, &p->sw, p->seed);
 	for (uint32_t i = 0; i < p->hosts; i++) {
 		f->up_at[i] = f->down_at[i] = UINT64_MAX;
-		host_open(&f->host[i], i, pool);
+		host_open(&f->host[i], i, pool, p->sr);
 		engine_set_cnp(&f->host[i].engine, 0, p->cnp_ns, CNP_DSCP);
 		f->host[i].up.bps = f->sw.port[i].out.bps = p->bps;
 		f->host[i].up.delay_ns = f->sw.port[i].out.delay_ns = p->delay_ns;
@@ -188,15 +191,22 @@ fabric_open(const struct fabric_params *p)
 	return f;
 }
 
-void
+bool
 fabric_close(struct fabric *f)
 {
+	bool whole = true;
+
 	for (uint32_t i = 0; i < f->p.hosts; i++) {
 		line_drain(&f->sw.port[i].out);
-		host_close(&f->host[i]);
+		whole &= host_close(&f->host[i]);
 	}
 	free(f->queue);
 	free(f);
+	if (!whole || rte_mempool_avail_count(pool) != POOL_MBUFS) {
+		fprintf(stderr, "uroce-fabric: QPs keep buffers\n");
+		return false;
+	}
+	return true;
 }
 
 struct fabric_flow *
@@ -225,6 +235,25 @@ fabric_run(struct fabric *f, uint64_t until_ns)
 		handle(f, &ev);
 	}
 	f->now_ns = until_ns;
+}
+
+bool
+fabric_finish(struct fabric *f)
+{
+	uint64_t end = f->now_ns + FINISH_NS;
+	bool idle;
+
+	for (uint32_t i = 0; i < f->nflows; i++)
+		f->flow[i].flow.stop_ns = f->now_ns;
+	do {
+		fabric_run(f, f->now_ns + FINISH_STEP_NS);
+		idle = true;
+		for (uint32_t i = 0; i < f->p.hosts; i++)
+			idle &= host_idle(&f->host[i]);
+	} while (!idle && !f->overrun && f->now_ns < end);
+	if (!idle)
+		fprintf(stderr, "uroce-fabric: messages do not complete\n");
+	return idle;
 }
 
 /* The PSN up to which the flow's data is at its receiver. */

@@ -21,6 +21,7 @@ struct fabric_params {
 	struct switch_params sw;
 	uint64_t cnp_ns;
 	struct cc_param policy; /* of all QPs; filled */
+	bool sr;                /* all hosts do selective repeat */
 	uint64_t seed;
 };
 
@@ -53,12 +54,21 @@ struct fabric {
 void fabric_open_eal(void);
 /* Makes a fabric without flows. */
 struct fabric *fabric_open(const struct fabric_params *p);
-void fabric_close(struct fabric *f);
+/*
+ * Frees f. Returns false if a host keeps buffers or memory for selective repeat, which the next
+ * fabric lacks then.
+ */
+bool fabric_close(struct fabric *f);
 /* Adds a flow that host src requests and dst responds to, copied from *flow. Returns it. */
 struct fabric_flow *fabric_flow(struct fabric *f, uint32_t src, uint32_t dst,
 				const struct flow *flow);
 /* Runs until virtual time until_ns. */
 void fabric_run(struct fabric *f, uint64_t until_ns);
+/*
+ * Lets all flows post nothing more, and runs until the posted messages have completed. Returns
+ * false if some do not complete within a second, which is more than all retries take.
+ */
+bool fabric_finish(struct fabric *f);
 /* Starts measuring: queue samples, and fabric_delivered. */
 void fabric_mark(struct fabric *f);
 /* Payload bytes of whole packets that the flow's receiver took in order since fabric_mark. */
@@ -66,8 +76,8 @@ uint64_t fabric_delivered(const struct fabric *f, const struct fabric_flow *flow
 /* Sum of a counter over all hosts. */
 uint64_t fabric_counter(const struct fabric *f, uint32_t counter);
 /*
- * A message failed, its bytes are not at the receiver, an engine reported an error, or the
- * simulator ran out of space.
+ * A message failed, its bytes are not at the receiver, a host broke a rule (check.h), an engine
+ * reported an error, or the simulator ran out of space.
  */
 bool fabric_failed(const struct fabric *f);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
+#include "check.h"
 #include "host.h"
 #include "qp/doorbell.h"
 
@@ -59,7 +60,7 @@ static const struct engine_ops host_ops = {
 };
 
 void
-host_open(struct host *h, uint32_t idx, struct rte_mempool *pool)
+host_open(struct host *h, uint32_t idx, struct rte_mempool *pool, bool sr)
 {
 	uint32_t bytes = HOST_CONNS * HOST_PLACES * HOST_SIZE;
 	uint8_t *memory = rc_zalloc(bytes);
@@ -69,29 +70,37 @@ host_open(struct host *h, uint32_t idx, struct rte_mempool *pool)
 	h->mac[5] = (uint8_t)idx;
 	h->poll_at = UINT64_MAX;
 	h->sqes = qp_sqe_pool_create(HOST_CONNS, QP_WQE_CHUNKS);
-	if (memory == NULL || h->sqes == NULL ||
+	h->sr = sr ? qp_sr_pool_create(pool, HOST_SR_BUFS) : NULL;
+	if (memory == NULL || h->sqes == NULL || (sr && h->sr == NULL) ||
 	    !rc_side_open(&h->rc, idx & 1, memory, bytes, HOST_CONNS,
 			  rc_entries(HOST_CONNS * FLOW_DEPTH)))
 		die("no memory for a host");
 	engine_init(&h->engine, pool, h->sqes, &h->rc.mrs, &h->rc.qps, 0, &host_ops, h);
 	engine_add_dev(&h->engine, 0, h->mac, &h->counters);
+	engine_set_sr(&h->engine, h->sr);
 }
 
-void
+bool
 host_close(struct host *h)
 {
+	bool whole;
+
 	rte_pktmbuf_free_bulk(h->engine.env.tx, h->engine.env.tx_n);
 	while (h->rx_tail != h->rx_head)
 		rte_pktmbuf_free(h->rx[h->rx_tail++ % HOST_RX]);
 	line_drain(&h->up);
 	for (uint32_t i = 0; i < h->nconns; i++) {
 		engine_forget(&h->engine, h->rc.conn[i].qp);
+		qp_sr_drop(h->sr, h->rc.conn[i].qp);
 		qp_free(h->rc.conn[i].qp);
 	}
 	free(h->rc.mr.host);
 	h->rc.nconns = h->nconns;
 	rc_side_close(&h->rc);
 	qp_sqe_pool_free(h->sqes);
+	whole = h->sr == NULL || qp_sr_pool_whole(h->sr);
+	qp_sr_pool_free(h->sr);
+	return whole;
 }
 
 /* The path of a QP of h to host peer. */
@@ -115,6 +124,8 @@ raise_qp(struct host *h, uint32_t i, const struct host *peer, uint32_t peer_i,
 	qp->bind.cc = *policy;
 	if (!rc_connect(&h->engine.env, qp, HOST_MTU, RC_QPN_BASE + peer_i, TIMEOUT, &path))
 		die("a QP cannot be connected");
+	if (h->sr != NULL)
+		qp_sr_set(h->sr, qp, QP_SR_ON);
 }
 
 void
@@ -141,6 +152,7 @@ host_arrive(struct host *h, struct rte_mbuf *m)
 		rte_pktmbuf_free(m);
 		return;
 	}
+	check_came(h, m);
 	h->rx[h->rx_head++ % HOST_RX] = m;
 }
 
@@ -170,12 +182,15 @@ run_timers(struct host *h, uint64_t now_ns)
 }
 
 static void
-complete(struct flow *f, uint64_t now_ns, uint8_t status)
+complete(struct host *h, uint32_t i, uint64_t now_ns, uint8_t status)
 {
+	struct flow *f = h->conn[i].flow;
+
 	if (status != QP_WC_SUCCESS) {
 		f->failed = true;
 		return;
 	}
+	check_complete(h, i, f->done);
 	if (f->nlat < FLOW_LAT)
 		f->lat_ns[f->nlat++] = (uint32_t)(now_ns - f->posted_at[f->done % FLOW_DEPTH]);
 	f->done++;
@@ -189,16 +204,9 @@ take_completions(struct host *h, uint64_t now_ns)
 	bool any = false;
 
 	for (; (cqe = rc_next_cqe(&h->rc)) != NULL; any = true)
-		complete(h->conn[cqe->wr_id].flow, now_ns, cqe->status);
+		complete(h, (uint32_t)cqe->wr_id, now_ns, cqe->status);
 	if (any)
 		rc_cqes_done(&h->rc);
-}
-
-/* Offset of buffer number n of connection i, in the memory of its host. */
-static uint64_t
-place(uint32_t i, uint64_t n)
-{
-	return ((uint64_t)i * HOST_PLACES + n % HOST_PLACES) * HOST_SIZE;
 }
 
 static void
@@ -206,7 +214,7 @@ post(struct host *h, uint32_t i, uint64_t now_ns)
 {
 	struct flow *f = h->conn[i].flow;
 	struct rc_conn *c = &h->rc.conn[i];
-	struct uroce_sge sge = {.addr = rc_addr(place(i, f->posted)),
+	struct uroce_sge sge = {.addr = rc_addr(host_place(i, f->posted)),
 				.length = f->size,
 				.lkey = h->rc.mr.key};
 	struct uroce_send_wqe w = {
@@ -214,14 +222,15 @@ post(struct host *h, uint32_t i, uint64_t now_ns)
 		.opcode = f->read ? UROCE_WR_RDMA_READ : UROCE_WR_RDMA_WRITE,
 		.flags = UROCE_WQE_SIGNALED,
 		.num = 1,
-		.rdma = {.remote_addr = rc_addr(place(h->conn[i].peer_conn, f->posted)),
+		.rdma = {.remote_addr = rc_addr(host_place(h->conn[i].peer_conn, f->posted)),
 			 .rkey = h->conn[i].peer->rc.mr.key},
 	};
 	uint8_t *slot = rc_next_slot(&c->sq);
 
 	/* Both memories may begin with the same bytes. */
 	if (f->read && f->posted < HOST_PLACES)
-		memset((uint8_t *)h->rc.mr.host + place(i, f->posted), 0, f->size);
+		memset((uint8_t *)h->rc.mr.host + host_place(i, f->posted), 0, f->size);
+	check_post(h, i, f->posted);
 	memcpy(slot, &w, sizeof(w));
 	memcpy(slot + sizeof(w), &sge, sizeof(sge));
 	f->posted_at[f->posted++ % FLOW_DEPTH] = now_ns;
@@ -255,9 +264,12 @@ transmit(struct host *h, uint64_t now_ns)
 	struct qp_env *env = &h->engine.env;
 	uint32_t n = 0;
 
-	while (n < env->tx_n && h->up.waiting_bytes < HOST_TX_BYTES &&
-	       line_push(&h->up, now_ns, env->tx[n], 0))
+	while (n < env->tx_n && h->up.waiting_bytes < HOST_TX_BYTES) {
+		check_sent(h, env->tx[n]);
+		if (!line_push(&h->up, now_ns, env->tx[n], 0))
+			break;
 		n++;
+	}
 	env->tx_n -= n;
 	memmove(env->tx, env->tx + n, env->tx_n * sizeof(env->tx[0]));
 	return env->tx_n != 0;
@@ -290,13 +302,25 @@ host_poll(struct host *h, uint64_t now_ns)
 }
 
 bool
+host_idle(const struct host *h)
+{
+	for (uint32_t i = 0; i < h->nconns; i++) {
+		const struct flow *f = h->conn[i].flow;
+
+		if (f != NULL && !f->failed && f->posted != f->done)
+			return false;
+	}
+	return true;
+}
+
+bool
 host_verify(const struct host *h, uint32_t i)
 {
 	const struct host_conn *c = &h->conn[i];
 
 	for (uint64_t n = 0; n < HOST_PLACES && n < c->flow->done; n++) {
-		if (memcmp((uint8_t *)h->rc.mr.host + place(i, n),
-			   (uint8_t *)c->peer->rc.mr.host + place(c->peer_conn, n),
+		if (memcmp((uint8_t *)h->rc.mr.host + host_place(i, n),
+			   (uint8_t *)c->peer->rc.mr.host + host_place(c->peer_conn, n),
 			   c->flow->size) != 0)
 			return false;
 	}

@@ -7,6 +7,7 @@
  *   line.c     one direction of a cable: what waits for it, its rate, its delay, pause
  *   switch.c   a shared buffer, marks by queue length, tail drop, pause frames; no clock
  *   host.c     a host: engine, QPs, clients that post WRITEs, latencies
+ *   check.c    what holds for each frame and message
  *   fabric.c   hosts, switch and lines together; events in order of time
  *   measure.c  Jain's index, percentiles, rate over time
  *   incast.c   many senders to one receiver, and a flow beside them

@@ -10,7 +10,7 @@
 
 static struct fabric_options {
 	const char *policy;
-	bool share, pfc, read, goals;
+	bool share, pfc, read, sr, goals;
 	uint32_t gbps, senders, ms, warm_ms, cnp_us;
 	uint64_t seed;
 	const char *csv;
@@ -25,6 +25,7 @@ static const struct cli_field options[] = {
 	{ROW("share", CLI_SWITCH, share),
 	 .help = "two flows share a bottleneck; without it: incast"},
 	{ROW("read", CLI_SWITCH, read), .help = "incast of READ responses"},
+	{ROW("sr", CLI_SWITCH, sr), .help = "all hosts have agreed to selective repeat"},
 	{ROW("gbps", CLI_NUMBER, gbps), .arg = "N", .min = 1, .max = 400, .def = "25",
 	 .help = "rate of each line, Gb/s"},
 	{ROW("senders", CLI_NUMBER, senders), .arg = "N", .min = 1, .max = FABRIC_HOSTS - 2,
@@ -73,16 +74,20 @@ incast(const struct runs_options *o)
 	struct incast_result r = runs_incast(o);
 	bool met = true;
 
-	printf("incast %u:1%s, %u Gb/s, %s%s: goodput %.3f, Jain %.3f, queue p99 %u KB max %u KB "
+	printf("incast %u:1%s, %u Gb/s, %s%s%s: goodput %.3f, Jain %.3f, queue p99 %u KB max %u KB "
 	       "(Kmax %" PRIu64 " KB), victim p99 %.1f us (alone %.1f us)\n"
 	       "  messages %" PRIu64 " marked %" PRIu64 " CNPs %" PRIu64 " dropped %" PRIu64
 	       " pauses %" PRIu64 " NAKs %" PRIu64 " probes %" PRIu64 " timeouts %" PRIu64
 	       " resent %" PRIu64 " retries exhausted %" PRIu64 "%s\n",
 	       o->senders, o->read ? " of READs" : "", o->gbps, opt.policy, o->pfc ? ", PFC" : "",
-	       r.goodput, r.jain, r.queue_p99 / 1000, r.queue_max / 1000, r.kmax_bytes / 1000,
-	       r.victim_p99_ns / 1000.0, r.unloaded_p99_ns / 1000.0, r.messages, r.marked, r.cnps,
-	       r.dropped, r.pauses, r.naks, r.probes, r.timeouts, r.resent, r.exhausted,
-	       r.failed ? " FAILED" : "");
+	       o->sr ? ", selective repeat" : "", r.goodput, r.jain, r.queue_p99 / 1000,
+	       r.queue_max / 1000, r.kmax_bytes / 1000, r.victim_p99_ns / 1000.0,
+	       r.unloaded_p99_ns / 1000.0, r.messages, r.marked, r.cnps, r.dropped, r.pauses,
+	       r.naks, r.probes, r.timeouts, r.resent, r.exhausted, r.failed ? " FAILED" : "");
+	if (o->sr)
+		printf("  SACKs %" PRIu64 " resent selectively %" PRIu64 " spurious %" PRIu64
+		       " fallbacks %" PRIu64 "\n",
+		       r.sacks, r.selective, r.spurious, r.fallbacks);
 	met &= goal("retries exhausted: none", r.exhausted == 0);
 	met &= goal("goodput at least 0.9", r.goodput >= 0.9);
 	met &= goal("Jain's index at least 0.95", r.jain >= 0.95);
@@ -123,6 +128,7 @@ main(int argc, char **argv)
 				  .cnp_us = opt.cnp_us,
 				  .pfc = opt.pfc,
 				  .read = opt.read,
+				  .sr = opt.sr,
 				  .seed = opt.seed};
 	fabric_open_eal();
 	return (opt.share ? share(&o) : incast(&o)) ? 0 : 1;

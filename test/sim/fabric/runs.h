@@ -17,6 +17,7 @@ struct runs_options {
 	uint32_t cnp_us;  /* least time between two CNPs for one QP */
 	bool pfc;
 	bool read; /* incast: READs in place of WRITEs */
+	bool sr;   /* all have agreed to selective repeat */
 	uint64_t seed;
 };
 
@@ -27,6 +28,7 @@ struct incast_result {
 	uint64_t kmax_bytes;
 	uint32_t victim_p99_ns, unloaded_p99_ns;
 	uint64_t exhausted, timeouts, probes, naks, resent, marked, cnps, dropped, pauses, messages;
+	uint64_t selective, spurious, sacks, fallbacks; /* of selective repeat */
 	bool failed;
 };
 

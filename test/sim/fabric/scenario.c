@@ -15,6 +15,7 @@ scenario_open(const struct runs_options *o, uint32_t hosts)
 		.bps = o->gbps * 1000000000ull,
 		.delay_ns = SCENARIO_DELAY_NS,
 		.policy = o->policy,
+		.sr = o->sr,
 		.cnp_ns = o->cnp_us * 1000ull,
 		.seed = o->seed,
 		.sw = {.ports = hosts,

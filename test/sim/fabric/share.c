@@ -60,8 +60,8 @@ runs_share(const struct runs_options *o, FILE *out)
 	r = (struct share_result){
 		.jain = measure_jain(share, FLOWS),
 		.goodput = (share[0] + share[1]) * 8 / (measured_ns * o->gbps),
-		.failed = fabric_failed(f),
+		.failed = !fabric_finish(f) || fabric_failed(f),
 	};
-	fabric_close(f);
+	r.failed |= !fabric_close(f);
 	return r;
 }
