@@ -111,7 +111,7 @@ struct cc_timely {
 	uint32_t rtt_ns;   /* last round trip */
 	uint32_t least_ns; /* shortest round trip */
 	int32_t trend_ns;  /* smoothed difference of two round trips */
-	uint64_t at_ns;    /* time of the last round trip */
+	uint64_t at_ns;    /* time of the last round trip, or loss that counted as one */
 	struct cc_gap gap;
 };
 

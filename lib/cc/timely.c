@@ -2,26 +2,32 @@
 /*
  * Policy `timely`: a rate that follows the round trip (Mittal et al., SIGCOMM 2015), with the
  * correction that makes it converge (patched TIMELY; Zhu et al., CoNEXT 2016). Below target_ns the
- * rate grows by a step. Above high_ns it falls in proportion to the excess. Between them, a weight
- * between 0 and 1, which grows with the trend of the round trips, chooses between the step and a
- * reduction in proportion to the excess over target_ns. Round trips that are measured in quick
- * succession have a smaller effect.
+ * rate grows by a step. Above it, a weight between 0 and 1, which grows with the trend of the round
+ * trips, chooses between the step and a reduction in proportion to the excess over target_ns. Above
+ * high_ns the weight is 1. Round trips that are measured in quick succession have a smaller effect.
+ *
+ * The trend counts in relation to target_ns, not to the shortest round trip as in the papers: on a
+ * network of a few microseconds, the round trip changes by several of these from one sample to the
+ * next when many flows share a queue, so that the weight would only be 0 or 1.
+ *
+ * Packets that were retransmitted give no round trip. A loss when there was none for high_ns
+ * therefore counts as a long one.
  */
 #include "cc/cc_parts.h"
 
 #define ONE        1024 /* of the fixed-point numbers below */
 #define SMOOTH     471  /* weight of a new difference in the trend: 0.46 */
-#define BETA       266  /* 0.26 */
+#define BETA       52   /* 0.05 */
 #define RTT_MOST   1000000000u
 #define FULL_SHIFT 10 /* a rate within 1 / 1024 of the maximum is the maximum */
 
-/* Weight of the reduction: 0 for a trend of -1/4 of the shortest round trip or less, 1 for 1/4. */
+/* Weight of the reduction: 0 for a trend of -1/4 of target_ns or less, 1 for 1/4. */
 static int64_t
-weight(const struct cc_timely *t)
+weight(const struct cc_param *p, const struct cc_timely *t)
 {
-	int64_t w = (int64_t)t->trend_ns * 2 * ONE / t->least_ns + ONE / 2;
+	int64_t w = (int64_t)t->trend_ns * 2 * ONE / p->target_ns + ONE / 2;
 
-	return w < 0 ? 0 : w > ONE ? ONE : w;
+	return t->rtt_ns > p->high_ns || w > ONE ? ONE : w < 0 ? 0 : w;
 }
 
 /* The change of the rate, for a share of ONE of the effect. */
@@ -32,9 +38,7 @@ change(const struct cc_param *p, const struct cc_timely *t, int64_t share)
 
 	if (rtt <= p->target_ns)
 		return step * share / ONE;
-	if (rtt > p->high_ns)
-		return -(rate * BETA / ONE * (rtt - p->high_ns) / rtt * share / ONE);
-	w = weight(t);
+	w = weight(p, t);
 	rate = rate * BETA / ONE * w / ONE * (rtt - p->target_ns) / p->target_ns;
 	return (step * (ONE - w) / ONE - rate) * share / ONE;
 }
@@ -80,6 +84,7 @@ timely_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	cc_begin(cc, flow, now_ns);
 	flow->timely.rate_kbps = flow->param.max_kbps;
+	flow->timely.at_ns = now_ns;
 }
 
 static void
@@ -103,6 +108,18 @@ timely_on_sent(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t by
 
 	if (flow->limits)
 		cc_pace_noted(flow, &t->gap, now_ns, bytes, cc_time_ns(bytes, t->rate_kbps));
+}
+
+static void
+timely_on_loss(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
+{
+	struct cc_timely *t = &flow->timely;
+
+	fixed_on_loss(cc, flow, now_ns);
+	if (now_ns - t->at_ns <= flow->param.high_ns)
+		return;
+	t->at_ns = now_ns;
+	set_rate(flow, now_ns, t->rate_kbps / 2);
 }
 
 static void
@@ -135,7 +152,7 @@ const struct cc_ops cc_timely = {
 	.on_sent = timely_on_sent,
 	.on_ack = fixed_on_ack,
 	.on_rtt = timely_on_rtt,
-	.on_loss = fixed_on_loss,
+	.on_loss = timely_on_loss,
 	.on_timeout = timely_on_timeout,
 	.on_probe = fixed_on_probe,
 	.on_spurious = fixed_on_spurious,

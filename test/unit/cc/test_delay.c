@@ -167,6 +167,39 @@ timely_rises_and_falls(void **state)
 	assert_in_range(s.flow.timely.rate_kbps, was / 2, (was + 4100) / 2);
 }
 
+/* Above the limit the rate falls although the round trips become shorter. */
+static void
+timely_falls_above_the_limit_whatever_the_trend(void **state)
+{
+	struct sender s;
+	uint32_t was;
+
+	begin(&s, "timely", MS);
+	acked(&s, 2 * MS, 3000 * US);
+	was = s.flow.timely.rate_kbps;
+	acked(&s, 4 * MS, 1010 * US);
+	assert_int_equal(s.flow.timely.rate_kbps, was / 2);
+}
+
+/* Retransmitted packets give no round trip: then losses show the congestion. */
+REQUIREMENT("CC-06")
+static void
+timely_losses_count_without_round_trips_only(void **state)
+{
+	struct sender s;
+
+	begin(&s, "timely", MS);
+	acked(&s, 2 * MS, 10 * US);
+	cc_on_loss(&s.cc, &s.flow, 2 * MS + 900 * US);
+	assert_false(s.flow.limits);
+	cc_on_loss(&s.cc, &s.flow, 3 * MS + 100 * US);
+	assert_int_equal(s.flow.timely.rate_kbps, LINK / 2);
+	cc_on_loss(&s.cc, &s.flow, 3 * MS + 500 * US);
+	assert_int_equal(s.flow.timely.rate_kbps, LINK / 2);
+	cc_on_loss(&s.cc, &s.flow, 4 * MS + 200 * US);
+	assert_int_equal(s.flow.timely.rate_kbps, LINK / 4);
+}
+
 REQUIREMENT("CC-03")
 static void
 timely_keeps_the_minimum_and_recovers(void **state)
@@ -260,9 +293,9 @@ flows_of_a_delay_policy_share_a_link(void **state)
 	flows_share("swift", 2, 40, 900, 100 * US);
 	flows_share("swift", 8, 40, 900, 128 * US);
 	flows_share("swift", 32, 40, 900, 250 * US);
-	/* Its oscillation leaves a part of the link unused. */
-	flows_share("timely", 2, 200, 850, 400 * US);
-	flows_share("timely", 8, 200, 700, 800 * US);
+	flows_share("timely", 2, 200, 950, 100 * US);
+	flows_share("timely", 8, 200, 950, 130 * US);
+	flows_share("timely", 32, 200, 950, 130 * US);
 }
 
 int
@@ -274,6 +307,8 @@ main(void)
 		cmocka_unit_test(gaps_shrink_when_the_network_recovers),
 		cmocka_unit_test(swift_losses_count_with_long_delays_only),
 		cmocka_unit_test(timely_rises_and_falls),
+		cmocka_unit_test(timely_falls_above_the_limit_whatever_the_trend),
+		cmocka_unit_test(timely_losses_count_without_round_trips_only),
 		cmocka_unit_test(timely_keeps_the_minimum_and_recovers),
 		cmocka_unit_test(flows_of_a_delay_policy_share_a_link),
 	};
