@@ -326,6 +326,21 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 }
 
 /*
+ * Is the round trip of the packet psn timed, which is sent next? Its ACK must not wait for that of
+ * a later packet: the time between packets would count as delay, at a low rate more than the
+ * network's.
+ */
+static bool
+send_is_timed(const struct qp *qp, uint32_t psn)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+
+	return (snd->watch & QP_WATCH_RTT_PSN)
+		       ? psn == qp->conn.loss.rtt_psn
+		       : (snd->watch & QP_WATCH_RTT_FLIGHT) && psn == snd->una_psn;
+}
+
+/*
  * As send_special, for a QP with snd.cc_told. Sends no packet before the congestion policy allows
  * it, and reports each packet to the policy. Steps that send no packet are not held back.
  */
@@ -346,7 +361,7 @@ send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	 * At a low rate QP_ACKREQ_PKTS packets take longer than the wait for a probe. Packets that
 	 * are far apart therefore each request an ACK.
 	 */
-	if (flow->ackreq_ns <= env->now_ns)
+	if (flow->ackreq_ns <= env->now_ns || send_is_timed(qp, psn))
 		qp->conn.snd.since_ackreq = QP_ACKREQ_PKTS;
 	step = send_special(env, qp, e);
 	if (step == REQ_SENT)
