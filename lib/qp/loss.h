@@ -13,7 +13,8 @@
  * ACK timeout divided by QP_PROBES_LEAST. Before the first sample it is QP_PROBE_FIRST_NS, because
  * the peer's worker may sleep or wait for its core. The wait doubles with every probe until a
  * response arrives. Retransmitted packets give no sample (Karn), because the response may be to
- * either copy.
+ * either copy. With selective repeat a SACK that names a packet sent once gives a sample, for
+ * congestion policies that measure delay.
  *
  * The probe of a READ leaves the cursor where it is, because the responses may be on their way
  * behind those of others. It requests only the first missing response, or the whole READ if the
@@ -73,6 +74,7 @@ struct qp_loss {
 	uint8_t excused;    /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
 	bool probe_read;    /* with snd.resend: a probe of the oldest WQE, a READ, is to be sent */
 	bool alone;         /* a probe requested one response of a READ, and none came since */
+	bool rtt_sack; /* only a SACK ends the timing of rtt_psn: ACKs wait for older packets */
 };
 
 struct qp;

@@ -160,6 +160,7 @@ rtt_begin(struct qp_env *env, struct qp *qp)
 	}
 	/* The next packet is sent now or, if not posted yet, up to a round trip later. */
 	snd->watch |= QP_WATCH_RTT_PSN;
+	qp->conn.loss.rtt_sack = false;
 	qp->conn.loss.rtt_psn = snd->next_psn;
 	qp->conn.loss.rtt_from_ns = env->now_ns;
 }
@@ -180,6 +181,7 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 		if (!over && req_outstanding(snd))
 			return;
 	}
+	over = over && !((snd->watch & QP_WATCH_RTT_PSN) && qp->conn.loss.rtt_sack);
 	if (over) {
 		snd->watch &= (uint8_t)~QP_WATCH_RTT;
 		qp_loss_sample(env, qp, env->now_ns - from_ns);
@@ -188,6 +190,42 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 	} else {
 		rtt_begin(env, qp);
 	}
+}
+
+void
+req_watch_resent(struct qp *qp, uint32_t psn)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if ((snd->watch & QP_WATCH_RTT_PSN) && cc_times(&snd->cc) && snd->rd_psns == 0 &&
+	    psn_lt(psn, qp->conn.loss.rtt_psn))
+		qp->conn.loss.rtt_sack = true;
+	else
+		time_later(snd);
+}
+
+void
+req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn, const struct qp_psns *held)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t i = (qp->conn.loss.rtt_psn - epsn) & WIRE_PSN_MASK;
+
+	/* A SACK does not tell whether the responses of a READ have met a queue. */
+	if (!(snd->watch & (QP_WATCH_RTT_PSN | QP_WATCH_RTT_WANT)) || !cc_times(&snd->cc) ||
+	    snd->rd_psns != 0)
+		return;
+	if (snd->watch & QP_WATCH_RTT_PSN) {
+		if (i >= QP_SR_WINDOW || !(held->word[i / 64] >> (i % 64) & 1))
+			return;
+		snd->watch &= (uint8_t)~QP_WATCH_RTT;
+		qp_loss_sample(env, qp, env->now_ns - qp->conn.loss.rtt_from_ns);
+	}
+	/* Times the next packet if it can be sent now. */
+	if ((uint32_t)psn_diff(snd->next_psn, snd->una_psn) < snd->cc.window_pkts ||
+	    req_window_wider(qp))
+		rtt_begin(env, qp);
+	else
+		snd->watch |= QP_WATCH_RTT_WANT;
 }
 
 /* A round trip later, a capped window may be a packet larger (cc_fixed_cap). */

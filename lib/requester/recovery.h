@@ -6,6 +6,7 @@
 #ifndef REQUESTER_RECOVERY_H
 #define REQUESTER_RECOVERY_H
 
+#include "qp/selective.h"
 #include "requester/requester.h"
 
 /* Rewind: the next packet sent is una_psn's; the ACK timeout restarts with it. */
@@ -27,6 +28,17 @@ bool req_take_retry(struct qp_env *env, struct qp *qp, enum uroce_error why);
 void req_watched(struct qp_env *env, struct qp *qp);
 /* The peer has responded, with or without progress: reset the wait for probes. */
 void req_answered(struct qp_env *env, struct qp *qp);
+/*
+ * Selective repeat: the packet psn is retransmitted. Its response gives no round trip, and ACKs of
+ * later packets may wait for it.
+ */
+void req_watch_resent(struct qp *qp, uint32_t psn);
+/*
+ * A SACK came that names the packets held, relative to epsn: the set of struct wire_sack. Takes a
+ * round trip if the timed packet is one of them. Policies that measure delay need round trips while
+ * una_psn does not move.
+ */
+void req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn, const struct qp_psns *held);
 /* A response to an acknowledged packet arrived. */
 void req_watch_stale(struct qp_env *env, struct qp *qp);
 

@@ -70,6 +70,8 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 		return;
 	sr->dups_seen = dups;
 	r = m != NULL ? resent_of(m, psn) : NULL;
+	if (r != NULL && r->judged && more != 0)
+		req_watch_stale(env, qp); /* the response to the probe */
 	if (r == NULL || r->judged || more > QP_SR_WINDOW)
 		return; /* from the network, or of a probe before go-back-N */
 	r->judged = true;
@@ -298,6 +300,7 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	take_held(qp, m, held);
 	find_lost(env, qp, m);
 	widen(snd, m);
+	req_watch_held(env, qp, pkt->psn, &held);
 	return true;
 }
 
@@ -329,15 +332,12 @@ resent_timer(const struct qp_env *env, struct qp *qp)
 }
 
 void
-req_resent(struct qp_env *env, struct qp *qp)
+req_resent(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
 	qp->conn.sr.resent++;
 	env->counters->ctr[COUNTER_REQ_SELECTIVE]++;
 	resent_timer(env, qp);
-	/* Karn: a response may be to either copy, and those to later packets wait for it. */
-	if (qp->conn.snd.watch & QP_WATCH_RTT)
-		qp->conn.snd.watch =
-			(qp->conn.snd.watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
+	req_watch_resent(qp, psn);
 }
 
 static void
@@ -357,7 +357,7 @@ resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 	calm(&qp->conn.sr);
 	if (qp->conn.sr.unjudged < UINT16_MAX)
 		qp->conn.sr.unjudged++;
-	req_resent(env, qp);
+	req_resent(env, qp, psn);
 }
 
 enum req_step

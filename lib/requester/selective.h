@@ -40,8 +40,8 @@ enum req_step req_resend_one(struct qp_env *env, struct qp *qp, uint32_t i, stru
  * if none is left; else why it was not sent.
  */
 enum req_step req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn turn);
-/* A packet was sent again: moves the probe, and times no round trip by it (Karn). */
-void req_resent(struct qp_env *env, struct qp *qp);
+/* The packet psn was sent again: moves the probe, and times no round trip by it (Karn). */
+void req_resent(struct qp_env *env, struct qp *qp, uint32_t psn);
 /* Packets behind a gap that show a loss. */
 static inline uint32_t
 req_threshold(const struct qp *qp)

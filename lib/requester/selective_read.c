@@ -335,7 +335,7 @@ ask(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t i, struct qp_
 					     .next_psn = psn,
 					     .high_psn = qp->conn.snd.next_psn,
 					     .at_ns = env->now_ns};
-	req_resent(env, qp);
+	req_resent(env, qp, psn);
 	return step;
 }
 
