@@ -137,8 +137,10 @@ probe_progress(struct qp_env *env, struct qp *qp)
 	req_answered(env, qp);
 	qp->conn.loss.rtt_last_ns = env->now_ns - qp->conn.loss.silent_ns;
 	if (psn_lt(snd->una_psn, snd->high_psn)) {
-		if (snd->next_psn == snd->high_psn)
+		if (snd->next_psn == snd->high_psn) {
 			snd->watch |= QP_WATCH_SPURIOUS;
+			req_probe_tail(env, qp);
+		}
 		return;
 	}
 	cc_on_spurious(&snd->cc, &qp->conn.cc_flow, env->now_ns);

@@ -463,3 +463,34 @@ req_probe_selective(struct qp_env *env, struct qp *qp)
 	lose(qp, m, snd->una_psn);
 	return true;
 }
+
+void
+req_probe_tail(struct qp_env *env, struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	struct qp_mend *m = qp->bind.mend;
+	const struct qp_sq_entry *e;
+	uint32_t k, i = snd->tail;
+	struct qp_psns got;
+
+	if (qp->conn.sr.state != QP_SR_ON || m == NULL || resent_of(m, m->base_psn) == NULL)
+		return;
+	got = qp_psns_from(&m->got, m->base_psn);
+	for (k = 1; k < QP_SR_WINDOW && qp_psns_has(&got, k);)
+		k++;
+	if (snd->una_psn != psn_add(m->base_psn, k))
+		return; /* an ACK of the packets that were sent before the probe */
+	req_mend_advance(qp, m, snd->una_psn);
+	got = qp_psns_from(&m->got, m->base_psn);
+	k = RTE_MIN((uint32_t)psn_diff(snd->high_psn, m->base_psn), QP_SR_WINDOW) - 1;
+	while (k != 0 && qp_psns_has(&got, k))
+		k--;
+	if (k == 0)
+		return; /* the oldest, of the next probe */
+	e = req_entry_of(qp, psn_add(m->base_psn, k), &i);
+	if (e == NULL || req_fetches(e))
+		return;
+	env->counters->ctr[COUNTER_REQ_PROBE]++;
+	lose(qp, m, psn_add(m->base_psn, k));
+	env->ops->qp_wake(env->ops_ctx, qp);
+}

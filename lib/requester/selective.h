@@ -40,6 +40,12 @@ enum req_step req_resend_one(struct qp_env *env, struct qp *qp, uint32_t i, stru
  * if none is left; else why it was not sent.
  */
 enum req_step req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn turn);
+/*
+ * una_psn has advanced after a probe. If the ACK covers the probed packet and nothing else that the
+ * peer lacked, retransmits the last packet that it lacks: the SACK of this one shows all others
+ * that are lost, whereas each probe of the oldest packet shows one.
+ */
+void req_probe_tail(struct qp_env *env, struct qp *qp);
 /* The packet psn was sent again: moves the probe, and times no round trip by it (Karn). */
 void req_resent(struct qp_env *env, struct qp *qp, uint32_t psn);
 /* Packets behind a gap that show a loss. */

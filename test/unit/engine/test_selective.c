@@ -331,6 +331,53 @@ probe_sends_the_oldest_packet_alone(void **state)
 }
 
 /*
+ * All of five packets are lost. The ACK of the probed one shows that the peer lacks the second one,
+ * too; the SACK of the last one shows that it lacks all of them: two round trips instead of five
+ * probes.
+ */
+REQUIREMENT("SR-04")
+static void
+lost_tail_is_found_by_its_last_packet(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t i;
+
+	c->b->engine.env.plain = 0;
+	round_trip(c, SQ, 10000);
+	for (i = 0; i < 5; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 5);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_none(c);
+	peer_ack(c, SQ + 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
+	pkt_none(c);
+	peer_sack(c, SQ + 2, 1 << 3, good);
+	for (i = 2; i < 5; i++)
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + i);
+	pkt_none(c);
+}
+
+/* The ACK after a probe covers several packets: they were late, and nothing is known of others. */
+static void
+late_ack_sends_no_other_packet(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t i;
+
+	c->b->engine.env.plain = 0;
+	round_trip(c, SQ, 10000);
+	for (i = 0; i < 5; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 5);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	peer_ack(c, SQ + 3);
+	pkt_none(c);
+}
+
+/*
  * A packet is acknowledged before the probe could send it again. The packet QP_SR_WINDOW PSNs later
  * has its place in the set of lost ones.
  */
@@ -395,6 +442,8 @@ main(void)
 		bench_test(wrong_sacks_are_dropped),
 		bench_test(peer_that_ignores_sacks_gets_naks),
 		bench_test(probe_sends_the_oldest_packet_alone),
+		bench_test(lost_tail_is_found_by_its_last_packet),
+		bench_test(late_ack_sends_no_other_packet),
 		bench_test(probed_packet_that_arrived_is_forgotten),
 		bench_test(lost_read_is_requested_again_whatever_is_expected),
 	};
