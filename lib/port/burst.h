@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bursts over a queue of a started ethdev port: the only ethdev calls of the data path. For the
- * thread that owns the queue only. A worker uses port/queue.h, which knows
- * the other kinds of ports, too.
+ * thread that owns the queue only. A worker uses port/queue.h, which also handles the other kinds
+ * of ports.
  */
 #ifndef PORT_BURST_H
 #define PORT_BURST_H
@@ -12,8 +12,8 @@
 #include <rte_mbuf.h>
 
 /*
- * Drivers are in DPDK's libraries, where ThreadSanitizer sees nothing: that a frame of net_ring
- * was sent before it was received is said here.
+ * DPDK's drivers are not instrumented for ThreadSanitizer. These annotations tell it that net_ring
+ * sends a frame before receiving it.
  */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
@@ -26,8 +26,7 @@
 #define PORT_TSAN(what, m, n) (void)0
 #endif
 
-/* Up to n frames that arrived; the caller owns them. m->port is not to be relied upon (net_ring).
- */
+/* Receives up to n frames, which the caller then owns. m->port is not reliable (net_ring). */
 static inline uint16_t
 port_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
@@ -37,14 +36,14 @@ port_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 	return got;
 }
 
-/* May frames of the queue be held back by a callback (drivers/impair)? */
+/* Returns true if the queue has a callback that may hold frames back (drivers/impair). */
 static inline bool
 port_rx_hooked(uint16_t port, uint16_t queue)
 {
 	return __atomic_load_n(&rte_eth_fp_ops[port].rxq.clbk[queue], __ATOMIC_RELAXED) != NULL;
 }
 
-/* Send m[0 .. n) in order. Returns how many the port took; the rest stay the caller's. */
+/* Sends m[0 .. n) in order. Returns how many the port accepted; the caller keeps the rest. */
 static inline uint16_t
 port_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {

@@ -12,12 +12,12 @@
 struct rte_eth_dev_info;
 
 struct port_caps {
-	bool known;           /* false for ports that are sockets of the kernel: the rest is zero */
+	bool known;           /* false for ports that are kernel sockets: the rest is zero */
 	uint64_t rx_offloads; /* RTE_ETH_RX_OFFLOAD_.. */
 	uint64_t tx_offloads; /* RTE_ETH_TX_OFFLOAD_.. */
-	uint64_t rss;         /* RTE_ETH_RSS_..: what it can hash to spread over queues */
-	uint64_t rss_used;    /* those that the daemon configured; 0: it does not spread packets */
-	uint32_t reta_size;   /* entries of the table behind the hash */
+	uint64_t rss;         /* RTE_ETH_RSS_..: hash types that the device supports */
+	uint64_t rss_used;    /* hash types that the daemon configured; 0: no RSS */
+	uint32_t reta_size;   /* entries of the RSS redirection table */
 	uint16_t max_rxq, max_txq;
 	uint32_t max_mtu; /* bytes; 0: the driver does not say */
 	/*

@@ -77,7 +77,7 @@ port_tx_burst_guarded(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16
 	sigjmp_buf here;
 	uint16_t sent;
 
-	/* Unknown which of them the driver had freed by then: leak the rest. */
+	/* Which of them the driver had freed by then is unknown: leak the rest. */
 	if (sigsetjmp(here, 0) != 0)
 		return all;
 	recover = &here;

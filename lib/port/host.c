@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The address of an entry; false: it has none of IP. */
+/* Gets the IP address of an entry. Returns false if it has none. */
 static bool
 addr_of(const struct ifaddrs *i, struct net_addr *a)
 {

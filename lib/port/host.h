@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the kernel says of this host's interfaces and addresses, in the network namespace of the
- * process. Needs no privilege. Control thread.
+ * Queries the kernel for interfaces, addresses and routes of the process's network namespace.
+ * Needs no privilege. Control thread.
  */
 #ifndef PORT_HOST_H
 #define PORT_HOST_H
@@ -11,24 +11,27 @@
 #include "net/net.h"
 
 /*
- * The addresses of an interface, or, if gid is not NULL, this one alone if the interface has it.
- * Returns how many of them were stored in addr[0 .. max).
+ * Stores the addresses of an interface in addr[0 .. max) and returns their number. If gid is not
+ * NULL, stores only that address, if the interface has it.
  */
 uint32_t host_addrs(const char *netdev, const uint8_t *gid, struct net_addr *addr, uint32_t max);
-/* The name of the interface that has the address; netdev has IF_NAMESIZE bytes. False: none has. */
+/*
+ * Finds the interface that has the address gid. netdev: its name, IF_NAMESIZE bytes. Returns false
+ * if there is none.
+ */
 bool host_netdev_of(const uint8_t gid[16], char *netdev);
-/* MAC of an interface, all zero if it has none. False: there is no such interface. */
+/* Gets an interface's MAC: all zero if it has none. Returns false if there is no such interface. */
 bool host_mac(const char *netdev, uint8_t mac[6]);
 /*
- * Is the interface up, with a carrier? Also true if the kernel cannot be queried. A driver on a
- * socket of an interface (af_packet, af_xdp) reports its link as up as long as the driver
- * is started.
+ * Returns true if the interface is up and has a carrier, or if the kernel cannot be queried. The
+ * socket-based drivers af_packet and af_xdp do not report this: they report the link as up while
+ * they are started.
  */
 bool host_runs(const char *netdev);
 /*
- * The next hop of packets to dgid that leave by this interface, by the kernel's routes: a gateway,
- * or dgid itself. GIDs; IPv4 may have a gateway of IPv6. Returns 0, -ENETUNREACH if there is no
- * route, or another -errno.
+ * Looks up the next hop to dgid through this interface in the kernel's routing table: a gateway, or
+ * dgid itself. Both are GIDs; an IPv4 destination may have an IPv6 gateway. Returns 0, -ENETUNREACH
+ * if there is no route, or another -errno.
  */
 int host_route(uint32_t ifindex, const uint8_t dgid[16], uint8_t hop[16]);
 

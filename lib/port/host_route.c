@@ -26,7 +26,7 @@ attr_add(struct ask *a, uint16_t type, const void *data, uint16_t len)
 	a->h.nlmsg_len = NLMSG_ALIGN(a->h.nlmsg_len) + RTA_SPACE(len);
 }
 
-/* Makes a GID of an address of this family. Returns false if it has another length. */
+/* Converts an address of this family to a GID. Returns false if its length is wrong. */
 static bool
 gid_of(uint8_t gid[16], int family, const void *address, uint32_t len)
 {
@@ -42,7 +42,7 @@ gid_of(uint8_t gid[16], int family, const void *address, uint32_t len)
 	return len == 4;
 }
 
-/* Reads the gateway of a route of len bytes into hop, which is the destination without one. */
+/* Reads the gateway of a route of len bytes into hop. Without a gateway, leaves hop unchanged. */
 static int
 route_read(const struct nlmsghdr *h, uint8_t hop[16])
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The MTU that ethdev reports is 1500 even for drivers that carry far more, and it cannot be
- * raised. What counts is the MTU of the kernel interface under the port and the size of the
- * driver's buffers.
+ * Some drivers report and accept an MTU of 1500 only, although they carry longer frames. The limits
+ * used here are the MTU of the kernel interface under the port and the size of the driver's
+ * buffers.
  */
 #include <net/if.h>
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 #define ROCE_MAX_MTU       (4096 + WIRE_IP_OVERHEAD)
 #define DRIVER_BUF_DEFAULT 2048 /* default of memif's bsize and af_packet's framesz */
 
-/* Through a socket: sysfs may show another namespace's. */
+/* Asks through a socket, because sysfs may show another namespace's interfaces. */
 uint32_t
 port_netdev_mtu(const char *netdev)
 {
@@ -38,7 +38,7 @@ port_netdev_mtu(const char *netdev)
 	return mtu;
 }
 
-/* Longest frame that the driver's own buffers hold. UINT32_MAX: it has no own buffers. */
+/* Returns the longest frame that the driver's buffers hold; UINT32_MAX if it has none. */
 static uint32_t
 driver_frame_bytes(const struct port *p, const struct rte_eth_dev_info *info)
 {
@@ -56,7 +56,7 @@ driver_frame_bytes(const struct port *p, const struct rte_eth_dev_info *info)
 	return UINT32_MAX;
 }
 
-/* MTU of the link, before any configured limit. */
+/* Returns the MTU of the link, before any configured limit. */
 static uint32_t
 native_mtu(const struct port *p, uint32_t want, uint32_t room)
 {
@@ -68,15 +68,16 @@ native_mtu(const struct port *p, uint32_t want, uint32_t room)
 	/* Shared memory has no MTU: the buffers are the limit. */
 	if (strcmp(p->driver, "net_ring") == 0 || strcmp(p->driver, "net_memif") == 0)
 		return room - PORT_L2_BYTES;
-	/* rte_eth_dev_configure sets a NIC's MTU to the wanted one. */
+	/* rte_eth_dev_configure sets a NIC to the requested MTU. */
 	if (want != 0)
 		return want;
 	return rte_eth_dev_get_mtu(p->id, &mtu) == 0 ? mtu : 0;
 }
 
 /*
- * May frames arrive that exceed our buffers? Peers may send as much as the link carries. The kernel
- * truncates frames to an af_packet slot; other drivers of an interface would have to split them.
+ * Returns true if frames may arrive that exceed our buffers, because peers may use the whole MTU of
+ * the link. The kernel truncates such frames to an af_packet slot; other drivers on an interface
+ * would have to split them.
  */
 static bool
 takes_longer_frames(const struct port *p)

@@ -30,8 +30,8 @@ set(const struct port_packet *u, int level, int option, int value)
 }
 
 /*
- * Has the interface pass frames to our MAC and to groups. Without the first, an interface that
- * filters drops our frames; the others cost multicast only.
+ * Makes the interface pass frames to our MAC and to multicast groups. If it refuses our MAC, a
+ * filtering interface drops our frames: an error. If it refuses the groups, only multicast fails.
  */
 static int
 join(const struct port_packet *u)
@@ -55,7 +55,7 @@ join(const struct port_packet *u)
 		       : -errno;
 }
 
-/* Binds the socket to the interface: frames come from then on. Returns 0 or -errno. */
+/* Binds the socket to the interface, which starts reception. Returns 0 or -errno. */
 static int
 attach(struct port_packet *u)
 {
@@ -71,7 +71,7 @@ attach(struct port_packet *u)
 	return bind(u->fd, (struct sockaddr *)&at, sizeof(at)) == 0 ? 0 : -errno;
 }
 
-/* Creates the socket, bound. Returns 0 or -errno, logged. */
+/* Creates and binds the socket. Returns 0, or -errno after logging the error. */
 static int
 open_socket(struct port_packet *u)
 {
@@ -99,7 +99,7 @@ open_socket(struct port_packet *u)
 	return rc;
 }
 
-/* shared: takes the UDP port. Returns 0 or -errno, logged. */
+/* Shared port: reserves the UDP port. Returns 0, or -errno after logging the error. */
 static int
 hold_udp(struct port_packet *u)
 {
@@ -120,7 +120,7 @@ hold_udp(struct port_packet *u)
 	return u->udp_fd;
 }
 
-/* Finds the interface and the MAC. Returns 0 or -errno, logged. */
+/* Finds the interface and its MAC. Returns 0, or -errno after logging the error. */
 static int
 find_netdev(struct port_packet *u, const uint8_t *want)
 {
@@ -138,7 +138,7 @@ find_netdev(struct port_packet *u, const uint8_t *want)
 	}
 	if (u->shared)
 		return 0;
-	/* beside the interface's, locally administered */
+	/* derived from the interface's MAC, but locally administered */
 	u->mac[0] = (uint8_t)((u->mac[0] & ~3u) | 2u);
 	u->mac[1] ^= 0x75;
 	if (want != NULL)
@@ -244,7 +244,7 @@ port_packet_close(struct port *p)
 		port_id_give(p->id);
 }
 
-/* Moves to the interface that has got the name. Returns false if it is not possible. */
+/* Moves to the interface that has the name now. Returns false if this fails. */
 static bool
 move(struct port_packet *u, uint32_t ifindex)
 {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A port that is a packet socket of the kernel on one interface: whole frames both ways. Runs of
- * equal frames leave as super-frames (PACKET_VNET_HDR), and received super-frames are cut. The port
- * has a separate MAC, or shares that of the interface with the kernel. Private to lib/port.
+ * A port on a kernel packet socket, which sends and receives whole frames on one interface. Runs of
+ * frames of equal length and path are sent as super-frames (PACKET_VNET_HDR); received super-frames
+ * are split. The port has a separate MAC, or shares the interface's MAC with the kernel. Private to
+ * lib/port.
  *
  *   packet.c         the socket
- *   packet_filter.c  which frames it takes; the UDP port that it keeps from the kernel
+ *   packet_filter.c  the socket filter; reserves the UDP port
  *   packet_tx.c      frames to messages
  *   packet_rx.c      messages to frames
  *   packet_seg.c     headers of super-frames
- *   packet_cut.c     cutting of super-frames
+ *   packet_cut.c     splits super-frames
  *
- * The worker that owns the queue calls the bursts, the control thread everything else.
+ * The worker that owns the queue calls the burst functions; the control thread calls all others.
  */
 #ifndef PORT_PACKET_H
 #define PORT_PACKET_H
@@ -51,7 +52,7 @@ struct port_packet {
 	int fd;
 	int udp_fd; /* shared: holds UDP port 4791; or -1 */
 	bool shared;
-	bool stranger;  /* shared: the interface has returned with another MAC */
+	bool stranger;  /* shared: the interface was replaced by one with another MAC */
 	uint8_t mac[6]; /* of the device */
 	uint32_t ifindex;
 	struct packet_tx tx;
@@ -63,16 +64,19 @@ struct port_packet {
 int port_packet_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
 void port_packet_close(struct port *p);
 /*
- * Returns true if the interface exists and the socket is bound to it. Binds it again to an
- * interface that has got the name of one that has gone.
+ * Returns true if the interface exists and the socket is bound to it. If the interface was replaced
+ * by another of the same name, binds the socket to that one.
  */
 bool port_packet_present(struct port *p);
 
-/* Attaches the filter to fd. Frames that come before it are not filtered. Returns 0 or -errno. */
+/*
+ * Attaches the filter to fd. Frames received before this call are not filtered. Returns 0 or
+ * -errno.
+ */
 int packet_filter_set(int fd, const uint8_t mac[6], bool shared);
 /*
- * Binds UDP port 4791 of the interface, so that the kernel does not reply to RoCE with "port
- * unreachable". Nothing is ever received from it. Returns a descriptor or -errno.
+ * Binds UDP port 4791 on the interface, so that the kernel does not reply to RoCE packets with
+ * "port unreachable". The socket never receives anything. Returns a descriptor or -errno.
  */
 int packet_udp_hold(const char *netdev);
 

@@ -51,7 +51,7 @@ port_list(char *list, size_t room)
 	return strlen(list);
 }
 
-/* Who it is: id, names, queues. */
+/* Fills in the port's identity: id, names, queues. */
 static int
 identify(struct port *p, const struct port_params *params, struct rte_eth_dev_info *info)
 {
@@ -88,8 +88,8 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 }
 
 /*
- * Drivers that copy frames to where others read them, and free them, before their burst returns.
- * A memif that lends its buffers to the peer does not.
+ * Returns true if the driver has copied and freed the frames when its transmit burst returns. A
+ * zero-copy memif has not.
  */
 static bool
 copies(const struct port *p, const struct rte_eth_dev_info *info)
@@ -102,8 +102,8 @@ copies(const struct port *p, const struct rte_eth_dev_info *info)
 }
 
 /*
- * Tell the driver queues, offloads and MTU. What a driver may well refuse without harm (the MTU,
- * spreading by RSS) is asked for first and then left away.
+ * Configures queues, offloads and MTU. Tries the optional settings (MTU, RSS) first and drops them
+ * if the driver refuses.
  */
 static int
 configure(struct port *p, const struct rte_eth_dev_info *info)
@@ -139,7 +139,7 @@ configure(struct port *p, const struct rte_eth_dev_info *info)
 	return rc;
 }
 
-/* Why a driver refuses a receive queue, if it only logs the reason. */
+/* Explains why a driver refused a receive queue, for drivers that only log the reason. */
 static const char *
 queue_hint(const struct port *p)
 {
@@ -183,14 +183,14 @@ setup_queues(struct port *p, const struct port_params *params, const struct rte_
 	return rc;
 }
 
-/* Room for a frame in a buffer of pool. */
+/* Returns the bytes available for a frame in a buffer of pool. */
 static uint32_t
 pool_room(struct rte_mempool *pool)
 {
 	return rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
 }
 
-/* The buffers to receive into: pool, or what the driver needs instead. NULL: no memory. */
+/* Returns the pool to receive into: pool, or one that meets the driver's needs. NULL: no memory. */
 static struct rte_mempool *
 receive_pool(struct port *p, struct rte_mempool *pool)
 {
@@ -200,7 +200,7 @@ receive_pool(struct port *p, struct rte_mempool *pool)
 	return p->own_pool;
 }
 
-/* Does the kernel keep the interface under it, and its MAC? */
+/* Returns true if the port is on a kernel interface, which keeps its MAC. */
 static bool
 on_interface(const struct port *p)
 {
@@ -213,7 +213,7 @@ port_shares_interface(const struct port *p)
 	return strcmp(p->driver, "net_af_packet") == 0;
 }
 
-/* Settle the MAC before the start. *filtered: the port may drop what comes for it. */
+/* Sets the MAC before the port starts. *filtered: the port may drop frames sent to that MAC. */
 static int
 choose_mac(struct port *p, const uint8_t *want, bool *filtered)
 {
@@ -233,23 +233,23 @@ choose_mac(struct port *p, const uint8_t *want, bool *filtered)
 		}
 	}
 	if (strcmp(p->driver, "net_tap") == 0) {
-		/* the driver's MAC is that of the interface on the kernel's side, our neighbour */
+		/* the driver's MAC is that of the kernel's interface, which is our neighbour */
 		if (want == NULL)
 			own.addr_bytes[5] ^= 1;
 	} else if (want != NULL && on_interface(p)) {
-		/* the kernel keeps its own, and drops at once what is not for that */
+		/* the kernel's interface keeps its MAC and filters out frames to any other */
 		*filtered = true;
 	} else if (want != NULL) {
 		*filtered = rte_eth_dev_default_mac_addr_set(p->id, &own) != 0;
 	} else if (!rte_is_valid_assigned_ether_addr(&own)) {
-		/* net_ring has none; nothing filters there */
+		/* net_ring has no MAC and does not filter */
 		rte_eth_random_addr(own.addr_bytes);
 	}
 	memcpy(p->mac, own.addr_bytes, 6);
 	return 0;
 }
 
-/* Which VLAN a frame is of is read from the frame: the port must leave the tag there. */
+/* The engine reads a frame's VLAN from the frame, so the port must not strip the tag. */
 static void
 keep_tags(const struct port *p)
 {
@@ -263,7 +263,7 @@ keep_tags(const struct port *p)
 			 "off in the driver (ethtool -K IFACE rxvlan off)");
 }
 
-/* Neighbour solicitations come to multicast MACs that the port has not been told of. */
+/* Neighbour solicitations are sent to multicast MACs, which the port would otherwise filter out. */
 static void
 open_filters(const struct port *p, bool filtered)
 {
@@ -273,7 +273,7 @@ open_filters(const struct port *p, bool filtered)
 		PORT_LOG(INFO, p->name, "does not support address filters; frames may be missing");
 }
 
-/* Calls fn for the port. */
+/* Calls fn for the port, on the thread that its driver requires. */
 static int
 ethdev_call(const struct port *p, int (*fn)(uint16_t id))
 {
@@ -281,8 +281,8 @@ ethdev_call(const struct port *p, int (*fn)(uint16_t id))
 }
 
 /*
- * Returns 0 also for a memif client that has no server yet. The driver's error message of this case
- * is suppressed, because port_restart tries each second.
+ * Also returns 0 for a memif client that has no server yet. The driver's error message is
+ * suppressed in this case, because port_restart retries every second.
  */
 static int
 start(struct port *p)
@@ -380,8 +380,8 @@ port_close(struct port *p)
 		close(p->neigh_fd);
 	stop(p);
 	/*
-	 * A memif server's listening socket stays registered with EAL's interrupt thread when the
-	 * driver frees it: leave that to the end of EAL, after which the thread does nothing.
+	 * The driver frees a memif server's listening socket without unregistering it from EAL's
+	 * interrupt thread. Leave the close to EAL's cleanup, after which the thread does nothing.
 	 */
 	if (is_memif(p) && !p->memif_client)
 		return;

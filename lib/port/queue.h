@@ -15,7 +15,7 @@
 #include "port/burst.h"
 #include "port/port.h"
 
-/* The socket of queue `queue` of p; NULL if p is no PORT_UDP or has no such queue. */
+/* Returns the socket of queue `queue` of p; NULL if p is no PORT_UDP or has no such queue. */
 struct port_udp *port_udp_of(const struct port *p, uint16_t queue);
 
 struct port_queue {
@@ -58,7 +58,7 @@ port_queue_tx(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 	return port_queue_tx_other(q, m, n);
 }
 
-/* Returns true if a hook that may hold frames back (drivers/impair) is on the queue. */
+/* Returns true if the queue has a callback that may hold frames back (drivers/impair). */
 static inline bool
 port_queue_hooked(const struct port_queue *q)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ports udp and packet do alike with their sockets. Private to lib/port. */
+/* Socket helpers shared by the ports udp and packet. Private to lib/port. */
 #ifndef PORT_SOCKET_H
 #define PORT_SOCKET_H
 

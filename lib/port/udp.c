@@ -36,7 +36,7 @@ set(const struct port_udp *u, int level, int option, int value)
 	return port_socket_set(u->fd, level, option, value);
 }
 
-/* Finds the address or the interface. Returns 0 or -errno, logged. */
+/* Finds the address or the interface. Returns 0, or -errno after logging the error. */
 static int
 find_host(struct port *p, const struct port_params *params)
 {
@@ -124,7 +124,10 @@ set_groups(const struct port_udp *u)
 	set(u, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 }
 
-/* Sets what the ICRC and the GRH area of a datagram need. Returns false if this kernel lacks it. */
+/*
+ * Sets the socket options that the ICRC and the GRH of a datagram require. Returns false if this
+ * kernel lacks one.
+ */
 static bool
 set_headers(const struct port_udp *u)
 {
@@ -164,9 +167,9 @@ set_offloads(struct port_udp *u, bool first)
 }
 
 /*
- * Makes the kernel spread what is received over the sockets by destination QPN: the program's
- * result is the number of the socket, in the order in which they were bound. It sees the UDP
- * payload, thus the BTH.
+ * Attaches a BPF program that spreads received packets over the sockets by destination QPN. The
+ * program reads the BTH, at the start of the UDP payload, and returns the number of the socket, in
+ * the order in which the sockets were bound.
  */
 static int
 steer(const struct port *p)
@@ -185,8 +188,9 @@ steer(const struct port *p)
 }
 
 /*
- * Binds the first socket without SO_REUSEPORT, which fails if anybody has the address, and the
- * others to the same address. Another uroced cannot join them, because it begins in the same way.
+ * Binds the first socket without SO_REUSEPORT, which fails if another socket has the address. Then
+ * binds the other sockets to the same address. Another uroced cannot join them, because its first
+ * bind fails.
  */
 static int
 bind_queue(const struct port *p, const struct port_udp *u)
@@ -236,7 +240,7 @@ make_slots(struct port_udp *u)
 	return 0;
 }
 
-/* Opens the sockets of all queues; what is common to them is set in the first. */
+/* Opens the sockets of all queues. Only the first holds the state that they share. */
 static int
 open_sockets(struct port *p)
 {
@@ -263,7 +267,7 @@ open_sockets(struct port *p)
 	return rc;
 }
 
-/* Gets the interface's MAC, or makes one from the address if it has none (lo). */
+/* Gets the interface's MAC, or derives one from the address if it has none (lo). */
 static void
 find_mac(struct port *p)
 {
@@ -394,7 +398,7 @@ port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max)
 bool
 port_udp_stats(const struct port *p, struct port_udp_stats *sum)
 {
-	/* a structure of nothing but counters */
+	/* the structure contains only counters */
 	uint64_t *to = (uint64_t *)sum;
 
 	memset(sum, 0, sizeof(*sum));

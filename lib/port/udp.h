@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A port that is a UDP socket of the kernel: RoCE on the host's own address, without privilege. The
- * engine sees whole frames. The port strips their headers, because the kernel makes its own, and
- * adds headers to received datagrams. Runs of equal frames leave as super-frames (UDP_SEGMENT).
- * When a received super-frame (UDP_GRO) is copied, the kernel cuts it: the socket scatters the
- * segments into packet buffers. Private to lib/port.
+ * A port on a kernel UDP socket: RoCE on the host's own address, without privilege. The engine sees
+ * whole frames. The port strips their headers, because the kernel builds new ones, and adds headers
+ * to received datagrams. Runs of frames of equal length and path are sent as super-frames
+ * (UDP_SEGMENT). The receive call splits a super-frame (UDP_GRO) while copying it: the iovecs
+ * scatter the segments into packet buffers. Private to lib/port.
  *
  *   udp.c        the socket
  *   udp_tx.c     frames to messages
  *   udp_rx.c     messages to frames
- *   udp_seg.c    computations of both
+ *   udp_seg.c    helpers of both
  *   udp_group.c  multicast groups
  *   host.c       interfaces and addresses of the kernel
  *
- * The worker that owns the queue calls the bursts, the control thread everything else.
+ * The worker that owns the queue calls the burst functions; the control thread calls all others.
  */
 #ifndef PORT_UDP_H
 #define PORT_UDP_H
@@ -49,7 +49,7 @@ struct udp_slot {
 	uint32_t nm;    /* number of buffers, one per chunk */
 	uint32_t chunk; /* bytes per chunk */
 	uint8_t *spill; /* UDP_SPILL bytes */
-	bool fresh;     /* filled, and unused since */
+	bool fresh;     /* the buffers were allocated and not used since */
 	struct sockaddr_storage from;
 	uint8_t control[UDP_CONTROL] __attribute__((aligned(8)));
 };
@@ -57,14 +57,14 @@ struct udp_slot {
 struct udp_rx {
 	struct udp_slot slot[UDP_RX_MSGS];
 	struct mmsghdr msg[UDP_RX_MSGS];
-	struct rte_mbuf *ready[UDP_RX_MSGS * UDP_RX_SEGS_MAX]; /* cut, not delivered yet */
+	struct rte_mbuf *ready[UDP_RX_MSGS * UDP_RX_SEGS_MAX]; /* split, not delivered yet */
 	uint32_t ready_n, ready_at;
 	uint32_t chunk; /* for the next messages: segment length of the last long super-frame */
 	uint32_t bulk;  /* calls for which long super-frames are still expected */
 	uint32_t room;  /* UDP payload that a packet buffer holds */
 };
 
-/* One queue: a socket. Queue 0 does what concerns the whole port. */
+/* One queue: a socket. Queue 0 also holds the state of the whole port. */
 struct port_udp {
 	char name[64];
 	int fd;
@@ -81,7 +81,7 @@ struct port_udp {
 	uint64_t said[3]; /* a bit per errno: send errors that were logged */
 };
 
-/* port_open for a port of this kind; params->udp is set. */
+/* Implements port_open for this kind; params->udp_addr or udp_netdev is set. */
 int port_udp_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
 void port_udp_close(struct port *p);
 /*
@@ -90,9 +90,9 @@ void port_udp_close(struct port *p);
  */
 bool port_udp_present(struct port *p);
 
-/* port_host_addrs of a port of this kind. */
+/* Implements port_host_addrs for a port of this kind. */
 uint32_t port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
-/* Socket of a queue below p->nrxq. */
+/* Returns the socket of a queue (< p->nrxq). */
 int port_udp_fd(const struct port *p, uint16_t queue);
 
 uint16_t port_udp_rx(struct port_udp *u, struct rte_mbuf **m, uint16_t n);

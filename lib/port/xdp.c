@@ -41,7 +41,7 @@ widen(struct rte_mempool *pool, void *arg, void *obj, unsigned idx)
 	s->end = end > s->end ? end : s->end;
 }
 
-/* Is every object within the range that the driver will register? */
+/* Returns true if every object is within the range that the driver will register. */
 static bool
 no_gaps(struct rte_mempool *pool)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The XDP program of af_xdp with share=yes: RoCEv2 goes to the AF_XDP socket of the queue, all the
- * rest to the kernel. Frames of VLANs, IPv4 options, IPv6 extension headers and fragments are the
- * kernel's: the device takes none of them. Compiled for BPF at build time; net_af_xdp (xdp_prog=)
- * looks for the map xsks_map.
+ * The XDP program of af_xdp with share=yes. It passes RoCEv2 to the AF_XDP socket of the queue and
+ * everything else to the kernel. This includes frames with a VLAN tag, IPv4 options or IPv6
+ * extension headers, and fragments, which the device does not accept. Compiled for BPF at build
+ * time; net_af_xdp (xdp_prog=) looks for the map xsks_map.
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-struct xdp_md { /* the kernel's, linux/bpf.h */
+struct xdp_md { /* as in linux/bpf.h */
 	u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
 };
 
@@ -33,7 +33,7 @@ struct {
 
 static long (*const redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
 
-/* Offset of a UDP header after the IP header that follows Ethernet; 0: not of a plain datagram. */
+/* Returns the offset of the UDP header in a plain UDP datagram; 0 for any other frame. */
 static __attribute__((always_inline)) u32
 udp_offset(const u8 *frame, const u8 *end)
 {
@@ -61,7 +61,7 @@ SECTION("xdp") int uroce_share(struct xdp_md *ctx)
 
 	if (at == 0 || frame + at + 8 > end || *(const u16 *)(frame + at + 2) != BE16(ROCE_PORT))
 		return XDP_PASS;
-	/* without a socket on this queue it is dropped, and not answered with port unreachable */
+	/* without a socket on this queue, drop the packet so that no "port unreachable" is sent */
 	return (int)redirect_map(&xsks_map, ctx->rx_queue_index, XDP_DROP);
 }
 

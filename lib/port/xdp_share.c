@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * af_xdp that shares its interface with the kernel: the XDP program that divides the frames, and
- * the socket that sees the answers of neighbours, which go to the kernel.
+ * af_xdp on an interface shared with the kernel: the XDP program that selects RoCE frames, and the
+ * socket that receives a copy of neighbours' replies, which go to the kernel.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -46,14 +46,14 @@ port_xdp_may_share(const struct port *p)
 			 p->driver);
 		return -EINVAL;
 	}
-	/* the driver of DPDK 22.11 loads its own program on further queues */
+	/* with several queues, the driver of DPDK 22.11 loads its own program */
 	if (p->nrxq == 1)
 		return 0;
 	PORT_LOG(ERR, p->name, "share=yes takes one queue: no queue_count= in --vdev");
 	return -EINVAL;
 }
 
-/* Lets the NIC pass frames to groups, as long as the socket lives. */
+/* Makes the NIC pass frames to multicast groups for as long as the socket is open. */
 static int
 take_groups(int fd, int ifindex)
 {
@@ -71,7 +71,7 @@ port_xdp_neigh_open(struct port *p)
 		.sll_protocol = htons(ETH_P_ALL),
 		.sll_ifindex = (int)if_nametoindex(p->netdev),
 	};
-	/* protocol 0: nothing is received before the filter is there */
+	/* protocol 0: receive nothing until the filter is attached */
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
 
 	if (fd < 0)
