@@ -16,7 +16,7 @@
 #define NET_IPPROTO_ICMP  WIRE_IPPROTO_ICMP
 #define NET_IPPROTO_ICMP6 WIRE_IPPROTO_ICMP6
 #define NET_HOP_LIMIT     64
-#define NET_ND_HOP_LIMIT  255 /* ND frames with less came through a router: ignore */
+#define NET_ND_HOP_LIMIT  255 /* ignore ND frames with a lower limit: they passed a router */
 
 enum net_icmp_type {
 	NET_ICMP_ECHO_REPLY = 0,
@@ -65,7 +65,7 @@ _Static_assert(sizeof(struct net_nd_lladdr) == 8, "link-layer address option siz
 
 extern const uint8_t net_mac_broadcast[6];
 
-/* Passed by the dispatcher to a protocol's handler, about one received frame. */
+/* Context of one received frame, passed by the dispatcher to a protocol's handler. */
 struct net_rx_ctx {
 	struct net_dev *d;
 	const uint8_t *smac; /* Ethernet source: unicast, not our MAC */
@@ -90,21 +90,21 @@ void net_put_pad(struct net_frame *f);
 
 /*
  * Internet checksum (RFC 1071) over parts: add each (all but the last of even length), then finish.
- * net_sum_finish returns 0 if the parts include a right checksum, else the checksum to store. Works
- * in memory order.
+ * net_sum_finish returns 0 if the parts include a correct checksum, else the checksum to store.
+ * Works on words in memory order: store the result unchanged.
  */
 uint32_t net_sum(uint32_t sum, const void *bytes, uint32_t len);
 uint16_t net_sum_finish(uint32_t sum);
 /* Sum of the pseudo header for len bytes of ICMPv6 (RFC 8200 8.1). */
 uint32_t net_sum_icmp6(const uint8_t src[16], const uint8_t dst[16], uint32_t len);
 
-/* Our source address towards ip: same family, preferably same prefix. NULL: none. */
+/* Returns our source address for ip: same family, preferably same prefix. NULL: none. */
 const uint8_t *net_source_for(const struct net_dev *d, const uint8_t ip[16]);
-/* Is ip within the prefix of one of our addresses (or link-local)? */
+/* Returns true if ip is link-local or within the prefix of one of our addresses. */
 bool net_on_link(const struct net_dev *d, const uint8_t ip[16]);
 /* IPv4 address as a GID. */
 void net_gid_from_v4(uint8_t gid[16], const uint8_t v4[4]);
-/* Is this a station's MAC: neither multicast nor zero? */
+/* Returns true if mac is a unicast MAC other than zero. */
 bool net_mac_is_station(const uint8_t mac[6]);
 
 /*
@@ -114,7 +114,7 @@ void net_arp_request(const struct net_dev *d, const uint8_t ip[16], const uint8_
 		     struct net_frame *out);
 void net_nd_solicit(const struct net_dev *d, const uint8_t ip[16], const uint8_t *dmac,
 		    struct net_frame *out);
-/* Build an unsolicited announcement that ip is at our MAC. */
+/* Build a gratuitous ARP that announces ip at our MAC. */
 void net_arp_announce(const struct net_dev *d, const uint8_t ip[16], struct net_frame *out);
 void net_nd_announce(const struct net_dev *d, const uint8_t ip[16], struct net_frame *out);
 
@@ -127,22 +127,25 @@ bool net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[
 
 /*
  * Returns the Ethernet header of a frame from another station to d, in d's VLAN, or NULL for any
- * other frame. Sets *c to the bytes behind the Ethernet header and *type to their EtherType.
+ * other frame. Sets *c to the bytes after the Ethernet header and *type to their EtherType.
  */
 const struct wire_eth *net_rx_open(const struct net_dev *d, const uint8_t *frame, uint32_t len,
 				   struct wire_cur *c, uint16_t *type);
 
 /*
- * Takes an IPv4 header with its options and limits *c to what follows. Returns NULL if the version,
- * a length or the checksum is wrong, or for a fragment.
+ * Consumes an IPv4 header with its options and limits *c to its payload. Returns NULL if the
+ * version, a length or the checksum is wrong, or for a fragment.
  */
 const struct wire_ipv4 *net_ipv4_open(struct wire_cur *c);
 
-/* Handlers of one protocol each; c is after the header that selected it. Return as net_rx does. */
+/*
+ * Handlers, one for each protocol. c starts after the header that selected the protocol. The result
+ * is that of net_rx.
+ */
 bool net_arp_rx(const struct net_rx_ctx *rx, struct wire_cur c);
 bool net_ipv4_rx(const struct net_rx_ctx *rx, struct wire_cur c);
 bool net_ipv6_rx(const struct net_rx_ctx *rx, struct wire_cur c);
-/* c covers the ICMPv6 message, whose checksum is right. */
+/* c covers the ICMPv6 message, whose checksum is correct. */
 bool net_nd_rx(const struct net_rx_ctx *rx, const struct wire_ipv6 *ip, struct wire_cur c);
 
 #endif

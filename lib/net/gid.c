@@ -81,14 +81,14 @@ is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* A slot for a, or -ENOSPC. */
+/* Returns a free slot for a, or -ENOSPC. */
 static int
 free_slot(const struct net_dev *d, const struct net_addr *a)
 {
 	int first = is_link_local(a->gid) ? 0 : a->v4 ? 1 : 2;
 
 	for (int i = first; i < UROCE_MAX_GIDS; i++) {
-		/* slot 1 is kept for IPv4 */
+		/* slot 1 is reserved for IPv4 */
 		if (d->gid[i].used || (d->held >> i & 1) || (i == 1 && !a->v4))
 			continue;
 		return i;
@@ -96,7 +96,7 @@ free_slot(const struct net_dev *d, const struct net_addr *a)
 	return -ENOSPC;
 }
 
-/* Is the address of a slot among addr[0 .. n)? */
+/* Returns true if addr[0 .. n) contains the address of the slot. */
 static bool
 slot_stays(const struct net_addr *slot, const struct net_addr *addr, uint32_t n)
 {
@@ -208,7 +208,7 @@ net_addr_covers(const struct net_addr *a, const uint8_t ip[16])
 	       same_prefix(a->gid, ip, a->v4 ? 96u + a->plen : a->plen);
 }
 
-/* May a host have this address: unicast, and not the subnet's first or last? */
+/* Returns true if a host may have this address: unicast, and not the subnet's first or last. */
 static bool
 is_host_address(const struct net_addr *a)
 {
@@ -274,7 +274,7 @@ net_addr_add(struct net_dev *d, const char *text)
 	return -ENOSPC;
 }
 
-/* Forgets a gateway that is not on-link any more. */
+/* Removes a gateway that is no longer on-link. */
 static void
 drop_lost_gateway(const struct net_dev *d, uint8_t gw[16])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reports about multicast groups and queries for them: IGMPv3 (RFC 3376) and MLDv2 (RFC 3810), and
- * IGMPv2 (RFC 2236), IGMPv1 (RFC 1112) and MLDv1 (RFC 2710) for older routers.
+ * Builds multicast membership reports and parses queries: IGMPv3 (RFC 3376) and MLDv2 (RFC 3810);
+ * for older routers, IGMPv2 (RFC 2236), IGMPv1 (RFC 1112) and MLDv1 (RFC 2710).
  */
 #include <string.h>
 #include "net/frame.h"
@@ -60,7 +60,7 @@ struct hop_by_hop { /* IPv6 extension header with Router Alert for MLD, and padd
 } WIRE_PACKED;
 _Static_assert(sizeof(struct hop_by_hop) == 8, "hop-by-hop header size");
 
-/* The group of all stations, and groups that do not leave a station, are never reported. */
+/* The all-nodes group and node-local groups are never reported. */
 static bool
 is_reported(const uint8_t gid[16])
 {
@@ -72,7 +72,7 @@ is_reported(const uint8_t gid[16])
 	return (gid[1] & 15) > 1 && memcmp(gid, all_nodes, 16) != 0;
 }
 
-/* The message of a report: its bytes, and where it goes. */
+/* The message of a report, and its destination. */
 struct message {
 	uint8_t bytes[sizeof(struct group_report) + 16];
 	uint32_t len;
@@ -173,7 +173,7 @@ put_igmp(const struct net_dev *d, const uint8_t gid[16], struct message *m, stru
 static bool
 put_mld(const struct net_dev *d, struct message *m, struct net_frame *out)
 {
-	const uint8_t *src = d->gid[0].gid; /* the link-local one, as RFC 3810 5.2.13 wants */
+	const uint8_t *src = d->gid[0].gid; /* the link-local address (RFC 3810 5.2.13) */
 	struct hop_by_hop *h;
 	uint8_t mac[6];
 
@@ -209,7 +209,7 @@ net_group_report(const struct net_dev *d, const uint8_t gid[16], enum net_group_
 	return done;
 }
 
-struct igmp_query { /* of version 3; versions 1 and 2 end behind the group */
+struct igmp_query { /* of version 3; versions 1 and 2 end after the group */
 	uint8_t type, code;
 	rte_be16_t csum;
 	uint8_t group[4];
@@ -217,7 +217,7 @@ struct igmp_query { /* of version 3; versions 1 and 2 end behind the group */
 } WIRE_PACKED;
 _Static_assert(sizeof(struct igmp_query) == 12, "IGMP query size");
 
-struct mld_query { /* of version 2; version 1 ends behind the group */
+struct mld_query { /* of version 2; version 1 ends after the group */
 	uint8_t type, code;
 	rte_be16_t csum;
 	rte_be16_t delay, spare;
@@ -227,8 +227,8 @@ struct mld_query { /* of version 2; version 1 ends behind the group */
 _Static_assert(sizeof(struct mld_query) == 28, "MLD query size");
 
 /*
- * The time that a query's code stands for. If its top bit is set it has a mantissa of this many
- * bits and an exponent (RFC 3376 4.1.1, RFC 3810 5.1.3).
+ * Decodes the maximum response time of a query. If the top bit of the code is set, it is a floating
+ * point number with a mantissa of this many bits (RFC 3376 4.1.1, RFC 3810 5.1.3).
  */
 static uint32_t
 query_time(uint32_t code, uint32_t bits)
@@ -258,7 +258,7 @@ igmp_query(struct wire_cur c, struct net_query *query)
 	query->version = len >= sizeof(*q) ? NET_GROUP_NEWEST
 			 : q->code != 0    ? NET_GROUP_OLDER
 					   : NET_GROUP_OLDEST;
-	/* version 1 asks for all groups, whatever the field says, and means 10 s */
+	/* version 1 always asks for all groups, whatever the field contains, within 10 s */
 	net_gid_from_v4(query->gid, query->version == NET_GROUP_OLDEST ? all : q->group);
 	query->within_ns = (query->version == NET_GROUP_OLDEST ? 100 : query_time(q->code, 4)) *
 			   100 * NS_PER_MS;

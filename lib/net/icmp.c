@@ -3,10 +3,10 @@
 #include "net/frame.h"
 #include "wire/csum.h"
 
-/* Tagged Ethernet and the longer IP header. */
+/* A tagged Ethernet header and an IPv6 header, the longer of the two IP headers. */
 #define ECHO_HDR_MAX (WIRE_ETH_LEN + WIRE_VLAN_LEN + WIRE_IPV6_LEN)
 
-/* May an echo request from src to dst (GIDs) be answered? Only from one station to our address. */
+/* Returns true if an echo request from src to dst (GIDs) is unicast, to us and not from us. */
 static bool
 answers_echo(const struct net_rx_ctx *rx, const uint8_t src[16], const uint8_t dst[16],
 	     uint32_t len)

@@ -38,7 +38,7 @@ share(const struct shares *s, uint32_t owner)
 	return 0;
 }
 
-/* Counts the entries. Returns the owner with most and stores their number. */
+/* Counts the entries of each owner. Returns the owner with the most and stores their number. */
 static uint32_t
 shares_count(struct shares *s, const struct net_dev *d, uint32_t *entries)
 {
@@ -63,7 +63,7 @@ shares_count(struct shares *s, const struct net_dev *d, uint32_t *entries)
 	return s->of[most].owner;
 }
 
-/* Is a to be evicted rather than b? Unresolved entries go first, then the longest silent. */
+/* Returns true if a should be evicted before b: unresolved entries first, then the stalest. */
 static bool
 worth_less(const struct net_neigh *a, const struct net_neigh *b)
 {

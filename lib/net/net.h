@@ -35,7 +35,7 @@ struct net_neigh {
 #define NET_MAX_NEIGH 1024
 
 /*
- * Finds the next hop of packets to dgid. GIDs. Returns 0, or -errno if there is none.
+ * Finds the next hop of packets to dgid; both are GIDs. Returns 0, or -errno if there is none.
  */
 typedef int net_route_fn(const void *ctx, const uint8_t dgid[16], uint8_t hop[16]);
 
@@ -46,10 +46,10 @@ struct net_dev {
 	uint64_t held;            /* set by the caller; bit i: net_addr_add must not use slot i */
 	uint8_t gw4[16], gw6[16]; /* all zero: none */
 	struct net_neigh neigh[NET_MAX_NEIGH];
-	bool hairpin; /* frames to an address of the device's own go to the wire, and come back */
+	bool hairpin; /* frames to the device's own addresses are sent to the wire and return */
 	/*
-	 * The kernel has the addresses of IPv4, or of IPv6, too, on an interface that gets every
-	 * frame of these protocols: it answers ARP, neighbour solicitations and echo requests.
+	 * The kernel also has the device's IPv4 (IPv6) addresses, on an interface that receives
+	 * every frame of that family. It answers ARP, neighbour solicitations and echo requests.
 	 */
 	bool kernel_v4, kernel_v6;
 	/*
@@ -58,9 +58,9 @@ struct net_dev {
 	 */
 	bool host;
 	/*
-	 * host: the stack carries the packets. MACs of paths mean nothing, no neighbour is asked
-	 * for, and every packet has this UDP source port. 0: the device sends frames beside the
-	 * stack, with `route` for routes and its own requests to neighbours.
+	 * host: not 0 if the stack sends the packets. MACs of paths are then unused, neighbours are
+	 * not resolved, and every packet has this UDP source port. 0: the device sends frames
+	 * itself, gets next hops from `route` and resolves neighbours.
 	 */
 	uint16_t host_sport;
 	net_route_fn *route; /* host, host_sport 0: set by the caller */
@@ -80,25 +80,25 @@ struct net_frame {
 /* Initialise with mac. GID 0 becomes the link-local address of mac. No VLAN, no gateways. */
 void net_dev_init(struct net_dev *d, const uint8_t mac[6]);
 /*
- * Start as a device of the host's stack, without addresses. mac: what stands in frames to us and
- * from us. sport: the UDP source port that the stack sends from; 0: the device sends frames
- * itself.
+ * Initialise as a device that uses the host's stack, without addresses. mac: our MAC in frames that
+ * we receive and send. sport: the UDP source port that the stack sends from; 0: the device sends
+ * frames itself.
  */
 void net_host_init(struct net_dev *d, const uint8_t mac[6], uint16_t sport);
 /*
- * For a device of the host's stack: its addresses are addr[0 .. n) from now on, GIDs with their
- * prefix lengths. Those that stay keep their slots. A link-local IPv6 address goes to slot 0 if
- * that is free, the first IPv4 one to slot 1. Without a link-local address slot 0 has a copy of the
- * first IPv4 address, else of the first address, until a link-local one takes its place; not while
- * slot 0 is held. Addresses that find no slot are left away. *added and *gone: a bit for each slot
- * that was filled, and for each that was emptied.
+ * For a device of the host's stack: replace its addresses by addr[0 .. n), GIDs with their prefix
+ * lengths. Addresses that remain keep their slots. A link-local IPv6 address gets slot 0 if that is
+ * free, the first IPv4 address slot 1. Without a link-local address, slot 0 has a copy of the first
+ * IPv4 address, else of the first address, until a link-local one takes its place; not while slot 0
+ * is held. Addresses without a free slot are left out. *added and *gone: a bit for each slot that
+ * was filled, and for each that was emptied.
  */
 void net_host_addrs_set(struct net_dev *d, const struct net_addr *addr, uint32_t n, uint64_t *added,
 			uint64_t *gone);
 /*
- * Add "10.0.0.1/24" or "fd00::1/64": an address that a host may have, and its prefix, which is then
- * on-link. The slot taken, or -EINVAL, -EEXIST, -ENOSPC, -EADDRINUSE (a gateway has it). Slot 1 is
- * kept for the first IPv4 one.
+ * Add "10.0.0.1/24" or "fd00::1/64": a valid host address, and its prefix, which is then on-link.
+ * Returns the slot, or -EINVAL, -EEXIST, -ENOSPC, -EADDRINUSE (a gateway has the address). Slot 1
+ * is reserved for the first IPv4 address.
  */
 int net_addr_add(struct net_dev *d, const char *text);
 /*
@@ -109,7 +109,8 @@ int net_addr_add(struct net_dev *d, const char *text);
  */
 int net_addr_del(struct net_dev *d, const char *text);
 /*
- * Set the gateway of its family, "10.0.0.254" or "fe80::1". 0, -EINVAL, or -ENETUNREACH: off-link.
+ * Set the gateway of the address's family, "10.0.0.254" or "fe80::1". Returns 0, -EINVAL, or
+ * -ENETUNREACH if it is not on-link.
  */
 int net_gateway_set(struct net_dev *d, const char *text);
 /* Is gid ::ffff:a.b.c.d, an IPv4 address? */
@@ -181,48 +182,48 @@ bool net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_
 #define NET_NEIGH_GIVE_UP 64
 bool net_tick(struct net_dev *d, uint64_t now_ns, struct net_frame *out, uint64_t *next_ns);
 /*
- * Tell everybody on the link that GID index has our MAC (gratuitous ARP, unsolicited neighbour
- * advertisement), for a device that has just come up. False: no such GID, or the host's stack does
- * it.
+ * Build the announcement that GID index has our MAC (gratuitous ARP, unsolicited neighbour
+ * advertisement), for a device that has just come up. Returns false if there is no such GID or the
+ * host's stack announces it.
  */
 bool net_announce(const struct net_dev *d, uint32_t index, struct net_frame *out);
 
-/* What a report says of a group: the numbers of RFC 3376 and RFC 3810. */
+/* Record type of a report, as in RFC 3376 and RFC 3810. */
 enum net_group_record {
-	NET_GROUP_MEMBER = 2, /* we are a member still */
+	NET_GROUP_MEMBER = 2, /* we are a member (response to a query) */
 	NET_GROUP_LEFT = 3,
 	NET_GROUP_JOINED = 4,
 };
 enum net_group_version {
 	NET_GROUP_NEWEST = 0, /* IGMPv3, MLDv2 */
 	NET_GROUP_OLDER,      /* IGMPv2, MLDv1 */
-	NET_GROUP_OLDEST,     /* IGMPv1; reports about IPv6 groups are those of MLDv1 */
+	NET_GROUP_OLDEST,     /* IGMPv1; MLDv1 for IPv6 groups */
 };
 /*
- * Build a report of this version about a multicast group, from an IPv4 address of the device or
- * from its link-local one. False, and out->len 0: gid is not a group or one that is never reported
- * (224.0.0.1, ff02::1, ff01::/16), the device has no such address, the host's stack reports, or the
- * version has no such message: IGMPv1 does not report NET_GROUP_LEFT.
+ * Build a report of this version about a multicast group, sent from an IPv4 address of the device
+ * or from its link-local address. Returns false with out->len 0 if gid is not a group or is never
+ * reported (224.0.0.1, ff02::1, ff01::/16), the device has no such address, the host's stack
+ * reports, or the version has no such message: IGMPv1 does not report NET_GROUP_LEFT.
  */
 bool net_group_report(const struct net_dev *d, const uint8_t gid[16], enum net_group_record record,
 		      enum net_group_version version, struct net_frame *out);
 
 struct net_query {          /* of a multicast router */
-	uint8_t gid[16];    /* the group that it asks for; the family's unspecified address: all */
-	uint64_t within_ns; /* time in which hosts are to report */
+	uint8_t gid[16];    /* the queried group; the family's unspecified address: all groups */
+	uint64_t within_ns; /* maximum response time */
 	enum net_group_version version;
 };
 /*
- * Is the frame a multicast router's query, IGMP (RFC 1112, RFC 2236, RFC 3376) or MLD (RFC 2710,
- * RFC 3810)? If so sets *q. A query for certain sources counts as one for their group. False for
- * d->host: the host's stack reports.
+ * Parse a multicast router's query, IGMP (RFC 1112, RFC 2236, RFC 3376) or MLD (RFC 2710, RFC
+ * 3810), into *q. A source-specific query counts as one for its group. Returns false for any other
+ * frame, and always if d->host, because the host's stack reports.
  */
 bool net_group_query(const struct net_dev *d, const uint8_t *frame, uint32_t len,
 		     struct net_query *q);
-/* Does a query for gid ask for all groups of its family? */
+/* Returns true if a query for gid is a general query, for all groups of its family. */
 bool net_query_is_general(const uint8_t gid[16]);
 
-/* Is dst our MAC, multicast or broadcast? The engine's first filter. */
+/* Returns true if dst is our MAC, multicast or broadcast. The engine's first filter. */
 static inline bool
 net_mac_is_ours(const uint8_t dst[6], const uint8_t mac[6])
 {

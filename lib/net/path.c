@@ -14,7 +14,7 @@ gid_is_zero(const uint8_t gid[16])
 	return memcmp(gid, zero, 16) == 0;
 }
 
-/* Is gid unusable as a destination? */
+/* Returns true if gid is not a valid destination. */
 static bool
 is_no_destination(const uint8_t gid[16])
 {
@@ -33,7 +33,7 @@ next_hop(const struct net_dev *d, const uint8_t dgid[16], uint8_t hop[16])
 
 	if (d->route != NULL && d->route(d->route_ctx, dgid, hop) == 0)
 		return true;
-	/* also for the stack's addresses: the interface may be down, and its routes gone */
+	/* also with the host's stack: if the interface is down, it has no routes */
 	if (net_on_link(d, dgid))
 		gw = dgid;
 	memcpy(hop, gw, 16);
@@ -43,7 +43,7 @@ next_hop(const struct net_dev *d, const uint8_t dgid[16], uint8_t hop[16])
 static uint16_t
 path_tci(const struct net_dev *d, uint8_t sl)
 {
-	/* The service level is the priority of the tag, if the AH has one. */
+	/* The service level, if not 0, becomes the priority of the VLAN tag. */
 	if (d->vlan_tci == 0 || sl == 0)
 		return d->vlan_tci;
 	return (uint16_t)((d->vlan_tci & ((1u << VLAN_PCP_SHIFT) - 1)) | (sl & 7u)
