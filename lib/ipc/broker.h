@@ -9,7 +9,7 @@
  *     close of a connection drops queued messages. The broker therefore holds a duplicate of every
  *     connection and of the listening socket, so that the daemon's close is never the last. It
  *     receives the messages with descriptors; only memfds sealed against shrinking reach the
- * daemon.
+ *     daemon.
  *   - Inspection of clients: /proc/PID/maps, map_files and mem, which may block on the client's
  *     mmap_lock or the server of its files (mrmap_find).
  *   - Accesses to memory that the daemon cannot map, for the workers (map/copier.h), by one thread

@@ -121,7 +121,7 @@ client_send(struct ipc_client *c, const struct ipc_call *call)
 	return 0;
 }
 
-/* The descriptors of a received message, at most UROCE_CTRL_MAX_FDS. */
+/* Stores the descriptors of a received message, at most UROCE_CTRL_MAX_FDS. */
 static unsigned int
 client_take_fds(struct msghdr *msg, int *fds)
 {
@@ -146,8 +146,8 @@ close_fds(const int *fds, unsigned int n)
 }
 
 /*
- * Is the message received the reply to this call? A refusal carries a sentence or nothing; a reply
- * with status 0 carries exactly the operation's body.
+ * Returns true if the received message is a valid reply to this call. The body of a refusal is a
+ * sentence or empty; that of a reply with status 0 has exactly the operation's length.
  */
 static bool
 reply_fits(const struct ipc_client *c, const struct ipc_call *call,
@@ -184,7 +184,7 @@ client_take_why(struct ipc_call *call, const char *rest, size_t len)
 	}
 }
 
-/* Are the spare bytes of the reply zero? Else call->why names the field. */
+/* Returns true if the spare bytes of the reply are zero. Otherwise call->why names the field. */
 static bool
 reply_spare_unused(struct ipc_call *call)
 {
@@ -273,7 +273,7 @@ out:
 	return rc;
 }
 
-/* The daemon's reply to HELLO is here: 0 if it fits the offer, else -EPROTO and no connection. */
+/* Checks the daemon's reply to HELLO. If it contradicts the offer, ends the connection: -EPROTO. */
 static int
 hello_accept(struct ipc_client *c, struct ipc_call *call)
 {

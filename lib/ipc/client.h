@@ -4,9 +4,8 @@
  * a time, each answered before the next. Used by the verbs provider, uroce-run and urocectl; no
  * DPDK. The server side is server.h, which shares nothing with this file but the ABI and hello.h.
  *
- * Every function returns 0 or -errno. An error of the socket ends the connection for good, and
- * later calls get -EIO at once: the daemon has destroyed the client's objects with the socket
- * anyway.
+ * Every function returns 0 or -errno. A socket error ends the connection permanently, because the
+ * daemon destroys the client's objects with it. Later calls return -EIO at once.
  */
 #ifndef UROCE_IPC_CLIENT_H
 #define UROCE_IPC_CLIENT_H
@@ -26,25 +25,25 @@ struct ipc_client {
 	pthread_mutex_t mutex;  /* held from a request to its reply */
 };
 
-/* One request and where its reply goes. Unused members are zero. */
+/* One request and the destination of its reply. Unused members are zero. */
 struct ipc_call {
 	uint16_t op;     /* enum uroce_ctrl_op */
 	const void *req; /* body, req_len bytes */
 	size_t req_len;
-	const int *req_fds; /* passed along; they stay the caller's */
+	const int *req_fds; /* attached to the request; the caller keeps them */
 	unsigned int req_nfds;
 	void *rep; /* body of the reply, exactly rep_len bytes if status is 0 */
 	size_t rep_len;
-	int *rep_fds; /* space for rep_fds_max descriptors: the caller owns those that arrive */
+	int *rep_fds; /* space for rep_fds_max descriptors; the caller owns the received ones */
 	unsigned int rep_fds_max;
-	unsigned int rep_nfds; /* out: how many arrived */
+	unsigned int rep_nfds; /* out: number received */
 	/* out: the daemon's reason for a refusal, printable; "": none */
 	char why[UROCE_CTRL_MAX_WHY + 1];
 };
 
 /*
- * The socket to use: path if it is not NULL or empty, else $UROCE_SOCKET, else the default
- * (sockpath.h).
+ * Returns the socket path to use: path if it is neither NULL nor empty, else $UROCE_SOCKET, else
+ * the default (sockpath.h).
  */
 const char *ipc_client_path(const char *path);
 
@@ -62,25 +61,27 @@ void ipc_client_init(struct ipc_client *c, int sock);
 void ipc_client_close(struct ipc_client *c);
 
 /*
- * For the child of a fork: silently closes this process's copy of the socket, whatever another
- * thread of the parent was doing. Every later call gets -EIO.
+ * For the child of a fork: silently closes this process's copy of the socket, even if another
+ * thread of the parent was in a call. Every later call returns -EIO.
  */
 void ipc_client_abandon(struct ipc_client *c);
 
 /*
- * Sends the request and waits for its reply, without time limit; safe from any thread.
- * 0: granted, rep and rep_fds are filled. A refusal is the daemon's errno, negated; rep_fds is then
- * empty. -EIO: the connection has ended, or ends with this call (the daemon is gone). -EPROTO: the
- * message received is not a reply to this request, or has spare bytes that are not zero (why names
- * the field); the connection has ended.
+ * Sends the request and waits for its reply, without a time limit. Any thread. Returns
+ * - 0: success; rep and rep_fds are filled;
+ * - the daemon's errno, negated, if it refused; rep_fds is then empty;
+ * - -EIO: the connection has ended, now or before (the daemon is gone);
+ * - -EPROTO: the message received is not a reply to this request, or has spare bytes that are not
+ *   zero (why names the field); the connection has ended.
  */
 int ipc_client_call(struct ipc_client *c, struct ipc_call *call);
 
 /*
- * HELLO for a device ("" for an observer), with c->offer; sets c->version and c->features. fds
- * needs space for UROCE_MAX_WORKERS + 2 descriptors; *nfds says how many came. -ENODEV and the like
- * as the daemon refuses, -EPROTONOSUPPORT if there is no common version or a required feature is
- * missing: why (or NULL) then gets the daemon's reason, or "". -EPROTO and -EIO as ipc_client_call.
+ * Sends HELLO with c->offer for a device ("" for an observer); sets c->version and c->features. fds
+ * needs space for UROCE_MAX_WORKERS + 2 descriptors; *nfds is the number received. why may be NULL;
+ * if the daemon refuses, it gets the daemon's reason, or "". Returns 0, the daemon's errno, negated
+ * (-ENODEV; -EPROTONOSUPPORT: no common version, or a required feature is missing), or -EPROTO and
+ * -EIO as ipc_client_call.
  */
 int ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_rep *rep,
 		     int *fds, unsigned int *nfds, char why[UROCE_CTRL_MAX_WHY + 1]);

@@ -20,23 +20,23 @@ struct ipc_offer {
 extern const struct ipc_offer ipc_offer_own;
 
 /*
- * The daemon's side: fills version and features of rep from its own offer and the client's. 0;
- * EPROTONOSUPPORT: no version in common, or a required feature is missing; EINVAL: the request
- * contradicts itself. A refusal leaves rep unchanged and puts the reason, NUL terminated, into why.
+ * Daemon: sets version and features of rep from its own offer and the client's. Returns 0;
+ * EPROTONOSUPPORT if there is no common version or a required feature is missing; EINVAL if the
+ * request contradicts itself. On error rep is unchanged and why holds the reason, NUL terminated.
  */
 int ipc_hello_agree(const struct ipc_offer *own, const struct uroce_hello_req *req,
 		    struct uroce_hello_rep *rep, char why[UROCE_CTRL_MAX_WHY]);
 
 /*
- * The daemon's side: why a HELLO is refused whose length is not that of struct uroce_hello_req. Its
- * sender is older than version 7 and supports only the version in its header.
+ * Daemon: writes the reason for refusing a HELLO with a length other than that of struct
+ * uroce_hello_req. Its sender is older than version 7 and supports only the version in its header.
  */
 void ipc_hello_refuse_old(const struct ipc_offer *own, uint16_t version,
 			  char why[UROCE_CTRL_MAX_WHY]);
 
 /*
- * The client's side: 0 if the daemon chose a version and features that the client offered and the
- * features that it requires, else EPROTO and the reason in why.
+ * Client: checks the daemon's choice. Returns 0 if the client offered its version and features and
+ * all required features are among them; else EPROTO, with the reason in why.
  */
 int ipc_hello_check(const struct ipc_offer *own, const struct uroce_hello_rep *rep,
 		    char why[UROCE_CTRL_MAX_WHY]);

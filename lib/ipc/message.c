@@ -124,7 +124,10 @@ ipc_msg_receive_fds(int sock, struct ipc_msg *m)
 	return 1;
 }
 
-/* The name of a spare field of the request m, of a known operation, that is not zero, or NULL. */
+/*
+ * Returns the name of a spare field of m that is not zero, or NULL. m: a request for a known
+ * operation.
+ */
 static const char *
 spare_used(const struct ipc_msg *m)
 {
@@ -135,7 +138,7 @@ spare_used(const struct ipc_msg *m)
 	return ipc_body_spare_used(&ipc_op_get(m->hdr.op)->req, m->body);
 }
 
-/* From a client older than version 7, of which no HELLO has this length. */
+/* Returns true for the HELLO of a client older than version 7, which has a different length. */
 static bool
 hello_is_old(const struct ipc_msg *m)
 {

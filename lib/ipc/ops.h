@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The form of every control operation (include/uroce_abi/ctrl.h): how long its request and its
- * reply are, which bytes of them are spare, who may ask for it. Both the daemon and its clients
- * link this file. Any thread; constant data only. Includes: uroce_abi only.
+ * Describes every control operation (include/uroce_abi/ctrl.h): the lengths and spare bytes of its
+ * request and reply, and the connections that may use it. Both the daemon and its clients link this
+ * file. Any thread; constant data only. Includes: uroce_abi only.
  */
 #ifndef UROCE_IPC_OPS_H
 #define UROCE_IPC_OPS_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "uroce_abi/ctrl.h"
 
-/* How far a connection has come; an operation needs at least its own min_state. */
+/* State of a connection. An operation requires at least its min_state. */
 enum ipc_state {
 	IPC_STATE_NEW = 0,  /* no HELLO yet */
 	IPC_STATE_OBSERVER, /* HELLO without a device */
@@ -38,12 +38,12 @@ struct ipc_op {
 	uint8_t max_fds;     /* descriptors the request may carry */
 };
 
-/* The row of an operation, or NULL when op is unknown. */
+/* Returns the row of an operation, or NULL if op is unknown. */
 const struct ipc_op *ipc_op_get(uint16_t op);
 
 /*
- * The name of the first spare field of a body that is not zero; NULL: all are. form->len bytes at
- * body are read.
+ * Returns the name of the first spare field of a body that is not zero, or NULL if all are zero.
+ * Reads form->len bytes at body.
  */
 const char *ipc_body_spare_used(const struct ipc_body *form, const void *body);
 

@@ -62,7 +62,7 @@ void ipc_arena_free(struct ipc_arena *a, struct ipc_extent *ext);
 void ipc_arena_locate(struct ipc_arena *a, const struct ipc_extent *ext, uint32_t entries,
 		      uint32_t stride, struct uroce_ring_loc *loc, int *fd);
 
-/* Bytes of all segments, and whether any have huge pages; for urocectl. */
+/* Total bytes of all segments, and whether any has huge pages; for urocectl. */
 size_t ipc_arena_bytes(const struct ipc_arena *a);
 bool ipc_arena_huge(const struct ipc_arena *a);
 

@@ -99,7 +99,7 @@ bool ipc_msg_end(int sock);
  */
 int ipc_msg_check(struct ipc_msg *m, enum ipc_state st, uint16_t version);
 
-/* A sentence on why ipc_msg_check refused m with the positive errno rc, or "". */
+/* Writes the reason why ipc_msg_check refused m with the positive errno rc, or "", to why. */
 void ipc_msg_why(const struct ipc_msg *m, int rc, char why[UROCE_CTRL_MAX_WHY]);
 
 /*

@@ -19,7 +19,7 @@
 static char own[sizeof(((struct sockaddr_un *)0)->sun_path)];
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 
-/* Is path a folder of this user that no other user may write to? */
+/* Returns true if path is a folder of this user that no other user may write to. */
 static bool
 is_ours_alone(const char *path)
 {
@@ -70,7 +70,7 @@ ipc_socket_to_use(void)
 	return UROCE_DEFAULT_SOCK;
 }
 
-/* May this process create path? Its folder may be missing, but not that one's. */
+/* Returns true if this process may create path, including its folder but no further one. */
 static bool
 may_create(const char *path)
 {
