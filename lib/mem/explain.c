@@ -2,8 +2,8 @@
 #include "mem/explain.h"
 
 /*
- * Copies what a key names. False if it names nothing, or a window that another worker changes right
- * now, which *changing tells.
+ * Copies the entry that a key names. Returns false if there is none, or if it is a window that
+ * another worker is changing; *changing tells which.
  */
 static bool
 copy_of(const struct mr_table *t, uint32_t key, struct mr *copy, bool *changing)
@@ -46,7 +46,7 @@ mr_explain(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t addr, u
 	struct mr mr;
 	bool changing;
 
-	/* The R_Key of a window is no L_Key. */
+	/* A window has an R_Key but no L_Key. */
 	if (!copy_of(t, key, &mr, &changing) || mr.kind != MR_REGION)
 		return MR_UNKNOWN;
 	return refusal(&mr, pd, 0, addr, len, access);

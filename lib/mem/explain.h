@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why a key was refused. Called after a lookup, a bind or an invalidation has failed, so they
- * repeat its checks one by one. Slow path.
+ * Explains why a key was refused. Called after a lookup, a bind or an invalidation has failed;
+ * repeats its checks one by one. Slow path.
  */
 #ifndef MEM_EXPLAIN_H
 #define MEM_EXPLAIN_H

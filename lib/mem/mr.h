@@ -44,9 +44,9 @@ struct mem_atomic {
  *
  * A write or atomic that failed with -EAGAIN may still be executed, but only before any later
  * access to the same memory. once != 0 identifies an operation that must not be executed twice: a
- * retry with the same number returns the result of the first execution, if there was one; of a
- * write with another length, if that succeeded, its bytes (> 0) instead of 0. Numbers are unique in
- * the daemon. once == 0: the operation may be executed again.
+ * retry with the same number returns the result of the first execution, if there was one. If that
+ * was a successful write of another length, the retry returns the length of that write (> 0)
+ * instead of 0. Numbers are unique in the daemon. once == 0: the operation may be executed again.
  */
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);

@@ -9,7 +9,7 @@
 
 #define MW_KEY_NONE 0u
 #define MW_RIGHTS   (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
-/* Rights that programs pass along with a window's rights, but that only regions have. Ignored. */
+/* Rights that only regions have. Programs also pass them for windows; they are ignored. */
 #define MW_IGNORED     (MEM_LOCAL_WRITE | MEM_MW_BIND)
 #define MW_NEEDS_WRITE (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 
