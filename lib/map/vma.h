@@ -3,9 +3,9 @@
  * Reads the mappings of a process: by PROCMAP_QUERY (Linux 6.11), which takes about a microsecond
  * per mapping, or by reading /proc/PID/maps from its start.
  *
- * Used by the provider (which kind of memory is being registered?) and the daemon (has the client
- * really mapped this?). No malloc, no stdio: also called in the child of a fork and while heap
- * pages are write-protected. Includes nothing of the project; no DPDK.
+ * The provider uses it to find the kind of memory being registered, the daemon to check that the
+ * client really mapped the memory. No malloc, no stdio: also called in the child of a fork and
+ * while heap pages are write-protected. Includes nothing of the project; no DPDK.
  */
 #ifndef UROCE_MAP_VMA_H
 #define UROCE_MAP_VMA_H
