@@ -33,14 +33,13 @@ void capture_free(struct capture *c);
  */
 void worker_capture(struct worker_set *ws, uint16_t dev, struct capture *const *cap);
 
-/* What a fault injector did to a received frame, in the words of the injector. All zero: nothing.
- */
+/* Describes what a fault injector did to a received frame (its format). All zero: nothing. */
 #define CAPTURE_FAULT_BYTES 16
 struct capture_fault {
 	uint8_t bytes[CAPTURE_FAULT_BYTES];
 };
 
-/* What the worker knows of a frame besides its bytes. */
+/* What the worker knows about a frame besides its bytes. */
 struct capture_note {
 	uint32_t qpn;   /* local QP that made a sent frame; 0: none */
 	uint16_t drop;  /* enum drop_reason of a received frame; DROP_NUM: not dropped */

@@ -36,7 +36,7 @@ enum worker_event_kind {
 struct worker_event {
 	uint32_t kind;
 	uint16_t ev;  /* enum qp_event */
-	uint16_t why; /* enum uroce_error: why its QP failed; 0: it did not */
+	uint16_t why; /* enum uroce_error: why the QP failed; 0: it did not */
 	void *obj;    /* struct cq *, struct qp * or struct rte_mbuf * */
 	uint16_t dev;
 	uint16_t worker;
@@ -195,8 +195,8 @@ int worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m
 uint32_t worker_frames_waiting(const struct worker_set *ws);
 
 /*
- * Frames of a device on their way to the kernel, from workers and the control thread to one other
- * thread. The owner creates both ring (many producers, one consumer) and wake_fd (an eventfd).
+ * Queue of a device's frames for the kernel, from workers and the control thread to one other
+ * thread. The owner creates both ring (multiple producers, one consumer) and wake_fd (an eventfd).
  */
 struct worker_host {
 	struct rte_ring *ring;
@@ -208,17 +208,20 @@ struct worker_host {
  * path go to h, which the caller owns, from the next worker_add_port on. NULL (default): dropped.
  */
 void worker_set_host(struct worker_set *ws, uint16_t dev, struct worker_host *h);
-/* Any thread. Puts m into the ring and wakes the consumer. False: full, m is still the caller's. */
+/*
+ * Any thread. Puts m into the ring and wakes the consumer. Returns false if the ring is full; the
+ * caller then keeps m.
+ */
 bool worker_host_put(struct worker_host *h, struct rte_mbuf *m);
 /*
- * The consumer. Prepares it to wait for wake_fd. False: frames are there, do not wait. After the
- * wait: worker_host_awake.
+ * Consumer. Prepares to wait for wake_fd. Returns false if frames are queued: do not wait. Call
+ * worker_host_awake after the wait.
  */
 bool worker_host_sleeps(struct worker_host *h);
 void worker_host_awake(struct worker_host *h);
 /*
- * The consumer. Sends frames of the kernel on dev through worker 0, whose ring keeps half of its
- * space for others. Returns how many of m[0 .. n) were taken, from the first on.
+ * Consumer. Sends frames from the kernel on dev through worker 0, whose ring reserves half of its
+ * space for other frames. Returns how many of m[0 .. n) were accepted, from the first on.
  */
 uint32_t worker_send_host(struct worker_set *ws, uint16_t dev, struct rte_mbuf **m, uint32_t n);
 

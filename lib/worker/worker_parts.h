@@ -9,7 +9,7 @@
  *   grace.c     grace periods: when no worker uses a removed object any more
  *   event.c     events to the control thread
  *   doorbell.c  the clients' doorbell rings
- *   hot_queue.c       send queues that are polled without a doorbell
+ *   hot_queue.c send queues that are polled without a doorbell
  *   host.c      frames to and from the kernel interface of a device
  *   handoff.c   received frames that come from other workers or by loopback
  *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
@@ -42,7 +42,7 @@
 #define WORKER_RING_FRAMES 1024 /* frames handed over and not yet taken, per direction */
 #define WORKER_LO_FRAMES   256  /* looped back per iteration */
 #define WORKER_EVENTS      16384
-#define WORKER_DATAGRAMS   1024 /* of these, for consumers of the control thread */
+#define WORKER_DATAGRAMS   1024 /* outstanding WORKER_EV_DATAGRAM events, at most */
 #define WORKER_HOT_QPS     8
 #define WORKER_VIEW_BYTES  1024 /* smaller payloads are copied: cheaper than two more segments */
 #define WORKER_TIMERS_WAIT 64   /* most iterations that timers wait for received frames */
@@ -127,7 +127,7 @@ struct worker {
 	/* ACKs that wait for the client's answer (ack_hold.c) */
 	struct {
 		uint32_t n;        /* the first n frames of env.tx wait */
-		uint32_t skip;     /* so many ACKs that could wait do not */
+		uint32_t skip;     /* ACKs still to be sent without waiting */
 		uint32_t back;     /* value of skip after the last wait */
 		uint64_t since_ns; /* n != 0: iteration in which the wait began */
 	} hold;
@@ -307,8 +307,8 @@ unsigned timer_poll(struct worker *w);
 uint64_t timer_next_ns(const struct worker *w);
 
 /*
- * idle.c: may other threads of this core want it? A yield to them; an iteration found no work /
- * some work
+ * idle.c: whether other threads may want this core; a yield to them; an iteration that found no
+ * work, or some
  */
 bool idle_may_yield(const struct worker *w);
 void idle_yield(struct worker *w);
