@@ -4,7 +4,7 @@
  * one of these values, never 0. For IBV_WC_WR_FLUSH_ERR it is the reason why the queue pair left
  * its working state. `urocectl show qp QPN` shows the same reason with the packet, key, address and
  * peer; doc/errors.md is the table with remedies. Values keep their meaning in later versions; a
- * later version may add some.
+ * later version may add others.
  *
  * UROCE_ERROR_LIST(X) calls X(value, NAME, word, sentence, remedy) for each reason. word is the
  * name that tools show. The sentence completes "QP N failed: ".
@@ -177,7 +177,7 @@ enum uroce_error {
 };
 #undef UROCE_ERROR_ENUM
 
-/* Returns the word of a vendor_err, or NULL if it is none of the list. */
+/* Returns the word of a vendor_err, or NULL if the list does not contain it. */
 static inline const char *
 uroce_error_word(unsigned int vendor_err)
 {
@@ -190,7 +190,7 @@ uroce_error_word(unsigned int vendor_err)
 #undef UROCE_ERROR_CASE
 }
 
-/* Returns the sentence, likewise. */
+/* Returns the sentence of a vendor_err, or NULL. */
 static inline const char *
 uroce_error_sentence(unsigned int vendor_err)
 {
@@ -203,7 +203,7 @@ uroce_error_sentence(unsigned int vendor_err)
 #undef UROCE_ERROR_CASE
 }
 
-/* Returns what to do about it, likewise. */
+/* Returns the remedy for a vendor_err, or NULL. */
 static inline const char *
 uroce_error_remedy(unsigned int vendor_err)
 {

@@ -13,15 +13,15 @@
  *   [1] commands: a SOCK_SEQPACKET socket, one request and one reply at a time, both below. It
  *       does not keep the channel alive.
  *
- * The connection may be closed afterwards. The token byte: when a reply has UROCE_CM_TAKE_TOKEN,
- * the queue of events has become empty, and the client receives one byte from the channel before
- * it lets another command begin.
+ * The connection may be closed afterwards. UROCE_CM_TAKE_TOKEN in a reply means that the queue of
+ * events has become empty: the client then receives the token byte from the channel before it sends
+ * another command.
  *
- * SET_OPTION: the option's value, optlen bytes, follows the struct and counts in `in`. If that does
- * not fit UROCE_CM_MAX_BODY, the client returns EINVAL itself.
+ * SET_OPTION: the option's value, optlen bytes, follows the struct and is included in `in`. If the
+ * sum exceeds UROCE_CM_MAX_BODY, the client returns EINVAL itself.
  *
- * GET_EVENT never waits: EAGAIN if there is no event. The client waits for the channel to become
- * readable and tries again, or not (O_NONBLOCK).
+ * GET_EVENT never waits: it returns EAGAIN if there is no event. Unless O_NONBLOCK is set, the
+ * client waits for the channel to become readable and tries again.
  */
 #ifndef UROCE_ABI_CM_H
 #define UROCE_ABI_CM_H

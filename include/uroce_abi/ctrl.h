@@ -93,7 +93,7 @@ struct uroce_ctrl_hdr {
 	uint32_t magic;
 	uint16_t version; /* agreed by HELLO; of HELLO itself: the client's highest */
 	uint16_t op;      /* enum uroce_ctrl_op */
-	uint32_t cookie;  /* the client's; repeated in the reply */
+	uint32_t cookie;  /* chosen by the client; repeated in the reply */
 	uint32_t status;  /* reply: 0 or a positive errno; request: 0 */
 	uint32_t len;     /* bytes of body after this header */
 	uint16_t nfds;    /* descriptors attached */
@@ -116,8 +116,8 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_ring_loc) == 32, "ring_loc size");
  * Sharing a context (ibv_import_device). EXPORT returns the context's token, the same each time. A
  * client that has the token may use the context's PDs and regions from another context on the same
  * device. IMPORT_PD creates a PD of this context that is a second name for the other's PD;
- * DEALLOC_PD ends it. IMPORT_MR returns the keys of a region of that PD; the region lives as long
- * as its owner keeps it. ENOENT: no such token, or no such object of its context.
+ * DEALLOC_PD removes that name. IMPORT_MR returns the keys of a region of that PD; the region lives
+ * as long as its owner keeps it. ENOENT: no such token, or its context has no such object.
  */
 #define UROCE_TOKEN_BYTES 16
 struct uroce_export_rep {
@@ -180,7 +180,7 @@ struct uroce_port_rep {
 	uint32_t active_speed, active_width; /* as ibv_port_attr */
 	uint32_t bad_pkey_cntr, qkey_viol_cntr;
 	uint32_t phys_state;
-	uint32_t netdev_ifindex; /* 0 where there is none */
+	uint32_t netdev_ifindex; /* 0: none */
 	char netdev[32];         /* name of the interface under the port, or "" */
 	uint8_t mac[6];
 	uint8_t spare[2];
@@ -193,7 +193,7 @@ struct uroce_gid_req {
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_gid_req) == 16, "gid_req size");
 struct uroce_gid_rep {
-	uint8_t gid[16]; /* all zero where the slot is empty */
+	uint8_t gid[16]; /* all zero if the slot is empty */
 	uint32_t type;   /* 2: RoCEv2 */
 	uint8_t spare[4];
 };
@@ -205,7 +205,7 @@ struct uroce_pkey_req {
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_pkey_req) == 16, "pkey_req size");
 struct uroce_pkey_rep {
-	uint32_t pkey; /* 0 where the entry is empty */
+	uint32_t pkey; /* 0 if the entry is empty */
 	uint8_t spare[4];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_pkey_rep) == 8, "pkey_rep size");
@@ -282,8 +282,8 @@ struct uroce_channel_rep { /* descriptor [0]: the client's end; closing it destr
 UROCE_ABI_ASSERT(sizeof(struct uroce_channel_rep) == 8, "channel_rep size");
 
 struct uroce_create_cq_req {
-	uint64_t user_handle; /* comes back in channel reads and async events */
-	uint32_t cqe;         /* entries wanted, 1 .. max_cqe */
+	uint64_t user_handle; /* repeated in channel messages and async events */
+	uint32_t cqe;         /* entries requested, 1 .. max_cqe */
 	uint32_t channel;     /* handle + 1, or 0 for none */
 	uint8_t spare[8];
 };
@@ -319,7 +319,7 @@ struct uroce_create_qp_rep {
 	uint32_t handle;
 	uint32_t qpn;
 	struct uroce_qp_cap cap;      /* granted */
-	uint32_t worker;              /* whose doorbell ring is to be used: 0 .. nworkers - 1 */
+	uint32_t worker;              /* index of the doorbell ring to use: 0 .. nworkers - 1 */
 	struct uroce_ring_loc sq, rq; /* rq.entries 0 with an SRQ */
 	uint8_t spare[8];
 };
@@ -383,10 +383,10 @@ struct uroce_create_srq_rep {
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_create_srq_rep) == 56, "create_srq_rep size");
 /*
- * attr_mask: enum ibv_srq_attr_mask. MODIFY_SRQ sets the limit; RESIZE_SRQ the size, and the limit,
- * too, if the mask has both. The reply to RESIZE_SRQ is that to CREATE_SRQ: the ring that is in use
- * from then on. Its indices continue those of the old ring, and it has the WRs that were posted
- * there. The client posts nothing between the request and the reply.
+ * attr_mask: enum ibv_srq_attr_mask. MODIFY_SRQ sets the limit. RESIZE_SRQ sets the size, and the
+ * limit if the mask has both. Its reply is that of CREATE_SRQ: the ring to use from then on. The
+ * indices continue those of the old ring, and the WRs that were posted there are in the new one.
+ * The client posts nothing between the request and the reply.
  */
 struct uroce_modify_srq_req {
 	uint32_t handle, attr_mask, max_wr, limit;
@@ -497,7 +497,7 @@ struct uroce_capture_rep {
 	uint64_t bytes;  /* of frames, written */
 	uint64_t lost;   /* frames for which there was no space */
 	uint32_t running;
-	uint32_t error; /* errno of the write that failed; none follows it */
+	uint32_t error; /* errno of the first failed write; nothing is written after it */
 	uint8_t spare[8];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_capture_rep) == 40, "capture_rep size");
@@ -508,7 +508,7 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_capture_rep) == 40, "capture_rep size");
  */
 enum uroce_set_what {
 	UROCE_SET_ADDR_ADD = 1, /* addr; the reply's index: its GID index */
-	UROCE_SET_ADDR_DEL = 2, /* addr; the reply's index: the GID index that is empty now */
+	UROCE_SET_ADDR_DEL = 2, /* addr; the reply's index: the GID index that became empty */
 	UROCE_SET_PKEY = 3,     /* entry index of the P_Key table becomes pkey; 0: empty */
 	/*
 	 * addr: the congestion policy with its parameters. index: the number of a connected QP, or

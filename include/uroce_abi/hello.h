@@ -23,7 +23,7 @@
  *   features, which is a subset of those it offers.
  * - Spare bytes of a HELLO are zero in all versions. A later version that needs more fields defines
  *   a feature bit and a further message.
- * - A client up to version 6 sends a HELLO that ends behind pid and four zero bytes. It gets
+ * - A client up to version 6 sends a HELLO that ends after pid and four zero bytes. It gets
  *   EPROTONOSUPPORT and the sentence.
  *
  * A change of layout or meaning raises UROCE_ABI_VERSION. A daemon or client that still supports
@@ -38,7 +38,7 @@
 #include "version.h"
 
 #define UROCE_ABI_FEATURES 0ull /* feature bits that this source offers; none is defined yet */
-#define UROCE_ABI_REQUIRED 0ull /* those without which it does not work */
+#define UROCE_ABI_REQUIRED 0ull /* feature bits that this source requires */
 
 #define UROCE_DEV_NAME_MAX 32
 #define UROCE_MAX_WORKERS  16

@@ -49,9 +49,9 @@ struct uroce_ring_hdr {
 	uint32_t armed; /* set by the daemon, cleared by the side that rings or finds work */
 	uint8_t spare0[56];
 	uint32_t cons;  /* written by the daemon, as the rest of this line */
-	uint32_t done;  /* WQEs before it have their completion in the CQ, those that get one */
+	uint32_t done;  /* the completions of all WQEs before this index are in the CQ */
 	uint64_t entry; /* of the WQE last completed: uroce_ring_entry */
-	uint64_t wr_id; /* of the WQE before cons, whose slot may be another's by now */
+	uint64_t wr_id; /* of the WQE before cons, whose slot may have been reused */
 	struct uroce_held held;
 	uint8_t spare1[16];
 };
@@ -70,9 +70,9 @@ uroce_ring_entry(uint32_t wqe, uint32_t cqe)
 }
 
 /*
- * Doorbell ring, one for each context and worker: QPNs with new work. The client's threads take a
- * lock on their side around it. A full or inconsistent ring is safe: the client sets overflow, and
- * the worker then polls every QP of the context.
+ * Doorbell ring, one for each context and worker: QPNs with new work. The client's threads
+ * serialise access to it by a separate lock. A full or inconsistent ring is safe: the client
+ * sets overflow, and the worker then polls every QP of the context.
  *
  *   client: write qpn; store-release prod; full fence; if asleep, write 8 bytes to the eventfd
  *   worker: going to sleep: asleep = 1; full fence; poll every ring again; sleep
@@ -84,7 +84,7 @@ struct uroce_db_ring {
 	uint8_t spare0[56];
 	uint32_t cons; /* written by the worker */
 	uint8_t spare1[60];
-	uint32_t asleep; /* written by the worker: wake it by its eventfd */
+	uint32_t asleep; /* written by the worker: wake it through its eventfd */
 	uint8_t spare2[60];
 	uint32_t qpn[UROCE_DB_ENTRIES];
 };

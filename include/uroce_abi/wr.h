@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which send work requests are legal: the table that provider and daemon share. The provider
+ * Legality of send work requests: the table that provider and daemon share. The provider
  * refuses an illegal WR when it is posted (IMM-03); the daemon, which trusts no client, completes
  * one with IBV_WC_LOC_QP_OP_ERR (CQE-03). Limits that depend on the QP (SGEs, inline bytes,
  * max_rd_atomic, path MTU) are not here.
@@ -18,22 +18,22 @@ enum uroce_qp_types { /* bit number: enum ibv_qp_type */
 		      UROCE_QPT_UD = 1 << 4,
 };
 
-/* What a work request does, by its opcode. */
+/* Properties of a work request, given by its opcode. */
 enum uroce_wr_traits {
-	UROCE_WRT_SENDS = 1 << 0,   /* its data goes out, from SGEs or inline */
-	UROCE_WRT_FETCHES = 1 << 1, /* its SGEs take the response; counts against max_rd_atomic */
-	UROCE_WRT_LOCAL = 1 << 2,   /* no packet */
-	UROCE_WRT_REMOTE = 1 << 3,  /* names remote memory: rdma.remote_addr and rdma.rkey */
-	UROCE_WRT_EIGHT = 1 << 4,   /* its SGEs are 8 bytes in total */
-	UROCE_WRT_IMM = 1 << 5,     /* imm is immediate data */
-	UROCE_WRT_INV = 1 << 6,     /* imm is an R_Key to invalidate, here or at the peer */
-	UROCE_WRT_TAKES_RECV = 1 << 7, /* takes a receive WQE of the peer */
+	UROCE_WRT_SENDS = 1 << 0,      /* sends data, from SGEs or inline */
+	UROCE_WRT_FETCHES = 1 << 1,    /* its SGEs receive the response; limited by max_rd_atomic */
+	UROCE_WRT_LOCAL = 1 << 2,      /* no packet */
+	UROCE_WRT_REMOTE = 1 << 3,     /* names remote memory: rdma.remote_addr and rdma.rkey */
+	UROCE_WRT_EIGHT = 1 << 4,      /* its SGEs are 8 bytes in total */
+	UROCE_WRT_IMM = 1 << 5,        /* imm is immediate data */
+	UROCE_WRT_INV = 1 << 6,        /* imm is an R_Key to invalidate, here or at the peer */
+	UROCE_WRT_TAKES_RECV = 1 << 7, /* consumes a receive WQE of the peer */
 };
 
 struct uroce_wr_rule {
 	uint8_t opcode;   /* enum uroce_wr_opcode */
-	uint8_t qp_types; /* enum uroce_qp_types: where it is legal */
-	uint8_t flags;    /* enum uroce_wqe_flags: those that are legal */
+	uint8_t qp_types; /* enum uroce_qp_types on which it is legal */
+	uint8_t flags;    /* enum uroce_wqe_flags that are legal */
 	uint8_t traits;   /* enum uroce_wr_traits */
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_wr_rule) == 4, "wr_rule size");
@@ -41,7 +41,7 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_wr_rule) == 4, "wr_rule size");
 /* Flags that every WR may have. A fence waits for READs and atomics, which only RC has. */
 #define UROCE_WQE_ANY_FLAGS (UROCE_WQE_FENCE | UROCE_WQE_SIGNALED | UROCE_WQE_SOLICITED)
 
-/* The rule of an opcode; that of an unknown one is legal nowhere. Never NULL. */
+/* Returns the rule of an opcode, never NULL. An unknown opcode is legal on no QP type. */
 static inline const struct uroce_wr_rule *
 uroce_wr_rule_get(uint32_t opcode)
 {
@@ -75,7 +75,7 @@ uroce_wr_rule_get(uint32_t opcode)
 	return &rules[opcode < UROCE_WR_OPCODES ? opcode : (uint32_t)UROCE_WR_OPCODES];
 }
 
-/* Is a WR of this opcode legal on a QP of this type (enum ibv_qp_type; below 32)? */
+/* Returns true if a WR of this opcode is legal on a QP of this type (enum ibv_qp_type; < 32). */
 static inline bool
 uroce_wr_is_legal(const struct uroce_wr_rule *rule, uint32_t qp_type)
 {
