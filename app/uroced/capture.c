@@ -93,7 +93,7 @@ struct device_capture {
 	FILE *file;
 	unsigned nrings;
 	uint32_t qpn;           /* frames of this QP only; 0: all */
-	uint32_t stop;          /* workers have stopped: write what is left and end */
+	uint32_t stop;          /* workers have stopped: write the remaining frames and end */
 	uint64_t frames, bytes; /* written */
 	uint32_t error;         /* errno of the first failed write; nothing is written after it */
 	struct capture *ring[UROCE_MAX_WORKERS];
@@ -131,7 +131,7 @@ local_qpn(const struct capture_frame *f)
 	return v == WIRE_OK || wire_bad_form(v) ? pkt.qpn : 0;
 }
 
-/* Adds to the comment, after a separator if it is not empty. */
+/* Appends to the comment, with a separator unless it is empty. */
 static void
 say(char comment[COMMENT_MAX], const char *a, const char *b)
 {
@@ -325,7 +325,7 @@ file_open(struct device_capture *dc, int fd)
 	return put_head(dc) ? 0 : errno;
 }
 
-/* A function of impair_set_watch. */
+/* Callback of impair_set_watch. */
 static void
 on_fault(void *arg, uint16_t queue, const struct rte_mbuf *m, const struct impair_fate *fate)
 {

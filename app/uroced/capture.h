@@ -9,7 +9,9 @@
 /* Handler of CAPTURE. */
 ctrl_handler capture_request;
 
-/* End the capture of dev, if one runs. All captured frames are then in the file, which is closed.
+/*
+ * End the capture of dev, if one is running. On return all captured frames are in the file, which
+ * is closed.
  */
 void capture_stop(struct device *dev);
 

@@ -38,7 +38,7 @@ default_route_v6(char *netdev)
 	unsigned plen, metric, flags, best = ~0u;
 
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-		/* The kernel lists a route to nowhere, too: with RTF_REJECT, or on lo. */
+		/* The kernel also lists unreachable routes: with RTF_REJECT, or on lo. */
 		if (sscanf(line, "%32s %x %*s %*x %*s %x %*x %*x %x %15s", to, &plen, &metric,
 			   &flags, name) != 5 ||
 		    plen != 0 || strspn(to, "0") != 32 || !(flags & RTF_UP) ||
@@ -52,7 +52,7 @@ default_route_v6(char *netdev)
 	return best != ~0u;
 }
 
-/* Is this an interface other than lo, up, with an address that is not link-local? */
+/* Returns true for an interface other than lo that is up and has a non-link-local address. */
 static bool
 is_offered(const struct ifaddrs *i)
 {

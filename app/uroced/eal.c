@@ -75,8 +75,7 @@ eal_plan_make(struct eal_plan *plan, const struct options *o)
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return -errno;
 	cpus = CPU_COUNT(&set);
-	/* A worker that spins needs a dedicated CPU, and clients and the control thread one more.
-	 */
+	/* A spinning worker needs a dedicated CPU; clients and the control thread need another. */
 	plan->shared_cores = o->idle == OPTION_IDLE_ADAPTIVE ||
 			     (o->idle == OPTION_IDLE_AUTO && cpus < (int)o->workers + 2);
 	plan->huge = !o->no_huge && huge_free_mib() >= o->mem_mib;
@@ -106,9 +105,9 @@ put_all_cpus(FILE *out)
 }
 
 /*
- * EAL's --lcores: lcore 0 is the control thread and runs anywhere. Workers are pinned to the CPUs
- * of --lcores. Without it they are pinned to CPUs of the process in turn, or not at all if they
- * share CPUs.
+ * Builds EAL's --lcores. lcore 0 is the control thread, which may run on any CPU. Workers are
+ * pinned to the CPUs of our option --lcores or, without it, to consecutive CPUs of the process.
+ * Workers that share CPUs are not pinned.
  */
 static char *
 lcores_arg(const struct eal_plan *plan, const struct options *o)
@@ -157,7 +156,7 @@ arg_add(struct arg_list *args, const char *name, const char *value)
 		args->v[args->n++] = strdup(value);
 }
 
-/* Is a device to share the interface of this --vdev with the kernel? */
+/* Returns true if a device shares the interface of this --vdev with the kernel. */
 static bool
 is_shared(const struct options *o, const char *vdev)
 {
@@ -225,8 +224,8 @@ vdevs_add(struct arg_list *args, const struct options *o)
 }
 
 /*
- * Can EAL make its folder for the telemetry socket? It refuses to start if it cannot. The folder is
- * where EAL looks for it, and may be another user's: /tmp/dpdk.
+ * Returns true if EAL can create the folder of its telemetry socket; if it cannot, it refuses to
+ * start. EAL's default folder may belong to another user: /tmp/dpdk.
  */
 static bool
 telemetry_has_folder(const struct options *o)
@@ -298,8 +297,8 @@ check_cpus(const struct options *o)
 }
 
 /*
- * EAL keeps pointers to its arguments, so they are never freed. It also writes into the array, so
- * it gets a copy of that.
+ * EAL keeps pointers to its arguments, so they are never freed. It also modifies the array, so it
+ * gets a copy.
  */
 static int
 eal_init(const struct eal_plan *plan, const struct options *o)
@@ -315,7 +314,7 @@ eal_init(const struct eal_plan *plan, const struct options *o)
 	memcpy(argv, args.v, sizeof(argv));
 	if (rte_eal_init(args.n, argv) >= 0)
 		return 0;
-	/* no free huge page found; not enough of them mapped */
+	/* EACCES: no free huge page was found; ENOMEM: too few could be mapped */
 	if (plan->huge && (rte_errno == EACCES || rte_errno == ENOMEM)) {
 		LOG(NOTICE,
 		    "%u MiB of huge pages were free, but cannot be used (taken by another process, "

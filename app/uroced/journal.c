@@ -11,16 +11,16 @@
 #include "control/log_event.h"
 #include "outbox.h"
 
-#define HEAD       "uroced: " /* of the daemon's lines; the journal has the name already */
+#define HEAD       "uroced: " /* prefix of the daemon's lines; not needed in the journal */
 #define FIELD_MAX  1200
-#define OWN_FIELDS 4 /* in front of an event's */
+#define OWN_FIELDS 4 /* before the fields of an event */
 
 static const char identifier[] = "SYSLOG_IDENTIFIER=uroced";
 
 static bool used;
 _Static_assert(OWN_FIELDS + LOG_FIELDS_MAX == OUTBOX_FIELDS, "an event fits a message");
 
-/* Does the journal read what is written to standard error? */
+/* Returns true if standard error is connected to the journal. */
 static bool
 stderr_is_journal(void)
 {
@@ -33,7 +33,7 @@ stderr_is_journal(void)
 	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
 }
 
-/* Priority of syslog for a level of rte_log: that counts from 1 (emergency). */
+/* Converts a level of rte_log, which counts from 1 (emergency), to a syslog priority. */
 static int
 priority(uint32_t level)
 {
@@ -57,7 +57,7 @@ send_line(uint32_t level, const char *line, size_t len)
 	outbox_add(OUTBOX_JOURNAL, field, RTE_DIM(field));
 }
 
-/* Writes lines that rte_log has put together. */
+/* Writes the lines that rte_log has formatted. */
 static ssize_t
 on_log(void *cookie, const char *text, size_t len)
 {

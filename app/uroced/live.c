@@ -102,7 +102,7 @@ own_dir(int dir, const char *name)
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* readable for everybody, as sysfs is, regardless of the umask */
+	/* world-readable like sysfs, regardless of the umask */
 	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 022) == 0 &&
 	    fchmod(fd, 0755) == 0)
 		return fd;
@@ -144,7 +144,7 @@ file_name(size_t i, char name[64])
 	return hw_dir;
 }
 
-/* Sums over all workers and the control thread: counters first, then drop reasons. */
+/* Adds up the counts of all workers and the control thread: counters first, then drop reasons. */
 static void
 sums_of(const struct device *dev, uint64_t sum[NOWN])
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs read of a device in /sys/class/infiniband and what changes while they run: the
- * port's state and its counters. libibverbs' own reads are answered by the provider; for everybody
- * else the daemon keeps files beside its control socket, in SOCKET.sysfs/DEVICE, and uroce-run
- * links to them. A separate thread writes the files, because a write may block in the file system.
- * It runs every LIVE_PERIOD_MS and writes only the files whose contents have changed.
+ * Files with a device's port state and counters, which programs read in /sys/class/infiniband and
+ * which change while they run. The provider answers libibverbs' own reads. For all other readers
+ * the daemon keeps files beside its control socket, in SOCKET.sysfs/DEVICE, and uroce-run links to
+ * them. A separate thread writes the files every LIVE_PERIOD_MS, because a write may block in the
+ * file system. It writes only files whose contents have changed.
  */
 #ifndef UROCED_LIVE_H
 #define UROCED_LIVE_H
@@ -14,8 +14,9 @@
 #define LIVE_PERIOD_MS 1000
 
 /*
- * Control thread. Writes the files of all devices and starts the thread; between listen_start and
- * listen_stop, so that the socket's name is ours. A failure is logged and costs nothing else.
+ * Control thread. Writes the files of all devices and starts the thread. Called between
+ * listen_start and listen_stop, while this daemon owns the socket's path. A failure is logged; the
+ * daemon works without the files.
  */
 void live_start(struct daemon *d);
 /* Control thread. Ends the thread and removes the files. Safe without live_start. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced: starts, runs until a signal and removes everything that it made. Exit status: 0 after
- * SIGTERM or SIGINT, 1 when it cannot start, 2 for wrong options.
+ * uroced: starts, runs until a signal and removes everything that it created. Exit status: 0 after
+ * SIGTERM or SIGINT, 1 if it cannot start, 2 for wrong options.
  */
 #include <errno.h>
 #include <signal.h>
@@ -91,7 +91,7 @@ signals_open(struct daemon *d)
 	return loop_add(&d->loop, &d->signals, EPOLLIN);
 }
 
-/* Each client costs a handful of descriptors. */
+/* Raises the limit of open descriptors: each client needs several. */
 static void
 raise_fd_limit(void)
 {
@@ -103,7 +103,7 @@ raise_fd_limit(void)
 	}
 }
 
-/* The tables that workers read, and the packet buffers. */
+/* Allocates the tables that workers read, and the packet buffers. */
 static int
 tables_open(struct daemon *d, const struct options *o)
 {
@@ -147,7 +147,8 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 	return 0;
 }
 
-/* Is port one end of a --pair? Each worker then has separate queues on both ports. */
+/* Returns true if port is one end of a --pair. Each worker then has separate queues on both ports.
+ */
 static bool
 is_of_pair(const struct options *o, const char *port)
 {
@@ -158,7 +159,7 @@ is_of_pair(const struct options *o, const char *port)
 	    (port[len - 1] != 'a' && port[len - 1] != 'b'))
 		return false;
 	port += sizeof(prefix) - 1;
-	len -= sizeof(prefix); /* without the a or b */
+	len -= sizeof(prefix); /* without the suffix a or b */
 	for (uint32_t i = 0; i < o->pair.n; i++) {
 		if (strlen(o->pair.v[i]) == len && memcmp(o->pair.v[i], port, len) == 0)
 			return true;
@@ -166,7 +167,7 @@ is_of_pair(const struct options *o, const char *port)
 	return false;
 }
 
-/* Without --dev: make a device of every port, in EAL's order. */
+/* Without --dev: creates a device on every port, in EAL's order. */
 static int
 devices_of_all_ports(struct daemon *d, const struct options *o)
 {
@@ -190,8 +191,8 @@ devices_of_all_ports(struct daemon *d, const struct options *o)
 }
 
 /*
- * Without any port: makes devices on the host's own interfaces. One that cannot be made, which is
- * logged, does not prevent the others.
+ * Without any port: creates devices on the host's own interfaces. A failure is logged and does not
+ * prevent the other devices.
  */
 static int
 devices_of_host(struct daemon *d)
@@ -271,7 +272,7 @@ say_ready(struct daemon *d)
 	service_ready(d);
 }
 
-/* After EAL has started: open everything, run, close everything. 0 or -errno. */
+/* Called after EAL has started: opens everything, runs, closes everything. Returns 0 or -errno. */
 static int
 serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 {
@@ -345,15 +346,17 @@ run(struct daemon *d, const struct options *o)
 		rc = sigbus_guard_install();
 	if (rc == 0)
 		rc = broker_open(d, request_found);
-	/* EAL leaves the directory, once its own exit handler has removed the telemetry socket. */
+	/* EAL's exit handler, which runs first, removes the telemetry socket but not the directory.
+	 */
 	atexit(remove_runtime_dir);
 	if (rc == 0)
 		rc = eal_start(&plan, o);
 	if (rc == 0) {
 		rc = serve(d, o, &plan);
 		/*
-		 * No rte_eal_cleanup(): it takes away memory, the interrupt handles of a memif in
-		 * it, under EAL's interrupt thread, which nothing stops and which faults then.
+		 * No rte_eal_cleanup(): it unmaps memory, including a memif's interrupt handles,
+		 * that EAL's interrupt thread still uses. Nothing stops that thread: it would
+		 * fault.
 		 */
 	}
 	broker_close(d);
@@ -362,7 +365,9 @@ run(struct daemon *d, const struct options *o)
 	return rc;
 }
 
-/* Sets the socket's path if no option did. False, logged: there is no safe place for it. */
+/*
+ * Sets the socket's path if no option did. Returns false and prints why if no safe path exists.
+ */
 static bool
 find_socket(struct control_config *cfg)
 {
@@ -403,7 +408,7 @@ main(int argc, char **argv)
 		quota_init(&d.quota, &opt.control, &machine, geteuid());
 		rc = run(&d, &opt);
 		if (rc == -ERESTART && plain != NULL)
-			execv("/proc/self/exe", plain); /* EAL starts once in a process */
+			execv("/proc/self/exe", plain); /* a process can start EAL only once */
 		status = rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	options_free(&opt);

@@ -29,7 +29,7 @@ union address {
 struct conn {
 	struct watch w; /* fd -1: free */
 	uint64_t since; /* order of arrival */
-	bool eof;       /* the scraper sends no more */
+	bool eof;       /* the scraper has closed its direction */
 	char *reply;    /* NULL: the request is not complete */
 	size_t len, sent, got;
 	char request[REQUEST_MAX + 1];
@@ -41,12 +41,12 @@ static struct metrics {
 	const char *path; /* of a unix socket, else NULL */
 	struct conn conn[METRICS_CONNS];
 	uint64_t arrivals;
-	char *text; /* as made at made_ns */
+	char *text; /* generated at made_ns */
 	size_t text_len;
 	uint64_t made_ns;
 } metrics = {.listener.fd = -1};
 
-/* Returns the length of the address, or 0 if value is none. */
+/* Parses value into *a. Returns the length of the address, or 0 if value is not an address. */
 static socklen_t
 address_of(const char *value, union address *a)
 {
@@ -77,7 +77,7 @@ address_of(const char *value, union address *a)
 	if (n == 0 || n > 65535 || *end != '\0')
 		return 0;
 	a->in.sin_family = six ? AF_INET6 : AF_INET;
-	a->in.sin_port = htons((uint16_t)n); /* at the same place in both */
+	a->in.sin_port = htons((uint16_t)n); /* at the same offset in both families */
 	if (six)
 		return inet_pton(AF_INET6, host, &a->in6.sin6_addr) == 1 ? sizeof(a->in6) : 0;
 	return inet_pton(AF_INET, host, &a->in.sin_addr) == 1 ? sizeof(a->in) : 0;
@@ -123,7 +123,7 @@ fresh_text(void)
 	return metrics.text;
 }
 
-/* Makes the reply to a complete request. Returns false if there is no memory. */
+/* Builds the reply to a complete request. Returns false if out of memory. */
 static bool
 answer(struct conn *c)
 {
@@ -158,8 +158,9 @@ answer(struct conn *c)
 }
 
 /*
- * Sends what the scraper takes now. Returns false if the connection is to end: after an error, or
- * after the last byte to a scraper that has closed its direction. Others close it themselves.
+ * Sends as much as the socket accepts. Returns false if the connection must be closed: after an
+ * error, or after the last byte if the scraper has closed its direction. Otherwise the scraper
+ * closes first.
  */
 static bool
 send_more(struct conn *c)
@@ -176,18 +177,19 @@ send_more(struct conn *c)
 	}
 	if (c->eof)
 		return false;
-	/* Closing first could lose the end. */
+	/* Do not close yet: that could discard the end of the reply. */
 	shutdown(c->w.fd, SHUT_WR);
 	loop_set(&metrics.d->loop, &c->w, EPOLLIN);
 	return true;
 }
 
-/* Reads; replies once the request is complete. Returns false if the connection is to end. */
+/* Reads, and replies once the request is complete. Returns false if the connection must be closed.
+ */
 static bool
 read_more(struct conn *c)
 {
 	char rest[512];
-	bool have = c->reply != NULL; /* what follows a request is ignored */
+	bool have = c->reply != NULL; /* data after a request is ignored */
 	ssize_t n = have ? recv(c->w.fd, rest, sizeof(rest), MSG_DONTWAIT)
 			 : recv(c->w.fd, c->request + c->got, REQUEST_MAX - c->got, MSG_DONTWAIT);
 
@@ -222,7 +224,7 @@ on_conn(struct watch *w, uint32_t events)
 		conn_end(c);
 }
 
-/* Returns a free place; ends the oldest connection if there is none. */
+/* Returns a free entry. If there is none, closes the oldest connection. */
 static struct conn *
 conn_place(void)
 {
@@ -240,7 +242,10 @@ conn_place(void)
 	return oldest;
 }
 
-/* Accepts a connection with the spare descriptor and closes it: while it waits, the loop spins. */
+/*
+ * Accepts a connection with the spare descriptor and closes it. As long as it is pending, the loop
+ * would spin.
+ */
 static void
 turn_away(struct daemon *d, int listener)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Exporter for Prometheus: GET /metrics by HTTP on a TCP or unix socket (option metrics). The
- * control thread serves it and never waits for a scraper: at most METRICS_CONNS connections exist,
- * and a further one ends the oldest. The text is made anew at most four times a second.
+ * control thread serves it and never waits for a scraper. At most METRICS_CONNS connections exist;
+ * a further one replaces the oldest. The text is regenerated at most four times a second.
  */
 #ifndef UROCED_METRICS_H
 #define UROCED_METRICS_H
@@ -21,7 +21,7 @@ int metrics_check(const char *value, char *err, size_t room);
 
 /* Control thread. Listens at where, a value that metrics_check accepts. 0, or -errno: logged. */
 int metrics_start(struct daemon *d, const char *where);
-/* Control thread. Ends connections and stops listening, if metrics_start was called. */
+/* Control thread. Closes connections and stops listening. Safe without metrics_start. */
 void metrics_stop(struct daemon *d);
 
 /* Control thread. Returns all metrics as text of *len bytes, which the caller frees; or NULL. */

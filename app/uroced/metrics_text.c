@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The metrics as text. Names follow Prometheus: uroce_ in front, base units, _total behind
+ * The metrics as text. Names follow Prometheus: prefix uroce_, base units, suffix _total for
  * counters.
  */
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #define FAMILY "# HELP uroce_%s %s\n# TYPE uroce_%s %s\n"
 
 /*
- * One line a counter: what it counts, and its name if that is not the one of urocectl. A counter
+ * One line per counter: what it counts, and its name if that differs from urocectl's. A counter
  * without a line is exported, too.
  */
 static const struct counter_text {
@@ -102,7 +102,7 @@ static const struct {
 	const char *name;
 } memory_text[] = {{QUOTA_QUEUE_MEM, "queues"}, {QUOTA_REG_MEM, "registered"}};
 
-/* Writes a label's value, with the characters escaped that end it. */
+/* Writes a label's value and escapes special characters. */
 static void
 put_value(FILE *out, const char *text)
 {
@@ -119,7 +119,7 @@ put_head(FILE *out, const char *name, const char *help, const char *type)
 	fprintf(out, FAMILY, name, help, name, type);
 }
 
-/* A counter of every device and worker; reason NULL: no such label. */
+/* Writes a counter for every device and worker. reason NULL: without that label. */
 static void
 put_blocks(FILE *out, const struct daemon *d, const char *name, unsigned id, const char *reason)
 {
@@ -134,7 +134,7 @@ put_blocks(FILE *out, const struct daemon *d, const char *name, unsigned id, con
 			uint64_t v = counters_read(reason != NULL ? &b->drop[id] : &b->ctr[id]);
 			char worker[16] = "control";
 
-			/* The control thread counts few things: only those that occurred. */
+			/* Most of the control thread's counters stay 0: leave those out. */
 			if (control && v == 0)
 				continue;
 			if (!control)

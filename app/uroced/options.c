@@ -30,7 +30,7 @@ check_lcores(const char *value, char *err, size_t room)
 	return -EINVAL;
 }
 
-/* "none", or [DDDD:]BB:DD.F and perhaps arguments of its driver behind a comma. */
+/* "none", or [DDDD:]BB:DD.F, optionally followed by a comma and arguments of the driver. */
 static int
 check_allow(const char *value, char *err, size_t room)
 {
@@ -48,7 +48,7 @@ check_allow(const char *value, char *err, size_t room)
 	return -EINVAL;
 }
 
-/* EAL makes a folder of this name, and a socket in it. */
+/* EAL creates a folder of this name, and a socket in it. */
 static int
 check_prefix(const char *value, char *err, size_t room)
 {
@@ -75,7 +75,7 @@ check_dev(const char *value, char *err, size_t room)
 		ROW(option, CLI_NUMBER, member), .arg = unit, .min = least, .max = most,           \
 						 .def = preset, .help = text                       \
 	}
-/* Limits for each uid but root, within the totals. */
+/* Limits for each uid except root, within the totals. */
 #define PER_UID(option, kind, unit, text)                                                          \
 	NUMBER(option, control.per_uid[kind], unit, 0, 1u << 30, "0", text)
 
@@ -151,7 +151,7 @@ static const struct cli_field table[] = {
 	       "descriptors of the daemon for clients; 0: three quarters of RLIMIT_NOFILE"),
 	NUMBER("hello-timeout", control.hello_timeout_s, "S", 1, 3600, "10",
 	       "seconds that a connection may take to send its first request"),
-	/* limits for each uid but root, within the totals above */
+	/* limits for each uid except root, within the totals above */
 	PER_UID("max-clients-per-uid", QUOTA_CLIENTS, "N",
 		"connections of a uid; 0: three quarters of max-clients"),
 	PER_UID("max-new-per-uid", QUOTA_NEW, "N",

@@ -27,9 +27,9 @@ struct options {
 	struct cli_list vdev, allow, pair, dev;
 	bool no_huge;
 	bool no_telemetry;
-	const char *metrics; /* where; NULL: nowhere */
+	const char *metrics; /* address to listen on; NULL: none */
 	const char *file_prefix;
-	const char *lcores; /* CPU list of the workers; NULL: any CPU we may use */
+	const char *lcores; /* CPU list of the workers; NULL: any CPU of the process */
 	uint32_t workers;
 	uint32_t idle; /* enum option_idle */
 	uint32_t mem_mib, mbufs;
@@ -62,10 +62,13 @@ int options_load(struct options *o, const char *path, char err[OPTIONS_ERR_MAX])
 bool options_get(const struct options *o, unsigned i, const char **name, const char **def,
 		 char *value, size_t room);
 
-/* The name of option i, in the table's order; NULL after the last. For tests. */
+/* Returns the name of option i, in the table's order; NULL after the last. For tests. */
 const char *options_name(unsigned i);
 
-/* The CPU numbers of a list like "0,2-3". Returns their number, or -EINVAL (also if above max). */
+/*
+ * Parses a CPU list like "0,2-3" into cpu. Returns how many CPUs it has, or -EINVAL if it is
+ * malformed or has more than max.
+ */
 int options_cpus(const char *text, unsigned *cpu, unsigned max);
 
 #endif

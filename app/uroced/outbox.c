@@ -23,9 +23,9 @@ struct message {
 static struct outbox {
 	bool open;
 	pthread_t thread;
-	pthread_mutex_t mutex; /* of what follows */
+	pthread_mutex_t mutex; /* protects the fields below */
 	pthread_cond_t wake;
-	struct message *first, *last; /* that wait */
+	struct message *first, *last; /* waiting messages */
 	unsigned nwaiting, lost;
 	bool closing;
 } outbox[OUTBOX_NUM] = {
@@ -79,7 +79,7 @@ send_message(const struct outbox *box, const struct message *e)
 	sd_journal_sendv(iov, (int)e->n);
 }
 
-/* A thread: sends the messages of one outbox, oldest first, until it closes. */
+/* Thread function: sends the messages of one outbox, oldest first, until it closes. */
 static void *
 send_messages(void *arg)
 {
@@ -119,7 +119,7 @@ outbox_open(enum outbox_to to)
 	sigset_t all, before;
 	int rc;
 
-	/* the control thread takes the signals */
+	/* signals are handled by the control thread */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&box->thread, NULL, send_messages, box);

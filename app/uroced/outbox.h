@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What systemd gets from uroced: entries of the journal, and reports to the service manager
- * (sd_notify). libsystemd waits while the receiver's socket is full, so a separate thread for
- * each receiver calls it, in order. At most OUTBOX_WAITING messages wait for each; those after them
- * are lost and counted.
+ * Queues of messages to systemd: journal entries, and reports to the service manager (sd_notify).
+ * libsystemd blocks while the receiver's socket is full, so a separate thread for each receiver
+ * calls it, in order. At most OUTBOX_WAITING messages wait for a receiver; further ones are dropped
+ * and counted.
  */
 #ifndef UROCED_OUTBOX_H
 #define UROCED_OUTBOX_H
@@ -13,17 +13,17 @@
 
 enum outbox_to {
 	OUTBOX_JOURNAL, /* up to OUTBOX_FIELDS fields, "NAME=value" */
-	OUTBOX_MANAGER, /* one text as of sd_notify(3) */
+	OUTBOX_MANAGER, /* one string in the format of sd_notify(3) */
 	OUTBOX_NUM
 };
 
 /*
  * Starts the thread of a receiver. Call once, before other threads use it. Returns 0 or an errno.
- * Without it, messages wait, and are lost.
+ * Without the thread, messages are queued but never sent.
  */
 int outbox_open(enum outbox_to to);
 
-/* Gives the receivers a second to take what waits. Messages added afterwards are lost. */
+/* Waits at most a second until queued messages are sent. Messages added afterwards are lost. */
 void outbox_close(void);
 
 /* Any thread; never waits. Copies the n strings of a message. */

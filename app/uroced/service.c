@@ -47,7 +47,7 @@ report(const char *text)
 	outbox_add(OUTBOX_MANAGER, &text, 1);
 }
 
-/* Reports the status with other lines in front; without these, only a status that has changed. */
+/* Reports the status after other lines. Without such lines, reports it only if it has changed. */
 static void
 report_status(const struct daemon *d, const char *lines)
 {

@@ -100,7 +100,7 @@ port_pkeys(const struct device *dev)
 	return pkeys;
 }
 
-/* What wakes a sleeping worker when a frame arrives. */
+/* Names what wakes a sleeping worker when a frame arrives. */
 static const char *
 rx_wake(const struct port *p)
 {
@@ -109,7 +109,7 @@ rx_wake(const struct port *p)
 	return p->inward ? "own" : "timer";
 }
 
-/* What a port of kernel sockets counts besides the worker. */
+/* Returns the counters of a port on kernel sockets, in addition to the worker's. */
 static json_t *
 socket_stats(const struct port_udp_stats *s)
 {
@@ -129,7 +129,7 @@ socket_stats(const struct port_udp_stats *s)
 	return o;
 }
 
-/* The kernel's interface beside a device. */
+/* Describes the kernel interface of a device (lib/hostif). */
 static json_t *
 hostif(const struct hostif *h)
 {
@@ -295,7 +295,7 @@ static const struct {
 	void (*device)(const struct device *dev, json_t *out);
 	/* all: the caller may see every field. NULL for QPs, which take an argument */
 	void (*session)(const struct session *s, bool all, json_t *out);
-	void (*daemon)(const struct session *to, json_t *out); /* of no client's */
+	void (*daemon)(const struct session *to, json_t *out); /* not about a client */
 } topics[] = {
 	{"device", show_device, NULL},
 	{"port", show_port, NULL},
@@ -320,7 +320,7 @@ static const struct {
 };
 #define NTOPICS (sizeof(topics) / sizeof(topics[0]))
 
-/* The function for a topic, or NULL. */
+/* Makes the JSON of a topic. Returns NULL if the topic does not exist. */
 static json_t *
 topic_json(const struct session *asker, const struct uroce_show_req *req)
 {
@@ -385,7 +385,7 @@ show_all(struct daemon *d, const char *what, int64_t arg)
 	return all;
 }
 
-/* A sealed memfd that holds text, or -errno. */
+/* Returns a sealed memfd that holds text, or -errno. */
 static int
 text_fd(const char *text, size_t len)
 {

@@ -43,7 +43,7 @@ int show_send(json_t *all, struct ctrl_rep *rep, uint64_t *bytes);
 ctrl_handler show_request;
 
 /*
- * show_obj.c: every object of a kind that s owns. all: with every field, else only with the fields
+ * show_obj.c: every object of a kind that s owns. all: with every field; otherwise only the fields
  * that other users may see (session_may_see). qpn: only this QP, or -1 for all; other users cannot
  * look up a QP by its number.
  */
@@ -51,16 +51,16 @@ void show_qps(const struct session *s, bool all, int64_t qpn, json_t *out);
 /* show_trace.c: why (as conn.why) and the last fault of a QP as members of o. */
 void show_fault(json_t *o, const struct qp_recorder *r, uint32_t why);
 /*
- * show_trace.c: the QPs, also destroyed ones, that asker may see: of each its recorder if qpn is
- * its number, only its owner and last fault if qpn is -1.
+ * show_trace.c: the QPs that asker may see, including destroyed ones. qpn: a QP's number for that
+ * QP with its recorder; -1 for all QPs, each with its owner and last fault only.
  */
 void show_traces(const struct session *asker, int64_t qpn, json_t *out);
-/* show_caps.c: an object with what the device of a port can do. */
+/* show_caps.c: returns an object with the capabilities of a port's device. */
 json_t *show_caps(const struct port_caps *caps);
 void show_cqs(const struct session *s, bool all, json_t *out);
 void show_mrs(const struct session *s, bool all, json_t *out);
 
-/* An object with its owner and device; without all only with the uid of the owner. */
+/* Returns an object with the owner and device; unless all, only with the uid of the owner. */
 json_t *show_owned_by(const struct session *s, bool all);
 /* show_pd.c: as above. */
 void show_pds(const struct session *s, bool all, json_t *out);
@@ -72,21 +72,20 @@ void show_ahs(const struct session *s, bool all, json_t *out);
 void show_quota(const struct session *to, json_t *out);
 void show_workers(const struct session *to, json_t *out);
 void show_config(const struct session *to, json_t *out);
-/* Call before the first show_config: the options that it shows, which must outlive it. */
+/* Sets the options that show_config shows; they must outlive it. Call before show_config. */
 struct options;
 void show_config_of(const struct options *o);
 
-/* show_cm.c: ids of rdma_cm, and what its MADs amounted to, as `to` may see them. */
+/* show_cm.c: ids and MAD counters of rdma_cm, as `to` may see them. */
 void show_cm(const struct session *to, json_t *out);
-/* Adds the ECE words that the peer of a QP of s has sent: zeroes without any, or without rdma_cm.
- */
+/* Adds the ECE words that the peer of a QP of s has sent; zeroes if none, or without rdma_cm. */
 void show_cm_ece(json_t *o, const struct session *s, uint32_t qpn);
 void show_cm_stats(const struct session *to, json_t *out);
 
 /*
- * Control thread. Returns what urocectl show prints for root: an object whose member what is an
- * array. what is device, port, stats, drops, client, cq, mr or qp; arg: the number of a queue pair,
- * or -1 for all.
+ * Control thread. Returns the JSON that `urocectl show` prints for root: an object with one member,
+ * named by what, which is an array. what: device, port, stats, drops, client, cq, mr or qp. arg:
+ * the number of a queue pair, or -1 for all.
  */
 json_t *show_all(struct daemon *d, const char *what, int64_t arg);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the device of a port can do, in DPDK's words. */
+/* The capabilities of a port's device, in DPDK's terms. */
 #include <errno.h>
 #include <string.h>
 #include <rte_ethdev.h>

@@ -6,7 +6,7 @@
 
 #define NS_PER_MS 1000000u
 
-/* "10.9.0.1:7471" or "[fd00::1]:7471"; a wildcard as its family writes it. */
+/* "10.9.0.1:7471" or "[fd00::1]:7471"; a wildcard in the notation of its family. */
 static json_t *
 address_text(const struct rcm_addr *a)
 {
@@ -59,7 +59,7 @@ show_cm_ece(json_t *o, const struct session *s, uint32_t qpn)
 	put_ece(o, &c.ece);
 }
 
-/* The connection of an id. all: with what only its user may see. */
+/* Adds the connection of an id. all: including the fields that only its user may see. */
 static void
 put_connection(json_t *o, const struct cm_service *svc, const struct cm_info *c, bool all)
 {
@@ -110,7 +110,7 @@ put_id(json_t *out, const struct cm_service *svc, const struct rcm_info *i,
 		put_connection(o, svc, &c, all);
 }
 
-/* Connections whose ids their programs have destroyed: they end by themselves. */
+/* Adds connections whose ids the programs have destroyed. They end by themselves. */
 static void
 put_orphan(json_t *out, const struct cm_service *svc, const struct cm_info *c,
 	   const struct session *to)
@@ -153,7 +153,7 @@ put_named(json_t *o, const char *prefix, const char *name, uint64_t value)
 	show_set_int(o, key, (int64_t)value);
 }
 
-/* One row, as of a device. */
+/* Adds the counters as one row, as for a device. */
 void
 show_cm_stats(const struct session *to, json_t *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the daemon itself has, as JSON: limits of users, workers, options. */
+/* State of the daemon itself as JSON: limits of users, workers, options. */
 #include "show.h"
 
 #include <rte_log.h>
@@ -55,7 +55,7 @@ count_qps(const struct daemon *d, int64_t qps[UROCE_MAX_WORKERS])
 	}
 }
 
-/* Sum of a counter over the devices of a worker. */
+/* Returns the sum of a counter over the devices of a worker. */
 static int64_t
 sum_of(const struct daemon *d, struct worker *w, enum counter c)
 {

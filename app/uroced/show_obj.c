@@ -32,7 +32,7 @@ show_owned_by(const struct session *s, bool all)
 	return o;
 }
 
-/* WQEs of a queue that the client has posted and the daemon has not retired. */
+/* Returns how many WQEs of a queue the client has posted and the daemon has not retired. */
 static int64_t
 queue_depth(const struct qp_ring *ring, uint32_t tail)
 {
@@ -78,7 +78,7 @@ put_requester(json_t *o, const struct qp *qp)
 		     qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD);
 }
 
-/* Congestion control: the policy, what it allows, marks and CNPs. */
+/* Adds the state of congestion control: the policy, its rate and window, marks and CNPs. */
 static void
 put_congestion(json_t *o, const struct qp *qp)
 {
@@ -115,7 +115,7 @@ put_responder(json_t *o, const struct qp *qp)
 	show_set_int(o, "expected_psn", rcv->epsn);
 	show_set_int(o, "msn", rcv->msn);
 	show_set_int(o, "rx_bytes", (int64_t)qp->conn.rx_bytes);
-	/* Of the worker's memory, which outlives the QP: the number may be another QP's by now. */
+	/* Read from the worker's memory, which outlives the QP: the QPN may have been reused. */
 	show_set_int(o, "sr_held",
 		     qp->bind.hold != NULL ? __atomic_load_n(&qp->bind.hold->n, __ATOMIC_RELAXED)
 					   : 0);

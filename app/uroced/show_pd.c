@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects of a client beside QPs, CQs and regions, as JSON. */
+/* Objects of a client other than QPs, CQs and regions, as JSON. */
 #include "show.h"
 
 void
@@ -60,7 +60,7 @@ show_mws(const struct session *s, bool all, json_t *out)
 		json_array_append_new(out, o);
 		if (!all)
 			continue;
-		/* A worker may be binding it: each value is of some moment. */
+		/* A worker may be binding it: the values may be from different moments. */
 		bound = __atomic_load_n(&m->mr.parent, __ATOMIC_RELAXED) != NULL;
 		show_set(o, "key", show_hex(__atomic_load_n(&m->mr.key, __ATOMIC_RELAXED)));
 		show_set_int(o, "type", m->mr.kind == MR_WINDOW_1 ? 1 : 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Last faults and flight recorders of QPs as JSON: fields for programs, and a sentence each. */
+/* Last faults and flight recorders of QPs as JSON: fields for programs and a sentence for users. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "wire/psn.h"
 #include "wire/timer.h"
 
-/* From the daemon's clock to nanoseconds since 1970; read once for each answer. */
+/* Offset from the daemon's clock to nanoseconds since 1970; read once for each reply. */
 static int64_t epoch_diff_ns;
 
 static void
@@ -73,7 +73,7 @@ show_fault(json_t *o, const struct qp_recorder *r, uint32_t why)
 	put_fault(o, &copy.fault);
 }
 
-/* --- records in words */
+/* --- records as sentences */
 
 struct text {
 	char buf[400];
@@ -316,7 +316,7 @@ record_json(const struct qp_record *r)
 	return o;
 }
 
-/* Appends the records in the order of their times: that of a run is its first packet's. */
+/* Appends the records in order of time. The time of a run is that of its first packet. */
 static json_t *
 records_json(const struct qp_recorder *r)
 {

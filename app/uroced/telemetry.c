@@ -21,12 +21,12 @@
 #define PARAMS_MAX 64
 #define KEY_MAX    64
 
-/* Of one request; NULL: what it names does not exist, or is missing. Control thread. */
+/* Control thread. Makes the reply to a request; NULL: the parameter is missing or names nothing. */
 typedef json_t *make_fn(struct daemon *d, const char *params);
 
 static struct telemetry {
 	pthread_mutex_t turn;  /* one request at a time */
-	pthread_mutex_t mutex; /* of what follows, but watch and d */
+	pthread_mutex_t mutex; /* protects the fields below, except watch and d */
 	pthread_cond_t done;
 	enum { IDLE, ASKED, ANSWERED } state;
 	bool open;
@@ -40,7 +40,7 @@ static struct telemetry {
 	 .done = PTHREAD_COND_INITIALIZER,
 	 .watch.fd = -1};
 
-/* The element of a topic whose member key has this value; a new reference, or NULL. */
+/* Returns a new reference to the element of a topic whose member key has this value, or NULL. */
 static json_t *
 pick(struct daemon *d, const char *topic, const char *name)
 {
@@ -152,7 +152,7 @@ make_workers(struct daemon *d, const char *params)
 	return out;
 }
 
-/* The counters of one worker, of all devices together. */
+/* Returns the counters of one worker, summed over all devices. */
 static json_t *
 make_worker(struct daemon *d, const char *params)
 {

@@ -19,7 +19,7 @@
 #define SLOTS         1024
 #define VALUE_MAX     128
 
-/* Which argument of which driver names an interface that must exist. */
+/* Drivers and their arguments that name an interface, which must exist. */
 static const struct {
 	const char *driver; /* prefix of the device name */
 	const char *key;
@@ -127,7 +127,7 @@ struct ring {
 	bool block_given, slot_given, slots_given;
 };
 
-/* The number that key has, min .. max, or fallback if it is not given. */
+/* Gets the number given for key, min .. max, or fallback if the argument is absent. */
 static bool
 take_size(const char *args, const char *key, uint32_t min, uint32_t max, uint32_t *size,
 	  bool *given, char *err, size_t room)
@@ -210,9 +210,9 @@ prepare_af_packet(const char *args, char *err, size_t room)
 }
 
 /*
- * A memif server cannot bind its socket if the file exists, so the file that a killed daemon left
- * is removed. False: a process listens on it. A stream cannot connect to a memif's socket, and the
- * error tells the two cases apart without disturbing that process.
+ * Removes the socket file that a killed memif server left, because a new server could not bind it.
+ * Returns false if a process listens on it. The probe uses a stream socket, which cannot connect to
+ * a memif's socket; the error shows whether a process listens, without disturbing it.
  */
 static bool
 memif_socket_ready(const char *args, char *err, size_t room)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks the arguments of --vdev before EAL sees them, and adds the ones that af_packet needs to
- * carry what its interface carries. EAL's own messages name neither the argument nor the remedy.
+ * Checks the arguments of --vdev before EAL does, because EAL's messages name neither the argument
+ * nor the remedy. Adds the arguments that af_packet needs to carry the interface's MTU.
  */
 #ifndef UROCED_VDEV_H
 #define UROCED_VDEV_H
@@ -10,15 +10,15 @@
 #include <stdint.h>
 
 /*
- * Sizes of an af_packet ring in bytes. A slot holds one frame and up to 64 bytes that the kernel
- * puts in front of it. The driver assumes contiguous slots, so a slot must divide its block.
+ * Sizes of an af_packet ring in bytes. A slot holds one frame, preceded by up to 64 bytes of the
+ * kernel. The driver assumes contiguous slots, so the slot size must divide the block size.
  */
 #define VDEV_SLOT_MIN  1024
 #define VDEV_SLOT_MAX  8192 /* what the daemon's packet buffers hold */
 #define VDEV_BLOCK_MAX (1u << 20)
 
 /*
- * The arguments for EAL, from those of the user: "net_af_packet0,iface=eth0" becomes
+ * Derives the arguments for EAL from those of the user: "net_af_packet0,iface=eth0" becomes
  * "net_af_packet0,iface=eth0,blocksz=16384,framesz=2048,framecnt=1024". Arguments that the user
  * gave stay as they are. Other drivers' arguments are checked for interfaces that do not exist. The
  * socket file of a memif server is removed if no process listens on it.
