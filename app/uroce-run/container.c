@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hook of a container's start: an OCI runtime (runc, crun) calls `uroce-run --container` in the
- * container's namespaces after its mounts and before its program ("createContainer" of the runtime
- * specification). The root of the host is visible then, that of the container is a folder in it.
- * `urocectl cdi` writes the file that makes the runtime do so.
+ * The createContainer hook of the OCI runtime specification: a runtime (runc, crun) calls
+ * `uroce-run --container` in the container's namespaces, after mounting and before it starts the
+ * program. At that time the host's root is visible, and the container's root is a folder in it.
+ * `urocectl cdi` writes the file that configures the hook.
  */
 #include "run.h"
 
@@ -20,8 +20,8 @@
 #include "put.h"
 
 /*
- * The folder of the container's root into root: "root.path" of the configuration in the folder that
- * "bundle" of the state on standard input names.
+ * Stores the folder of the container's root in root. The state on standard input names the folder
+ * of the configuration ("bundle"), the configuration names the root ("root.path").
  */
 static int
 find_root(char root[PATH_MAX])
@@ -61,7 +61,7 @@ container_enter(struct run_root *r)
 	return root_open_container(r);
 }
 
-/* Does the container see this device already, by the hook of another device? */
+/* Returns true if the hook of another device has already made this device visible. */
 static bool
 is_shown(const struct run_root *r, const char *name)
 {

@@ -80,8 +80,8 @@ fetch_pkeys(struct ipc_client *c, struct run_device *d)
 }
 
 /*
- * The daemon's files beside its socket, if they are visible. A container that got only the socket
- * does not see them.
+ * Finds the daemon's files beside its socket, if they are visible. They are not in a container that
+ * has only the socket.
  */
 static void
 find_live(const char *socket, struct run_device *d)

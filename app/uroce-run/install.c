@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes the same files visible to every program of the system. sysfs accepts no new files, so they
+ * Makes the same files visible to every program on the system. sysfs accepts no new files, so they
  * are in a folder of /run, and an overlay shows them in /sys/class. Existing entries are never
- * changed: a machine that has kernel RDMA devices is refused.
+ * changed: the installation fails on a machine with kernel RDMA devices.
  *
  * All names are fixed. Therefore uninstall needs no record, and it also cleans up after an
  * interrupted install.
@@ -24,7 +24,10 @@
 #define CONFIG_DIR "/etc/libibverbs.d"
 #define DRIVER     CONFIG_DIR "/uroce.driver"
 
-/* Is the overlay over /sys/class ours? mountinfo: id parent dev root POINT .. - type SOURCE .. */
+/*
+ * Returns true if the overlay over /sys/class is ours. A line of mountinfo:
+ * id parent dev root POINT .. - type SOURCE ..
+ */
 static bool
 is_mounted(void)
 {
@@ -61,7 +64,7 @@ remove_link(const char *path)
 		unlink(path);
 }
 
-/* Remove our links in /dev/infiniband, and the folder if it is empty then. */
+/* Remove our links in /dev/infiniband, and then the folder if it is empty. */
 static void
 remove_nodes(void)
 {

@@ -94,7 +94,7 @@ parse(int argc, char **argv, struct options *o)
 	o->program = argv + 1;
 }
 
-/* The provider's absolute path into path (PATH_MAX bytes). */
+/* Stores the provider's absolute path in path (PATH_MAX bytes). */
 static int
 find_provider(const char *given, char *path)
 {
@@ -166,7 +166,7 @@ build_view(const struct run_root *r, const struct run_device *dev, unsigned int 
 	    mount_ns_stage(node, r->dev, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
 	    tree_common(class, node) || (misc && stage_misc(class, r->misc)))
 		return -1;
-	/* libibverbs reads files in config, and passes over folders. */
+	/* libibverbs reads files in config and ignores folders. */
 	snprintf(beside, sizeof(beside), "%s/uroce", config);
 	if (copy >= 0 && copy_file(copy, beside, PROVIDER))
 		return -1;
@@ -211,7 +211,7 @@ need_libibverbs(bool there)
 	return -1;
 }
 
-/* The devices in the container that is being made. */
+/* Installs the devices in the container that is being created. */
 static int
 show_in_container(const char *name, struct run_device *dev, unsigned int ndev, const char *provider)
 {
@@ -230,13 +230,13 @@ show_in_container(const char *name, struct run_device *dev, unsigned int ndev, c
 	return rc;
 }
 
-/* The devices for the program that this process becomes. */
+/* Installs the devices for the program that this process will execute. */
 static int
 show_here(const struct run_device *dev, unsigned int ndev, const char *provider)
 {
 	struct run_root root;
 
-	/* opened in the namespace that they are replaced in */
+	/* open the directories in the namespace in which they will be replaced */
 	return mount_ns_enter() || root_open(&root) || build_view(&root, dev, ndev, provider, -1);
 }
 

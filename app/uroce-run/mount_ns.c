@@ -84,7 +84,7 @@ mount_tmpfs(const char *where)
 	return 0;
 }
 
-/* A tmpfs that is not in the tree of mounts yet, like those of mount_tmpfs. Descriptor, or -1. */
+/* Creates a detached tmpfs like those of mount_tmpfs. Returns a descriptor, or -1. */
 static int
 make_tmpfs(void)
 {
@@ -111,7 +111,7 @@ mount_ns_scratch(const struct run_root *r)
 	       move_mount(fd, "", r->tmp, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) ==
 		       0 &&
 	       (!r->container || fchdir(fd) == 0) &&
-	       /* A mount in a shared one cannot be moved. */
+	       /* A mount below a shared mount cannot be moved. */
 	       mount(NULL, path, NULL, MS_PRIVATE, NULL) == 0;
 	if (!good)
 		complain("cannot mount a tmpfs on " SCRATCH ": %s", strerror(errno));
@@ -140,7 +140,7 @@ listed(const char *name, const char *const *list)
 	return false;
 }
 
-/* Makes to look like from, which may be anything but a symbolic link. */
+/* Bind-mounts from on to. from may be anything except a symbolic link. */
 static int
 bind_to(int from, bool is_dir, const char *to)
 {
@@ -161,7 +161,7 @@ bind_to(int from, bool is_dir, const char *to)
 	return rc;
 }
 
-/* Makes to look like the entry name of dir: a symbolic link is copied, anything else bound. */
+/* Reproduces the entry name of dir at to: copies a symbolic link, bind-mounts anything else. */
 static int
 bind_entry(int dir, const char *name, const char *to)
 {

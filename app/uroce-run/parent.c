@@ -17,7 +17,7 @@
 #define NET  "/sys/class/net"
 #define CPUS "/sys/devices/system/cpu/online"
 
-/* The first line of a file, without the newline. False: there is none. */
+/* Reads the first line of a file, without the newline. Returns false if there is none. */
 static bool
 first_line(const char *path, char *line, size_t room)
 {
@@ -58,7 +58,7 @@ mask_of(const char *list, char *mask, size_t room)
 		n += (size_t)snprintf(mask + n, room - n, i == top ? "%x" : ",%08x", word[i]);
 }
 
-/* The PCI part of the interface's path in /sys/devices, like "/pci0000:00/0000:00:03.0", or "". */
+/* Gets the PCI part of the interface's path in /sys/devices ("/pci0000:00/0000:00:03.0"), or "". */
 static void
 read_pci(struct run_device *d)
 {
@@ -90,7 +90,7 @@ parent_read(struct run_device *d)
 		read_pci(d);
 }
 
-/* Writes the nearest NUMA node and CPUs: those of the interface's hardware, or all. */
+/* Writes the nearest NUMA node and CPUs: those of the interface's hardware, or all CPUs. */
 static int
 put_locality(const char *dir, const struct run_device *d)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The directories of a root file system that uroce-run reads and replaces. A container's root is
- * hostile: a link through /proc/1/root leads out of it, which chroot does not prevent, and another
- * container that has the same files may put one there at any time. Its directories are therefore
- * opened without links, and no path below its root is used after that.
+ * hostile: a symbolic link through /proc/1/root leads out of it, which chroot does not prevent, and
+ * another container with the same files may create one at any time. Its directories are therefore
+ * opened without following links, and no path below its root is used afterwards.
  */
 #include "run.h"
 
@@ -19,7 +19,7 @@
 #define FAILED   (-2) /* the reason was printed; -1: there is none */
 #define NO_LINKS (RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
-/* Opens path below the directory at, without symbolic links. A descriptor, or -1 with errno. */
+/* Opens path below the directory at, following no symbolic links. Returns a descriptor or -1. */
 static int
 open_below(int at, const char *path, uint64_t flags)
 {
@@ -29,8 +29,9 @@ open_below(int at, const char *path, uint64_t flags)
 }
 
 /*
- * Opens the directory path below at, or path itself if it is absolute. A descriptor; -1 with the
- * reason printed, or silently if there is none and it may be missing. name: for the message.
+ * Opens the directory path below at, or path itself if it is absolute. Returns a descriptor, or -1
+ * after printing the reason; prints nothing if an optional directory is missing. name: for the
+ * message.
  */
 static int
 open_dir(const struct run_root *r, int at, const char *path, const char *name, bool may_miss)
@@ -48,7 +49,7 @@ open_dir(const struct run_root *r, int at, const char *path, const char *name, b
 	return FAILED;
 }
 
-/* Opens what both kinds of root have; sys: /sys, of a container. */
+/* Opens the directories that both kinds of root have. sys: /sys of a container. */
 static int
 open_all(struct run_root *r, int sys)
 {
@@ -70,7 +71,7 @@ root_open(struct run_root *r)
 	return open_all(r, AT_FDCWD);
 }
 
-/* Refuses a link in place of the node that stands for rdma_cm's. */
+/* Refuses a symbolic link in place of the node that represents rdma_cm. */
 static int
 check_node(int dev)
 {
@@ -85,14 +86,14 @@ check_node(int dev)
 	return -1;
 }
 
-/* /sys of a container, or FAILED. */
+/* Opens /sys of a container. Returns a descriptor or FAILED. */
 static int
 open_sys(const struct run_root *r)
 {
 	int fd = open_dir(r, AT_FDCWD, "sys", "/sys", false);
 	struct statfs fs;
 
-	/* Links below a sysfs are the kernel's. */
+	/* Links in a sysfs are trusted: the kernel creates them. */
 	if (fd < 0 || (fstatfs(fd, &fs) == 0 && fs.f_type == SYSFS_MAGIC))
 		return fd;
 	complain("/sys of the container is not a sysfs");

@@ -5,7 +5,7 @@
  * libibverbs looks for devices in /sys/class/infiniband*, for their nodes in /dev/infiniband and
  * for providers in /etc/libibverbs.d. None of these exist for a device without a kernel driver,
  * so they are made in a separate mount namespace. The host does not see them, and they disappear
- * with the last process of the namespace. The files have the GIDs and P_Keys of the start; the
+ * with the last process of the namespace. The files hold the GIDs and P_Keys as of the start; the
  * provider gives verbs programs the current ones (drivers/verbs/sysfs.c).
  *
  *   main.c    options, order of the steps, exec
@@ -15,7 +15,7 @@
  *   put.c     writes a file
  *   root.c    the directories that get additional entries
  *   mount_ns.c   namespaces; directories with additional entries
- *   install.c the same files for every program of the system
+ *   install.c the same files for every program on the system
  *   container.c  the same files for a container, as a hook of its runtime
  *
  * Single threaded. Functions return 0, or print the reason and return -1.
@@ -33,7 +33,7 @@ struct run_device {
 	char live[256];  /* folder with the files that the daemon updates, or "" */
 	struct uroce_device_rep dev;
 	struct uroce_port_rep port;
-	/* of the hardware under netdev: node and CPUs nearby, "/pci.." part of its place; or "" */
+	/* hardware under netdev: NUMA node, local CPUs, "/pci.." part of its sysfs path; or "" */
 	char numa_node[16], cpulist[320], pci[256];
 	uint32_t ngids, npkeys;
 	struct uroce_gid_rep gid[UROCE_MAX_GIDS];
@@ -44,20 +44,20 @@ struct run_device {
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- fetch.c ---- */
-/* Devices of the daemon at socket (NULL: the default); room for UROCE_MAX_DEVICES. */
+/* Gets the devices of the daemon at socket (NULL: default). dev has UROCE_MAX_DEVICES elements. */
 int fetch_devices(const char *socket, struct run_device *dev, unsigned int *n);
 
 /* ---- tree.c ---- */
 /*
- * Writes the device's entries below the directories sysfs (as /sys/class), where index is its
- * number among the verbs devices, and dev (as /dev).
+ * Writes the device's entries below the directories sysfs (in place of /sys/class) and dev (in
+ * place of /dev). index: its number among the verbs devices.
  */
 int tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index);
 /* Writes the files that all devices share. */
 int tree_common(const char *sysfs, const char *dev);
 /*
- * Writes class/misc/rdma_cm. Not if the kernel has it: librdmacm compares the number there with
- * that which the kernel tells it over netlink.
+ * Writes class/misc/rdma_cm. Must not be used if the kernel has that entry, because librdmacm
+ * compares the number in it with the one that the kernel reports over netlink.
  */
 int tree_rdma_cm(const char *sysfs);
 /* Writes the file that makes libibverbs load the provider at path, in dir. */
@@ -71,9 +71,9 @@ int tree_parent(const char *ibdev, const struct run_device *d);
 
 /* ---- root.c ---- */
 /*
- * The directories of the root file system that are read or replaced, as descriptors: what was
- * checked is what is used, also if a program that has the same files renames them meanwhile. misc
- * and config: -1 if there is no such directory.
+ * The directories of the root file system that are read or replaced, as descriptors. The checked
+ * directories are used even if a program with the same files renames them meanwhile. misc and
+ * config: -1 if there is no such directory.
  */
 struct run_root {
 	bool container; /* of a container, whose image nobody has checked */
@@ -83,8 +83,8 @@ struct run_root {
 /* Opens the directories of this process's root. */
 int root_open(struct run_root *r);
 /*
- * The same for a container, whose root is the working directory. Refuses one in which a symbolic
- * link is on the way to a directory, or /sys is not a sysfs.
+ * The same for a container, whose root is the working directory. Fails if the path of a directory
+ * contains a symbolic link, or if /sys is not a sysfs.
  */
 int root_open_container(struct run_root *r);
 
@@ -95,8 +95,8 @@ int root_open_container(struct run_root *r);
  */
 int mount_ns_enter(void);
 /*
- * A scratch directory that only this process sees, until mount_ns_leave. Its path, or NULL; in a
- * container it becomes the working directory.
+ * Creates a scratch directory that only this process sees, until mount_ns_leave. Returns its path,
+ * or NULL. In a container it becomes the working directory.
  */
 const char *mount_ns_scratch(const struct run_root *r);
 /*
@@ -122,17 +122,19 @@ int system_uninstall(void);
 
 /* ---- container.c ---- */
 /*
- * Makes the root of the container whose state (OCI runtime specification) is on standard input the
- * root of this process, which is in the container's mount namespace already, and opens it.
+ * Reads a container's state (OCI runtime specification) from standard input, makes the container's
+ * root the root of this process, and opens it. This process is already in the container's mount
+ * namespace.
  */
 int container_enter(struct run_root *r);
 /*
- * Keeps of dev those that the container is to have: name, or every one if it is "all", and what it
- * has by an earlier call. Returns how many; 0: no device has this name.
+ * Reduces dev to the devices for the container: the one called name, or every device if name is
+ * "all", and those that an earlier call has installed. Returns their number; 0: no device is called
+ * name.
  */
 unsigned int container_choose(const struct run_root *r, struct run_device *dev, unsigned int ndev,
 			      const char *name);
-/* Copies what is left to read of the file from into the new file dir/name, executable. */
+/* Copies the rest of the file from, starting at its offset, to a new executable file dir/name. */
 int copy_file(int from, const char *dir, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The files by which libibverbs, perftest, UCX and pyverbs know an RDMA device. */
+/* The files by which libibverbs, perftest, UCX and pyverbs recognise an RDMA device. */
 #include "run.h"
 
 #include <endian.h>
@@ -14,8 +14,8 @@
 #define UVERBS_ABI 6
 
 /*
- * librdmacm never reaches its node, because the provider replaces the calls. If something else
- * opens it, every write fails. Any other number would be taken for a device that accepts commands.
+ * librdmacm never opens its node, because the provider replaces the calls. Programs that open it
+ * get an error from every write. A node with another number would look like a working rdma_cm.
  */
 #define CM_NODE   "/dev/full"
 #define CM_NUMBER "1:7"
@@ -200,9 +200,9 @@ put_ibdev(const char *sysfs, const struct run_device *d)
 }
 
 /*
- * libibverbs wants a character device of the number in "dev"; the provider never uses it. To import
- * a context it tells devices apart by this number, so the first few get different ones. Everybody
- * may open these.
+ * libibverbs requires a character device with the number in "dev"; the provider never uses it. When
+ * it imports a context, libibverbs tells devices apart by this number, so the first few devices get
+ * different ones. These nodes are accessible to everybody.
  */
 static const struct {
 	const char *path, *number;
