@@ -17,7 +17,7 @@ struct dirent64_abi {
 	char name[];
 };
 
-/* Links of a process's folder task: two, and one for each thread. */
+/* Checks the link count of the folder task, which has two links and one for each thread. */
 static bool
 has_one_thread(void)
 {
@@ -27,7 +27,7 @@ has_one_thread(void)
 	       st.st_nlink == 3;
 }
 
-/* Is entry name of folder dir an io_uring? */
+/* Returns true if entry name of folder dir is an io_uring. */
 static bool
 is_ring(int dir, const char *name)
 {

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 
 /*
- * Can nobody but the calling thread store into this process's memory until it returns to the
- * program, signals blocked? It has no other thread (the kernel's workers of an io_uring count), and
- * no io_uring, whose requests could complete in this thread, too. When in doubt: false. Any thread;
- * does not allocate. Not seen: another process that shares the memory after a bare clone(2), and
- * debuggers.
+ * Returns true if only the calling thread can store into this process's memory until it returns to
+ * the program; signals are blocked. The process then has no other thread, including the kernel's
+ * io_uring workers, and no io_uring, whose requests could also complete in this thread. When in
+ * doubt, returns false. Does not detect debuggers or another process that shares the memory after a
+ * bare clone(2). Any thread; does not allocate.
  */
 bool process_is_alone(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of channels, and how one is made and ends.
+ * The table of channels: open and close.
  *
  * This process gets no notification when the last copy of a channel's descriptor is closed, maybe
  * in a child. But then the daemon ends the channel and hangs up on the command socket. Each open
@@ -73,7 +73,7 @@ cm_fork_install(void)
 	fork_part_add(&cm_fork);
 }
 
-/* The channel whose socket fd is, or NULL; lock held. Keeps errno. */
+/* Returns the channel whose socket is fd, or NULL. Lock held. Preserves errno. */
 static struct cm_channel *
 channel_find(int fd)
 {
@@ -118,8 +118,9 @@ prov_cm_count(void)
 }
 
 /*
- * Has the daemon hung up because all copies of the channel were closed? If the daemon has died, the
- * program still has its descriptor, and reads from it that it lost its ids.
+ * Returns true if the daemon has hung up because all copies of the channel were closed. If the
+ * daemon has died instead, the program still has its descriptor and gets the loss of its ids as
+ * events.
  */
 static bool
 is_dead(const struct cm_channel *c)
@@ -180,7 +181,7 @@ channel_link(struct cm_channel *c)
 	channels_unlock();
 }
 
-/* Requests a channel: its descriptors into fds. 0 or a positive errno, with a line on stderr. */
+/* Requests a channel and stores its descriptors in fds. On error, prints and returns an errno. */
 static int
 channel_request(struct uroce_cm_open_rep *rep, int fds[2])
 {
@@ -222,7 +223,7 @@ channel_request(struct uroce_cm_open_rep *rep, int fds[2])
 	return rc;
 }
 
-/* What open(2) does with flags; descriptors arrive with FD_CLOEXEC. 0 or a positive errno. */
+/* Applies the flags of open(2); descriptors arrive with FD_CLOEXEC. 0 or a positive errno. */
 static int
 set_flags(int fd, int flags)
 {
@@ -278,7 +279,7 @@ fail:
 	return -1;
 }
 
-/* The device's number as librdmacm may know it from the kernel. */
+/* Returns the device number that librdmacm may have got from the kernel. */
 static dev_t
 device_number(void)
 {

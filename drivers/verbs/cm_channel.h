@@ -23,29 +23,35 @@
 struct stat;
 
 /*
- * open(2) of /dev/infiniband/rdma_cm; of flags only O_CLOEXEC and O_NONBLOCK have an effect. The
- * channel's descriptor, which the caller closes. -1 with errno, and the reason on stderr: as of
- * connect(2) if no daemon is reached; as the daemon refuses it (a quota: ENOMEM or EMFILE); ENOMEM.
+ * Implements open(2) of /dev/infiniband/rdma_cm. Only the flags O_CLOEXEC and O_NONBLOCK have an
+ * effect. Returns the channel's descriptor, which the caller closes. On failure prints the reason
+ * to stderr and returns -1 with errno: that of connect(2) if no daemon is reached; that of the
+ * daemon's refusal (a quota: ENOMEM or EMFILE); or ENOMEM.
  */
 int prov_cm_open(int flags);
 
 /*
- * write(2) of a command, struct rdma_ucm_cmd_hdr and its body. len, or -1 with errno: the daemon's;
- * EINVAL for a length that does not fit; EBADF, EINVAL for a MIGRATE_ID from no open descriptor,
- * from one that is not a channel; EFAULT for a command that needs a response address and has none;
- * EIO once the daemon is gone, but ids then get DEVICE_REMOVAL and can be destroyed (cm_ids.h).
+ * Implements write(2) of a command: struct rdma_ucm_cmd_hdr and its body. Returns len, or -1 with
+ * errno:
+ *
+ *   the daemon's errno
+ *   EINVAL  the length does not match the command
+ *   EBADF   MIGRATE_ID from a descriptor that is not open; EINVAL from one that is not a channel
+ *   EFAULT  the command needs a response address and has none
+ *   EIO     the daemon is gone; ids then get DEVICE_REMOVAL and can be destroyed (cm_ids.h)
+ *
  * GET_EVENT waits for an event unless the descriptor is O_NONBLOCK (EAGAIN). The wait is a
- * cancellation point, and interrupted by signals (EINTR) as read(2) is.
+ * cancellation point and is interrupted by signals (EINTR) like read(2).
  */
 ssize_t prov_cm_write(int fd, const void *buf, size_t len);
 
 /* fstat(2): a channel is a character device of the number in /sys/class/misc/rdma_cm/dev. */
 int prov_cm_fstat(int fd, struct stat *st);
 
-/* close(2). Also releases what is left of a few channels that have ended. */
+/* Implements close(2). Also frees the entries of a few channels that have ended. */
 int prov_cm_close(int fd);
 
-/* Number of channels in the table, ended ones too; for tests. */
+/* Returns the number of channels in the table, including ended ones; for tests. */
 unsigned int prov_cm_count(void);
 
 #endif

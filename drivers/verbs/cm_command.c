@@ -20,7 +20,7 @@
 
 #define NO_RESPONSE UINT16_MAX
 
-/* Where a command's body has the address of its response. */
+/* Offset of the response address in each command's body. */
 static const uint16_t response_at[] = {
 	[RDMA_USER_CM_CMD_CREATE_ID] = offsetof(struct rdma_ucm_create_id, response),
 	[RDMA_USER_CM_CMD_DESTROY_ID] = offsetof(struct rdma_ucm_destroy_id, response),
@@ -48,7 +48,7 @@ static const uint16_t response_at[] = {
 };
 #define NCOMMANDS (sizeof(response_at) / sizeof(response_at[0]))
 
-/* A command on its way. */
+/* A command being executed. */
 struct command {
 	struct uroce_cm_req req;
 	uint8_t body[UROCE_CM_MAX_BODY];
@@ -94,7 +94,7 @@ command_send(int sock, struct command *c)
 	return n < 0 ? EIO : 0;
 }
 
-/* Its reply into rep and c->reply. 0, or EIO if the daemon is gone or sent something else. */
+/* Receives the reply into rep and c->reply. EIO: the daemon is gone or sent anything else. */
 static int
 command_receive(int sock, struct command *c, struct uroce_cm_rep *rep)
 {
@@ -113,7 +113,7 @@ command_receive(int sock, struct command *c, struct uroce_cm_rep *rep)
 	return 0;
 }
 
-/* Sends c and waits for its reply; the shared lock held. The command's status, or -1: no reply. */
+/* Sends c and waits for its reply. Shared lock held. Returns the command's status; -1: no reply. */
 static int
 command_exchange(struct cm_channel *ch, int fd, struct command *c)
 {
@@ -128,7 +128,7 @@ command_exchange(struct cm_channel *ch, int fd, struct command *c)
 	return (int)rep.status;
 }
 
-/* The daemon is gone: performs what is left to do with ids. The command's status. */
+/* Executes a command without the daemon, which is gone (cm_ids.h). Returns the command's status. */
 static int
 command_lost(struct cm_channel *ch, struct command *c)
 {
@@ -142,9 +142,9 @@ command_lost(struct cm_channel *ch, struct command *c)
 }
 
 /*
- * One exchange on channel ch, whose descriptor is fd: the command's status, or EIO. A process that
- * was killed in an exchange leaves an unexpected reply or token: the channel is then useless to the
- * others. Releases ch. Called with cancellation disabled.
+ * Executes one request on channel ch, whose descriptor is fd. Returns the command's status, or EIO.
+ * A process that is killed between request and reply leaves an unexpected reply or token, which
+ * breaks the channel for the other processes. Releases ch. Called with cancellation disabled.
  */
 static int
 command_run(struct cm_channel *ch, int fd, struct command *c)
@@ -168,7 +168,7 @@ command_run(struct cm_channel *ch, int fd, struct command *c)
 	return status;
 }
 
-/* Is there an event? 0; EAGAIN; EIO: the daemon is gone. flags: how to wait, as for recv(2). */
+/* Checks for an event. Returns 0, EAGAIN, or EIO if the daemon is gone. flags: as for recv(2). */
 static int
 event_peek(int fd, int flags)
 {
@@ -193,8 +193,9 @@ channel_put(void *ch)
 }
 
 /*
- * Waits until fd has an event. 0; EINTR; EIO. The socket wakes one waiting thread for a token, but
- * a token may stand for more than one event. The thread that it wakes lets the next one look.
+ * Waits until fd has an event. Returns 0, EINTR or EIO. The socket wakes one waiting thread per
+ * token, but a token may stand for several events. The thread that wakes therefore wakes the next
+ * one.
  */
 static int
 event_wait(int fd)
@@ -216,7 +217,7 @@ event_wait(int fd)
 	return rc;
 }
 
-/* GET_EVENT on the channel of fd. */
+/* Executes GET_EVENT on the channel of fd. */
 static int
 event_take(int fd, struct command *c)
 {
@@ -237,7 +238,7 @@ event_take(int fd, struct command *c)
 	return rc;
 }
 
-/* MIGRATE_ID names the other channel by a descriptor of this process; the daemon by its secret. */
+/* Replaces the descriptor by which MIGRATE_ID names the other channel by that channel's secret. */
 static int
 migrate_prepare(struct command *c)
 {
@@ -257,7 +258,7 @@ migrate_prepare(struct command *c)
 	return 0;
 }
 
-/* SET_OPTION has the address of its value, the daemon gets the value behind the command. */
+/* Replaces the address of SET_OPTION's value by the value itself, appended to the command. */
 static int
 option_prepare(struct command *c)
 {
@@ -310,7 +311,7 @@ command_prepare(struct command *c, const void *buf, size_t len)
 	return 0;
 }
 
-/* Will the daemon take c for a GET_EVENT, rather than refuse its size? */
+/* Returns true if c is a GET_EVENT of a size that the daemon accepts. */
 static bool
 waits_for_event(const struct command *c)
 {

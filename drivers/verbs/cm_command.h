@@ -11,16 +11,16 @@
 #include "uroce_abi/cm.h"
 #include "cm_ids.h"
 
-/* State shared by processes that have a channel by fork, in a separate page. */
+/* State shared by the processes that inherited a channel by fork, in a separate page. */
 struct cm_shared {
 	pthread_mutex_t lock; /* held from a command to its reply; robust */
 	uint32_t cookie;      /* of the last command */
 	bool broken;          /* every command fails: the order of replies is lost */
 };
 
-/* A new one, or NULL without memory. */
+/* Creates the shared state. Returns NULL if out of memory. */
 struct cm_shared *cm_shared_map(void);
-/* Removes it from this process. NULL: no effect. */
+/* Unmaps it from this process. NULL is ignored. */
 void cm_shared_unmap(struct cm_shared *shared);
 
 /* A channel. All but next, users, ids and turn are constant. */
@@ -31,13 +31,13 @@ struct cm_channel {
 	int fd;                   /* the channel's descriptor that the program got */
 	int command;              /* the command socket, this process's copy */
 	struct cm_known_list ids; /* cm_ids.c */
-	unsigned int users;       /* threads between get and put; the table's lock */
+	unsigned int users;       /* threads between get and put; under the table's lock */
 	uint8_t secret[UROCE_CM_CHANNEL_ID];
 	struct cm_shared *shared;
 	sem_t turn; /* one thread of this process waits in the socket, the others here */
 };
 
-/* The channel that fd belongs to, which stays until it is put back; NULL: none. Keeps errno. */
+/* Returns the channel of fd, which stays valid until it is put; NULL: none. Preserves errno. */
 struct cm_channel *cm_channel_get(int fd);
 void cm_channel_put(struct cm_channel *c);
 

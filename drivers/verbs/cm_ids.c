@@ -93,13 +93,13 @@ drop(struct cm_known *k)
 	free(k);
 }
 
-/* NULL: no memory; the id will get no event. */
+/* Adds an id. Returns NULL if out of memory; the id will then get no event. */
 static struct cm_known *
 add(uint32_t id, uint64_t uid)
 {
 	struct cm_known *k = find_id(id);
 
-	if (k) /* a daemon that gives an id twice */
+	if (k) /* the daemon has returned the same id twice */
 		drop(k);
 	k = calloc(1, sizeof(*k));
 	if (!k)
@@ -221,8 +221,8 @@ cm_ids_note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, co
 }
 
 /*
- * The next DEVICE_REMOVAL. Its status is an error, unlike a kernel's: a synchronous call, which
- * waits for the next event whatever it is, must not take it for success.
+ * Returns the next DEVICE_REMOVAL. Unlike the kernel's, its status is an error: a synchronous call
+ * waits for the next event of any type and must not take this one for success.
  */
 static int
 removal(struct cm_channel *ch, void *reply, size_t *len)

@@ -25,17 +25,17 @@ void cm_ids_note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t i
 		 const void *reply, size_t len);
 
 /*
- * Performs cmd without the daemon, which has ended: GET_EVENT, as long as an id of ch lacks its
- * event; DESTROY_ID and LEAVE_MCAST of known ids. 0, with *len bytes in reply, which has space for
- * at least 512; all other commands: EIO.
+ * Executes cmd without the daemon, which has ended: GET_EVENT, as long as an id of ch lacks its
+ * event; DESTROY_ID and LEAVE_MCAST of known ids. Returns 0 with *len bytes in reply, which has
+ * space for at least 512; EIO for all other commands.
  */
 int cm_ids_lost(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, void *reply,
 		size_t *len);
 
-/* Forgets all ids of ch, which ends. */
+/* Forgets all ids of ch, which is being closed. */
 void cm_ids_forget(struct cm_channel *ch);
 
-/* In a forked child: forgets all ids. The lists of the channels are the caller's to initialise. */
+/* In a forked child: forgets all ids. The caller initialises the lists of the channels again. */
 void cm_ids_fork_child(void);
 
 #endif

@@ -281,8 +281,7 @@ context_release(struct prov_context *ctx)
 	ipc_segmap_close(&ctx->segs);
 }
 
-/* Sets up the doorbell rings and wake-up descriptors of a HELLO reply; fds[0] stays the caller's.
- */
+/* Sets up the doorbell rings and wake-up descriptors of a HELLO reply. The caller keeps fds[0]. */
 static int
 context_workers(struct prov_context *ctx, const struct uroce_hello_rep *rep, const int *fds)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Completion queues. The daemon writes entries and releases each by its phase word. Polling reads
- * shared memory. It enters the kernel only to give up a core that the daemon needs, too.
+ * shared memory. It enters the kernel only to give up a core that the daemon also needs.
  */
 #include "provider.h"
 #include "idle.h"
@@ -100,14 +100,14 @@ prov_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *chan
 struct ibv_cq_ex *
 prov_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
 {
-	/* No wall clock: the daemon's clock is not set to the time of day. */
+	/* No wall-clock timestamps: the daemon's clock is not the time of day. */
 	const uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
 	bool in_domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD;
 	struct ibv_cq *ibcq;
 
 	/*
-	 * SINGLE_THREADED only allows to skip the lock. An overrun is never ignored: it would
-	 * overwrite completions.
+	 * SINGLE_THREADED merely permits omitting the lock. An overrun is never ignored, because
+	 * it would overwrite completions.
 	 */
 	if ((attr->wc_flags & ~known) ||
 	    (attr->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
@@ -242,7 +242,7 @@ wc_fill(struct ibv_wc *wc, const struct uroce_cqe *cqe)
 	wc->dlid_path_bits = 0;
 }
 
-/* Takes up to num completions; *empty is the number of polls that found none. */
+/* Polls up to num completions; *empty is the number of polls that found none. */
 static int
 cq_take(struct prov_cq *cq, int num, struct ibv_wc *wc, uint32_t *empty)
 {

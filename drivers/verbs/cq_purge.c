@@ -65,9 +65,9 @@ prov_cq_purge(struct prov_cq *cq, uint32_t qpn)
 		old_purge(cq->old, qpn);
 	end = cq->cons;
 	/*
-	 * Two workers that post to one CQ may release entries out of order: behind an entry that
-	 * another QP's worker still writes there may be released ones of this QP. So check the
-	 * whole ring.
+	 * Two workers that post to one CQ may release entries out of order. Released entries of
+	 * this QP may follow an entry that another QP's worker is still writing, so check the whole
+	 * ring.
 	 */
 	for (i = cq->cons; i != cq->cons + cq->mask + 1; i++) {
 		struct uroce_cqe *cqe = &cq->slots[i & cq->mask];

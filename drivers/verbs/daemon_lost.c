@@ -105,7 +105,7 @@ prov_daemon_lost_check_unused(struct prov_context *ctx, const struct ibv_cq *cq,
 	return qp ? prov_fail(EBUSY) : 0;
 }
 
-/* Has shared memory stopped changing? */
+/* Returns true if shared memory no longer changes. */
 static bool
 context_quiet(struct prov_context *ctx)
 {
@@ -114,7 +114,7 @@ context_quiet(struct prov_context *ctx)
 	return poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* The WRs of a queue that were never retired; lock held. */
+/* Returns the number of WRs of a queue that were never retired. Lock held. */
 static uint32_t
 ring_left(const struct prov_ring *r)
 {
@@ -131,8 +131,8 @@ left_of(const struct prov_cq *cq)
 }
 
 /*
- * Where completions go; if to is NULL they are only counted. Run twice over the same queues: no
- * post changes them in between, because the loss is known.
+ * Destination of completions; if to is NULL they are only counted. The same queues are gathered
+ * twice. No post changes them in between, because the loss is known.
  */
 struct gather {
 	struct prov_cq *cq;
@@ -154,7 +154,7 @@ gather_put(struct gather *g, const struct prov_qp *qp, uint64_t wr_id, uint8_t o
 	g->n++;
 }
 
-/* Released entries of the ring, also behind gaps that a worker left, of QPs that still exist. */
+/* Gathers released entries of existing QPs in the ring, including those after a gap. */
 static void
 gather_released(struct gather *g, const struct prov_context *ctx)
 {
@@ -199,7 +199,7 @@ gather_sends(struct gather *g, struct prov_qp *qp)
 	prov_unlock(&sq->lock);
 }
 
-/* The WRs of an RQ or SRQ; one: it is not the oldest of them that is in the ring. */
+/* Gathers the WRs in the ring of an RQ or SRQ. one: an older WR was already gathered. */
 static void
 gather_posted(struct gather *g, struct prov_qp *qp, struct prov_ring *rq, bool one)
 {
@@ -239,7 +239,7 @@ gather_srq(struct gather *g, struct prov_qp *qp, struct prov_srq *srq)
 	gather_posted(g, qp, &srq->ring, false);
 }
 
-/* All remaining completions of the CQ. */
+/* Gathers all remaining completions of the CQ. */
 static void
 gather(struct gather *g, struct prov_context *ctx)
 {
@@ -267,7 +267,7 @@ gather(struct gather *g, struct prov_context *ctx)
 	}
 }
 
-/* Gathers once for each CQ, its lock held. False: no memory; the next poll tries again. */
+/* Gathers once per CQ, its lock held. Returns false if out of memory; the next poll retries. */
 static bool
 cq_gather(struct prov_context *ctx, struct prov_cq *cq)
 {
@@ -291,7 +291,7 @@ cq_gather(struct prov_context *ctx, struct prov_cq *cq)
 	return cq->gathered;
 }
 
-/* The daemon is about to end and needs a core for that, whatever UROCE_POLL says. */
+/* Gives up the core, whatever UROCE_POLL says, because the daemon needs one to end. */
 static void
 lost_pause(void)
 {

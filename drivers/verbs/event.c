@@ -40,7 +40,7 @@ struct event_fd {
 	uint32_t handle; /* of a channel */
 };
 
-/* ids are slot number + generation << 32, so one that was dropped never comes back. */
+/* An id is slot number + generation << 32, so a dropped id is never reused. */
 struct id_slot {
 	struct prov_ref *ref; /* NULL: free */
 	uint32_t gen;
@@ -299,7 +299,7 @@ event_fork_install(void)
 	fork_part_add(&event_fork);
 }
 
-/* Does an asynchronous event name an object, rather than the port or the device? */
+/* Returns true if an asynchronous event names an object, rather than the port or the device. */
 static bool
 names_object(uint32_t type)
 {
@@ -322,8 +322,8 @@ names_object(uint32_t type)
 }
 
 /*
- * Replaces the id by the object's address. *ref is the object, NULL for an event of the port or
- * device. False: the event is stale, or the message is not one of the daemon's.
+ * Replaces the id by the object's address. *ref is the object; NULL for an event of the port or
+ * device. Returns false if the event is stale or the message is malformed.
  */
 static bool
 msg_resolve(const struct event_fd *e, union event_msg *m, ssize_t n, struct prov_ref **ref)
@@ -401,7 +401,7 @@ fd_hung_up(struct event_fd *e, union event_msg *m)
 	return -1;
 }
 
-/* Takes the oldest live event without waiting; lock held. As read(2), EAGAIN for none. */
+/* Takes the oldest live event without waiting. Lock held. Returns as read(2); EAGAIN if none. */
 static ssize_t
 fd_take(struct event_fd *e, union event_msg *m)
 {

@@ -8,8 +8,8 @@
 static struct fork_part *parts;
 
 /*
- * State of the forking thread, the only thread that a child has. depth counts forks that were
- * prepared and have not ended: a handler may fork, too. Initial-exec: access must not allocate.
+ * State of the forking thread, the only thread of a child. depth counts forks that were prepared
+ * and have not ended, because a handler may fork, too. Initial-exec: access must not allocate.
  */
 static __thread struct {
 	unsigned depth;
@@ -30,7 +30,7 @@ fork_prepare(void)
 static void
 fork_parent(void)
 {
-	/* 0 in a child that was made by a handler of the fork that ends here. */
+	/* 0 in a child that a handler of this fork has created. */
 	if (window.depth == 0 || --window.depth > 0)
 		return;
 	for (struct fork_part *p = parts; p != NULL; p = p->next)

@@ -15,7 +15,7 @@
 #define UNMAP_TRIES   5000    /* 5 s: the daemon unmaps several GiB a second */
 #define UNMAP_WAIT_NS 1000000 /* between two tries */
 
-/* The part of a request that describes memory. 0, or a positive errno and no hold. */
+/* Fills in the description of the memory. Returns 0, or a positive errno and no hold. */
 static int
 mr_describe(struct uroce_reg_mr_req *req, void *addr, size_t length, uint64_t iova, int *fds,
 	    unsigned int *nfds, struct mr_hold **hold)
@@ -85,8 +85,8 @@ attached(struct prov_context *ctx, const struct uroce_reg_mr_req *req, int rc)
 }
 
 /*
- * EAGAIN: memory that this user has deregistered is still mapped in the daemon, and counts against
- * the limit until the daemon has unmapped it.
+ * Retries on EAGAIN: memory that this user has deregistered counts against the limit until the
+ * daemon has unmapped it.
  */
 static int
 call_until_unmapped(struct ibv_context *ctx, struct ipc_call *call)
@@ -102,8 +102,8 @@ call_until_unmapped(struct ibv_context *ctx, struct ipc_call *call)
 }
 
 /*
- * Memory that the daemon may have to copy: where the Yama module restricts ptrace, a daemon of the
- * same user may open this process's memory only if it is named. Elsewhere the call fails.
+ * Permits the daemon to open this process's memory, which it may have to copy. If the Yama module
+ * restricts ptrace, even a daemon of the same user needs this. Without Yama the call fails.
  */
 static void
 name_tracer(const struct prov_context *ctx, const struct uroce_reg_mr_req *req)

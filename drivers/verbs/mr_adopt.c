@@ -119,7 +119,7 @@ adopt_fork_install(void)
 	fork_part_add(&adopt_fork);
 }
 
-/* False: unknown mode; a message is printed once. */
+/* Reads the mode. Returns false if it is unknown; a message is printed once. */
 static bool
 mode_get(enum mr_mode *mode)
 {
@@ -312,7 +312,7 @@ build_undo(struct build *b)
 	b->hold->nclaims = 0;
 }
 
-/* The hold is no longer needed, but its pages must stay adopted until the fork is over. */
+/* Defers the release of a hold: its pages must stay adopted until the fork is over. */
 static void
 hold_put_off(struct mr_hold *hold)
 {
@@ -320,7 +320,7 @@ hold_put_off(struct mr_hold *hold)
 	put_off = hold;
 }
 
-/* Would adopting the plan's runs move pages that a COPY region reads? */
+/* Returns true if adopting the plan's runs would move pages that a COPY region reads. */
 static bool
 adopts_copied(const struct mr_plan *plan)
 {

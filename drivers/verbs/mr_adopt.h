@@ -7,7 +7,7 @@
  * them, too. Private anonymous memory is adopted: its pages move into a memfd that is mapped
  * MAP_SHARED at the same addresses, while userfaultfd write protection holds back every concurrent
  * store, and the memfd is passed to the daemon. All other memory makes the region COPY.
- * doc/memory.md says how each kind of memory is handled and what a program may notice.
+ * doc/memory.md describes how each kind of memory is handled and what a program may notice.
  *
  * Used by: drivers/verbs/mr.c. Includes nothing but include/uroce_abi and lib/map/vma.h; no DPDK.
  * Thread-safe: every function may be called from any thread; one mutex serialises them.
@@ -31,22 +31,22 @@ struct mr_hold;
  *            to page bounds of the mappings at both ends
  *   npieces  out: 0 only when len is 0; 1 COPY piece when the region cannot be mapped
  *   fds      space for MR_ADOPT_MAX_FDS; piece.fd_index counts from 0 in this array. They stay open
- *            as long as the process and are not the caller's to close.
+ *            until the process ends; the caller must not close them.
  *   nfds     out: descriptors to attach to the request
- *   hold     out: to be given to mr_pieces_release exactly once, after the reply to DEREG_MR
+ *   hold     out: pass it to mr_pieces_release exactly once, after the reply to DEREG_MR
  *
  * The environment variable UROCE_MR_MODE, read at each call, overrides: "copy" makes everything
  * COPY, "adopt" fails if "auto" (the default) would fall back to COPY.
  *
- * Returns 0, or a positive errno and nothing held: EINVAL range wraps, or the mode is none of these
- * (which is printed on stderr once), EFAULT part of the range is not mapped or not readable,
- * ENOMEM, EMFILE, EOPNOTSUPP mode "adopt" and the range cannot be. May be called from fork handlers
- * (fork.h).
+ * Returns 0, or a positive errno with nothing held: EINVAL the range wraps, or the mode is unknown
+ * (reported on stderr once); EFAULT part of the range is not mapped or not readable; ENOMEM;
+ * EMFILE; EOPNOTSUPP mode "adopt", but the range cannot be adopted. May be called from fork
+ * handlers (fork.h).
  */
 int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
 		    int *fds, unsigned *nfds, struct mr_hold **hold);
 
-/* The number of the file, from 0, whose descriptor mr_pieces_build returned in fds. */
+/* Returns the number, from 0, of the file whose descriptor mr_pieces_build returned in fds. */
 unsigned mr_pieces_file(int fd);
 
 /*

@@ -60,7 +60,7 @@ memfd_make(uint64_t size, uint32_t page_size)
 	return fd;
 }
 
-/* The limit beyond which the kernel sends SIGXFSZ. The program may change it at any time. */
+/* Returns the file size limit (SIGXFSZ). The program may change it at any time. */
 static uint64_t
 file_limit(void)
 {
@@ -130,7 +130,7 @@ bucket_of(struct mr_file *f, uint64_t start, uint64_t end)
 	return &f->bucket[(start >> PLACE_SHIFT) % MR_CLAIM_BUCKETS];
 }
 
-/* Moves *skip to the end of the list's claims at start, and *next to the first one behind start. */
+/* Moves *skip to the end of the list's claims at start, and *next to the first one after start. */
 static void
 look_at_claims(const struct mr_claim *c, uint64_t start, uint64_t *skip, uint64_t *next)
 {
@@ -266,7 +266,7 @@ claim_del(struct mr_claim *c)
 	*p = c->next;
 }
 
-/* Is any part of the file's [start, end) mapped in this process? When in doubt: true. */
+/* Returns true if any part of the file's [start, end) is mapped in this process, or in doubt. */
 static bool
 is_mapped(const struct mr_file *f, uint64_t start, uint64_t end)
 {
@@ -322,7 +322,7 @@ strays_free(void)
 	}
 }
 
-/* [start, end) of the file is mapped elsewhere, or could not be returned. */
+/* Records that [start, end) of the file is mapped elsewhere or could not be returned. */
 static void
 let_stray(struct mr_file *f, uint64_t start, uint64_t end)
 {
@@ -388,7 +388,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	let_stray(f, back - f->base, end);
 }
 
-/* Returns the parts of [start, end) without a claim to private memory; swap NULL: cannot. */
+/* Makes the parts of [start, end) without a claim private again. swap NULL: not possible. */
 static void
 give_back_unclaimed(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {
@@ -463,8 +463,7 @@ mr_claim_release(struct mr_hold *hold)
 		struct mr_claim *c = &hold->claim[i];
 
 		claim_del(c);
-		/* Without swap the pages stay shared: the process got threads, and no userfaultfd.
-		 */
+		/* Without swap the pages stay shared: threads have started; no userfaultfd. */
 		give_back_unclaimed(swap, c->file, c->start, c->end);
 	}
 }

@@ -55,28 +55,28 @@ struct mr_hold {
 };
 
 /*
- * A file with free offsets for the pages of [start, end). mr_file_get creates one if there is none:
- * NULL with errno if that fails. mr_file_with_room returns NULL if there is none.
+ * Return a file with free offsets for the pages of [start, end). If there is none, mr_file_get
+ * creates one (NULL with errno on failure); mr_file_with_room returns NULL.
  */
 struct mr_file *mr_file_get(uint32_t page_size, uint64_t start, uint64_t end);
 struct mr_file *mr_file_with_room(uint32_t page_size, uint64_t start, uint64_t end);
 
-/* The number of the file with that descriptor; MR_MAX_FILES for none. */
+/* Returns the number of the file with that descriptor, or MR_MAX_FILES if there is none. */
 unsigned mr_file_number(int fd);
 
 /* Returns the adopted file that v maps, or NULL. */
 struct mr_file *mr_file_find(const struct vma *v);
 
-/* In the child of a fork: everything is the parent's. Closes descriptors and frees nothing. */
+/* In the child of a fork: forgets the parent's files. Closes descriptors, frees no memory. */
 void mr_claim_forget_all(void);
 
-/* hold needs offsets [start, end) of f; at most one call per run of a plan. */
+/* Adds hold's claim to offsets [start, end) of f; at most one call per run of a plan. */
 void mr_claim_add(struct mr_hold *hold, struct mr_file *f, uint64_t start, uint64_t end);
 
 /*
- * hold is that of a COPY region, whose pages must not move while it exists: the kernel fails an
- * access from another process while pages are being moved, instead of letting it wait. Adopted
- * pages therefore stay adopted, and others are not adopted for a region that overlaps.
+ * Marks hold as that of a COPY region. Its pages must not move while it exists, because an access
+ * from another process fails, instead of waiting, while the kernel moves pages. Adopted pages
+ * therefore stay adopted, and no others are adopted for an overlapping region.
  */
 void mr_claim_copy(struct mr_hold *hold, uint64_t start, uint64_t end);
 bool mr_claim_copied(uint64_t start, uint64_t end);
@@ -84,7 +84,7 @@ bool mr_claim_copied(uint64_t start, uint64_t end);
 /*
  * Drop every claim of hold. Pages without another claim become private anonymous memory again, if
  * the program still has them mapped as they were adopted. If that fails (no memory), they stay
- * shared, which only a fork or MADV_DONTNEED shows. hold itself stays the caller's.
+ * shared, which only fork and MADV_DONTNEED reveal. The caller keeps hold itself.
  */
 void mr_claim_release(struct mr_hold *hold);
 

@@ -269,7 +269,7 @@ mr_linger_arm(uint64_t addr, uint64_t len)
 	return watch_fd >= 0 && len <= MR_LINGER_MAX && ioctl(watch_fd, UFFDIO_REGISTER, &reg) == 0;
 }
 
-/* Does a hold for the same memory linger? If so, restarts its linger time. */
+/* Returns true if a hold for the same memory lingers, and restarts its linger time. */
 static bool
 refresh(const struct mr_hold *hold)
 {

@@ -39,9 +39,9 @@ void mr_linger_start(const struct mr_linger_ops *ops);
 bool mr_linger_arm(uint64_t addr, uint64_t len);
 
 /*
- * hold, all of whose memory is armed, was released by the program. True: it lingers, and this file
- * owns it. False: release it now, because memory at the same place lingers already, or because
- * nothing can linger.
+ * Called when the program releases hold, all of whose memory is armed. Returns true if it lingers;
+ * this file then owns it. Returns false if the caller must release it now, because the same memory
+ * lingers already or nothing can linger.
  */
 bool mr_linger_add(struct mr_hold *hold);
 

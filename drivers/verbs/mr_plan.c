@@ -33,9 +33,9 @@ page_down(uint64_t addr, uint64_t page)
 }
 
 /*
- * Does [start, end) of mapping v contain the stack or the control block of thread tid? The kernel
- * knows each thread's robust futex list. Its header is in the control block, which is at the upper
- * end of the stack. The main thread's is elsewhere; its stack is named in maps.
+ * Returns true if [start, end) of mapping v contains the stack or the control block of thread tid.
+ * The kernel reports each thread's robust futex list, whose header is in the control block, at the
+ * upper end of the stack. The main thread's control block is elsewhere; maps names its stack.
  */
 static bool
 thread_uses(pid_t tid, const struct vma *v, uint64_t start, uint64_t end)
@@ -130,8 +130,9 @@ classify(const struct vma *v, uint64_t start, uint64_t end)
 }
 
 /*
- * Does v continue the run's mapping, with both in the same adopted memory? mr_adopt.c makes two
- * mappings of most runs that it adopts. (Other files' mappings are passed to the daemon by name.)
+ * Returns true if v continues the run's mapping and both are in the same adopted memory. mr_adopt.c
+ * makes two mappings of most runs that it adopts. (Mappings of other files are passed to the daemon
+ * by name.)
  */
 static bool
 goes_on(const struct mr_run *run, const struct vma *v)

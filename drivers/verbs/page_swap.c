@@ -113,7 +113,7 @@ static uint64_t page_before[WINDOW_PAGES], page_after[WINDOW_PAGES];
 #define PAGE_PRESENT (1ull << 63)
 #define PAGE_SWAPPED (1ull << 62) /* or protected while absent */
 
-/* False: unknown, and all pages count as present. */
+/* Reads the pagemap entries of a range. Returns false on failure: all pages count as present. */
 static bool
 look_at_pages(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
 	      uint64_t len, uint64_t *page)
@@ -144,8 +144,9 @@ is_zero(uint64_t page)
 }
 
 /*
- * Does page i of a protected chunk have contents? A page that was absent and now seems to be
- * swapped out only has the protection's mark, unless it was touched and swapped out in between.
+ * Returns true if page i of a protected chunk has contents. A page that was absent and now looks
+ * swapped out only carries the mark of the protection, unless it was touched and swapped out in
+ * between.
  */
 static bool
 has_contents(uint64_t chunk, uint64_t i, bool swap_is_on)
@@ -256,8 +257,8 @@ replace(const struct page_swap *swap, const struct page_swap_job *job, uint64_t 
 	if (err == 0)
 		err = set_prot(staged, len, job->prot);
 	/*
-	 * Protects again, only to learn (ENOENT) whether the program unmapped the range during the
-	 * copy: the mremap would map it again.
+	 * Protect again, only to find out (ENOENT) whether the program unmapped the range during
+	 * the copy: the mremap would map it again.
 	 */
 	if (err == 0)
 		err = write_protect(swap, addr, len);
@@ -325,8 +326,8 @@ chunk_bytes(const struct page_swap *swap, const struct page_swap_job *job, uint6
 }
 
 /*
- * A signal handler could touch the chunk, so all signals are blocked. The library's function would
- * leave out its internal signals.
+ * Blocks all signals, because a handler could touch the chunk. The C library's function would leave
+ * its internal signals unblocked.
  */
 static int
 swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool by_return,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What page_swap.h needs from the kernel, and the page_swap of this process. */
+/* Opens the kernel facilities that page_swap.h needs; keeps the page_swap of this process. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <stdbool.h>
@@ -85,7 +85,7 @@ page_swap_close(struct page_swap *swap)
 static struct page_swap process_swap = {.uffd = -1, .return_uffd = -1, .pagemap = -1};
 static pid_t process_pid; /* the process whose memory the descriptors act on */
 
-/* A page_swap that holds no store back, for a process with one thread. */
+/* Makes a page_swap that holds no store back, for a process with one thread. */
 static int
 page_swap_open_alone(struct page_swap *swap)
 {
@@ -109,7 +109,7 @@ page_swap_process(int *err)
 		*err = page_swap_open(&process_swap);
 	if (*err == -EPERM || *err == -ENOSYS || *err == -EINVAL)
 		refused = *err;
-	/* ENOSYS: valgrind, which takes a copy of whole pages for errors */
+	/* ENOSYS: under valgrind, which reports the copy of whole pages as errors */
 	if (*err != 0 && *err != -ENOSYS && process_is_alone())
 		*err = page_swap_open_alone(&process_swap);
 	return *err == 0 ? &process_swap : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protection domains. A parent domain is a second name for a PD: it has the same handle, so the
- * daemon does not know of it. A thread domain promises that the program does not use an object from
- * two threads. Queues are locked nevertheless, so a thread domain is accepted and has no effect.
+ * Protection domains. A parent domain is a second name for a PD with the same handle; the daemon
+ * does not know it. A thread domain promises that the program does not use an object from two
+ * threads. Queues are locked nevertheless, so a thread domain is accepted and has no effect.
  */
 #include "provider.h"
 

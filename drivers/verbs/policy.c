@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls of uroce/uroce.h. libibverbs knows none of them; programs find them by name. */
+/* The functions of uroce/uroce.h. libibverbs does not know them; programs look them up by name. */
 #include "provider.h"
 
 #include <errno.h>

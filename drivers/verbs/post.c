@@ -73,7 +73,7 @@ prov_sq_publish(struct prov_qp *qp)
 	return ring;
 }
 
-/* Copies the data of all SGEs behind the WQE's header. 0, or EINVAL if they are too long. */
+/* Copies the data of all SGEs to the space after the WQE's header. 0; EINVAL: too much data. */
 static int
 wqe_inline(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
@@ -120,7 +120,7 @@ prov_bind_write(struct uroce_send_wqe *wqe, const struct ibv_mw *mw, uint32_t rk
 	wqe->bind.new_rkey = prov_mw_key(mw, rkey);
 }
 
-/* The part of the header that depends on the opcode. 0 or EINVAL. */
+/* Writes the part of the header that depends on the opcode. 0 or EINVAL. */
 static int
 wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr,
 	 uint8_t traits)
@@ -168,7 +168,7 @@ wqe_write(struct prov_qp *qp, const struct ibv_send_wr *wr)
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = (uint8_t)wr->opcode;
 	wqe->flags = (uint8_t)(flags | (qp->sig_all ? UROCE_WQE_SIGNALED : 0));
-	wqe->imm = wr->imm_data; /* or invalidate_rkey: the same place */
+	wqe->imm = wr->imm_data; /* or invalidate_rkey, in the same union */
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		if (!(rule->flags & UROCE_WQE_INLINE) || wqe_inline(qp, wqe, wr))
 			return EINVAL;

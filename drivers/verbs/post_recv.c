@@ -23,8 +23,8 @@ recv_write(struct prov_ring *rq, const struct ibv_recv_wr *wr)
 }
 
 /*
- * Posts a chain; lock held. 0, or a positive errno: then *wr is the WR that failed, and those
- * before it are posted. *ring: the daemon wants its doorbell.
+ * Posts a chain. Lock held. Returns 0, or a positive errno: *wr is then the WR that failed, and the
+ * WRs before it are posted. *ring: the daemon needs a doorbell.
  */
 static int
 recv_chain(struct prov_ring *rq, struct ibv_recv_wr **wr, bool *ring)
@@ -41,7 +41,7 @@ recv_chain(struct prov_ring *rq, struct ibv_recv_wr **wr, bool *ring)
 	return rc;
 }
 
-/* A post failed with rc at wr. *bad is not written before: some callers keep a list there. */
+/* Handles an error at wr. *bad is not written before, because some callers keep a list there. */
 static int
 recv_failed(struct ibv_context *ctx, int rc, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {

@@ -50,7 +50,7 @@
 #define prov_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 #define prov_unlikely(x)                  __builtin_expect(!!(x), 0)
 
-/* Returns error, a positive errno, and leaves it in errno, as a kernel provider's ioctl does. */
+/* Returns error, a positive errno, and sets errno to it, as a kernel provider's ioctl does. */
 static inline int
 prov_fail(int error)
 {
@@ -66,7 +66,7 @@ struct prov_ref {
 	uint64_t id;
 	void *element;         /* the ibv_cq, ibv_qp or ibv_srq */
 	uint32_t comp_events;  /* delivered so far; event.c's lock */
-	uint32_t async_events; /* likewise */
+	uint32_t async_events; /* delivered so far; event.c's lock */
 	void *memory;          /* the object's memory, if it is freed with its context */
 	struct prov_ref *next; /* in the context's unacked */
 };
@@ -100,7 +100,7 @@ struct prov_context {
 	struct uroce_device_rep dev; /* as of the open */
 	pthread_mutex_t obj_mutex;   /* protects the lists */
 	TAILQ_HEAD(, prov_qp) qps;   /* oldest first */
-	LIST_HEAD(, prov_qp) ud_qps; /* those of type UD: a connection's end need not walk all */
+	LIST_HEAD(, prov_qp) ud_qps; /* the UD QPs, for ud_sent.c */
 	TAILQ_HEAD(, prov_cq) cqs;
 	struct prov_ref *unacked; /* destroyed, but with unacknowledged events: obj_mutex */
 	uint32_t kept;       /* bit i: the daemon keeps adopted file i of this process; atomic */
@@ -151,7 +151,7 @@ struct prov_cq {
 	uint32_t empty_polls;
 	uint64_t awaited_ns;         /* a completion may be due until then, or PROV_CQ_*; atomic */
 	bool gathered;               /* the daemon is lost: old holds all remaining completions */
-	bool last_event;             /* the channel is to report the loss; atomic */
+	bool last_event;             /* the channel must report the loss; atomic */
 	int channel_fd;              /* -1: none */
 	struct ibv_pd *domain;       /* parent domain, or NULL */
 	TAILQ_ENTRY(prov_cq) link;   /* in its context's list */
@@ -163,7 +163,7 @@ struct prov_cq {
 #define PROV_CQ_TRAFFIC 0ull       /* awaited_ns: a post or a completion since the last check */
 #define PROV_CQ_QUIET   UINT64_MAX /* awaited_ns: no completion is expected */
 
-/* A WR was posted whose completion, or whose response, goes to cq; or cq had a completion. */
+/* Notes traffic of cq: a post whose completion or response goes to cq, or a completion in cq. */
 static inline void
 prov_cq_traffic(struct prov_cq *cq)
 {
@@ -231,8 +231,8 @@ prov_ring_slot(const struct prov_ring *r, uint32_t index)
 #define PROV_RING_AHEAD 4 /* slots */
 
 /*
- * Prefetch a slot that will be written soon, if it is free: it is in the cache of the worker's
- * core. Always inlined: GCC drops calls of functions without other effects.
+ * Prefetches a slot that will be written soon, if it is free, from the cache of the worker's core.
+ * Always inlined, because GCC removes calls of functions without other effects.
  */
 static inline __attribute__((always_inline)) void
 prov_ring_ahead(const struct prov_ring *r)
@@ -296,13 +296,13 @@ struct prov_context *prov_context_by_cmd_fd(int cmd_fd);
 void prov_unreachable(int rc);
 
 /*
- * Sends a request on any open context of the device, which cannot close meanwhile. 0 or a positive
- * errno, ENODEV if no context is open; errno is unchanged.
+ * Sends a request on any open context of the device and keeps it open meanwhile. Returns 0 or a
+ * positive errno: ENODEV if no context is open. errno is unchanged.
  */
 int prov_call_device(const char *device, uint16_t op, const void *req, size_t req_len, void *rep,
 		     size_t rep_len);
 
-/* Is the daemon still there? Sets ctx->lost if not. A system call: for the slow path only. */
+/* Returns true if the daemon is alive; else sets ctx->lost. A system call: slow path only. */
 bool prov_context_alive(struct prov_context *ctx);
 
 /* ---- hooks/libibverbs.c ---- */
@@ -312,8 +312,8 @@ void prov_hooks_install(void);
 /* ---- sysfs.c ---- */
 /*
  * If path (relative to the directory dir, as for openat(2)) is the file of a GID or P_Key of a
- * device that this process has open: a descriptor to read the current content from. Else -1; errno
- * is unchanged.
+ * device that this process has open, returns a descriptor with the current content. Otherwise
+ * returns -1. errno is unchanged.
  */
 int prov_sysfs_open(int dir, const char *path);
 
@@ -324,7 +324,7 @@ int prov_event_add_async(struct prov_context *ctx, int fd);
 void prov_event_forget(struct prov_context *ctx);
 /* Requests a completion channel from the daemon. The descriptor, or -1 with errno. */
 int prov_event_create_channel(struct prov_context *ctx);
-/* The daemon's handle of ctx's channel fd; false if it is none. */
+/* Gets the daemon's handle of ctx's channel fd. Returns false if fd is not a channel. */
 bool prov_event_channel_handle(struct prov_context *ctx, int fd, uint32_t *handle);
 /* Gives ref an id, unique in the process. 0 or ENOMEM. */
 int prov_ref_add(struct prov_ref *ref, void *element);
@@ -342,7 +342,7 @@ void prov_ref_free(struct prov_context *ctx, struct prov_ref *ref, void *obj, co
 void prov_ref_free_unacked(struct prov_context *ctx);
 /* Drops stale events from the heads of the channel (-1: none) and of ctx's async descriptor. */
 void prov_event_purge(struct prov_context *ctx, int channel_fd);
-/* read(2) and close(2) as libibverbs does them; pass through for other descriptors. */
+/* Replace libibverbs' read(2) and close(2). Other descriptors are passed to libc. */
 ssize_t prov_event_read(int fd, void *buf, size_t len);
 int prov_event_close(int fd);
 
@@ -355,7 +355,7 @@ struct ibv_pd *prov_import_pd(struct ibv_context *ibctx, uint32_t handle);
 void prov_unimport_pd(struct ibv_pd *pd);
 struct ibv_mr *prov_import_mr(struct ibv_pd *pd, uint32_t handle);
 void prov_unimport_mr(struct ibv_mr *mr);
-/* fstat(2) and ioctl(2) as libibverbs does them to import; pass through for other descriptors. */
+/* Replace fstat(2) and ioctl(2) of libibverbs' import. Other descriptors are passed to libc. */
 int prov_share_fstat(int fd, struct stat *st);
 int prov_share_ioctl(int fd, unsigned long request, void *arg);
 
@@ -363,8 +363,8 @@ int prov_share_ioctl(int fd, unsigned long request, void *arg);
 struct ibv_pd *prov_alloc_pd(struct ibv_context *ibctx);
 int prov_dealloc_pd(struct ibv_pd *ibpd);
 /*
- * An object in pd is created, or destroyed. The daemon counts the users of a PD, but cannot tell
- * which name of the PD (parent domain) they use. NULL: no effect.
+ * Count an object in pd that was created, or destroyed. The daemon counts the users of a PD, but
+ * cannot tell which name of the PD (parent domain) they use. NULL is ignored.
  */
 void prov_pd_hold(struct ibv_pd *pd);
 void prov_pd_drop(struct ibv_pd *pd);
@@ -416,9 +416,9 @@ void prov_cq_ex_init(struct prov_cq *cq, uint64_t wc_flags);
 
 /* ---- cq_idle.c ---- */
 /*
- * Called after an empty poll, lock not held. polls: number of empty polls so far. 0; 1 if the core
- * was given up meanwhile, so that another poll is worthwhile; -EIO if the CQ is dead. Checks from
- * time to time whether the daemon lives.
+ * Called after an empty poll, lock not held. polls: number of empty polls so far. Returns 0; 1 if
+ * it gave up the core, so that another poll is worthwhile; -EIO if the CQ is dead. Checks from time
+ * to time whether the daemon is alive.
  */
 int prov_cq_idle(struct prov_cq *cq, uint32_t polls);
 /*
@@ -474,23 +474,23 @@ void prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc 
 void prov_ud_wait_sent(struct prov_context *ctx, const struct prov_qp *only);
 
 /* ---- post.c ---- */
-/* Does a state accept send (receive) WRs? IMM-01, IMM-02. */
+/* Return true if a QP in this state accepts send (receive) WRs (IMM-01, IMM-02). */
 bool prov_state_sends(uint32_t state);
 bool prov_state_receives(uint32_t state);
-/* Number of WRs that still fit. Reads the daemon's index only if want do not seem to fit. */
+/* Returns how many WRs still fit. Reads the daemon's index only if fewer than want seem to fit. */
 uint32_t prov_ring_room(struct prov_ring *r, uint32_t want);
-/* Makes WRs up to r->prod visible. True: the daemon needs a doorbell. Lock held. */
+/* Makes WRs up to r->prod visible. Returns true if the daemon needs a doorbell. Lock held. */
 bool prov_ring_publish(struct prov_ring *r);
 /* As prov_ring_publish, for qp's SQ; completions are expected in its CQs from now on. */
 bool prov_sq_publish(struct prov_qp *qp);
 /* Notifies the worker that qpn has new work; the ring's lock is not needed. */
 void prov_doorbell(struct prov_worker *w, uint32_t qpn);
-/* Writes n SGEs in the ABI's layout to to, which is behind the header of a WQE. */
+/* Writes n SGEs in the ABI's layout to to, which follows the header of a WQE. */
 void prov_sges_write(void *to, const struct ibv_sge *from, int n);
 /* Writes the fields of a bind into its WQE. */
 void prov_bind_write(struct uroce_send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 		     const struct ibv_mw_bind_info *info);
-/* A post failed with rc; no lock held. Checks on the daemon if the queue was full. Returns rc. */
+/* Handles a post that failed with rc. If the queue was full, checks the daemon. Returns rc. */
 int prov_post_failed(struct ibv_context *ibctx, int rc);
 int prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
@@ -505,19 +505,19 @@ void prov_daemon_lost_add_qp(struct prov_context *ctx, struct prov_qp *qp);
 void prov_daemon_lost_del_qp(struct prov_context *ctx, struct prov_qp *qp);
 void prov_daemon_lost_add_cq(struct prov_context *ctx, struct prov_cq *cq);
 void prov_daemon_lost_del_cq(struct prov_context *ctx, struct prov_cq *cq);
-/* The lost daemon cannot refuse: may this CQ or SRQ be destroyed? EBUSY: a QP uses it. */
+/* Replaces the lost daemon's check: 0 if this CQ or SRQ may be destroyed; EBUSY: a QP uses it. */
 int prov_daemon_lost_check_unused(struct prov_context *ctx, const struct ibv_cq *cq,
 				  const struct ibv_srq *srq);
 /*
- * Called before a poll if ctx->lost, cq's lock not held. 1: there are completions to poll; 0: none
- * yet; -EIO: none will follow.
+ * Called before a poll if ctx->lost, cq's lock not held. Returns 1 if there are completions to
+ * poll, 0 if there are none yet, -EIO if none will follow.
  */
 int prov_daemon_lost_poll(struct prov_cq *cq);
-/* Replaces an arm: 0 while there are completions, which the channel will report; else EIO. */
+/* Replaces arming cq. Returns 0 while completions remain, which the channel reports; else EIO. */
 int prov_daemon_lost_notify(struct prov_cq *cq);
-/* A CQ of this channel whose loss is to be reported, each CQ once; NULL: none. */
+/* Returns a CQ of this channel whose loss must be reported, each CQ once; NULL: none. */
 struct prov_ref *prov_daemon_lost_event(struct prov_context *ctx, int channel_fd);
-/* A post found its queue full: checks from time to time whether the daemon lives. No lock held. */
+/* Called when a queue is full: checks from time to time that the daemon is alive. No lock held. */
 void prov_daemon_lost_queue_full(struct prov_context *ctx);
 
 /* ---- srq.c ---- */
@@ -534,7 +534,7 @@ uint64_t prov_wr_ops(uint32_t qp_type);
 /* Fills the ibv_wr_* function pointers of qp. */
 void prov_wr_init(struct prov_qp *qp);
 
-/* The key of mw after a bind that requests want: the program chooses the low eight bits only. */
+/* Returns the key of mw after a bind that requests want: a program chooses the low 8 bits only. */
 static inline uint32_t
 prov_mw_key(const struct ibv_mw *mw, uint32_t want)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs: create and destroy. The daemon makes the QP and hands out its rings; this side
+ * Queue pairs: create and destroy. The daemon creates the QP and its rings; this side
  * keeps its own copy of their geometry and writes WQEs into them (post.c, wr.c).
  */
 #include "provider.h"
@@ -113,7 +113,7 @@ qp_request(struct prov_context *ctx, struct prov_qp *qp, const struct qp_wanted 
 	return 0;
 }
 
-/* The public part: some versions of libibverbs leave all of it to the provider. */
+/* Initialises the public part, which some versions of libibverbs leave to the provider. */
 static void
 qp_init_public(struct ibv_qp *ibqp, const struct qp_wanted *w)
 {
@@ -129,7 +129,7 @@ qp_init_public(struct ibv_qp *ibqp, const struct qp_wanted *w)
 	pthread_cond_init(&ibqp->cond, NULL);
 }
 
-/* NULL with errno on failure. */
+/* Creates a QP. Returns NULL with errno on failure. */
 static struct prov_qp *
 qp_create(const struct qp_wanted *w)
 {
@@ -257,7 +257,7 @@ prov_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 	return qp_mcast(ibqp, UROCE_CTRL_DETACH_MCAST, gid, lid);
 }
 
-/* Packets of a message are placed in PSN order, but retransmission may write bytes again. */
+/* Never in order: packets are placed in PSN order, but retransmission may write bytes again. */
 int
 prov_query_qp_data_in_order(struct ibv_qp *ibqp, enum ibv_wr_opcode op, uint32_t flags)
 {

@@ -67,8 +67,8 @@ state_set(struct prov_qp *qp, uint32_t state)
 }
 
 /*
- * A queue is empty after RESET. The daemon publishes in cons where it will read next, so both sides
- * agree whether or not it started over from 0.
+ * Empties a queue after RESET. The daemon publishes its next index in cons, so both sides agree
+ * whether or not it has restarted from 0.
  */
 static void
 ring_reset(struct prov_ring *r)
@@ -102,7 +102,7 @@ prov_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	int rc;
 
 	attr_out(&req.attr, attr);
-	/* No WR may slip in between the daemon's emptying of the queues and ours. */
+	/* No WR may be posted between the time the daemon empties the queues and we do. */
 	if (reset)
 		state_set(qp, IBV_QPS_RESET);
 	rc = prov_call(ibqp->context, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL, 0);
@@ -132,7 +132,7 @@ prov_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	struct uroce_query_qp_rep rep;
 	int rc;
 
-	(void)mask; /* a hint: everything is filled in */
+	(void)mask; /* a hint only: all attributes are returned */
 	rc = prov_call(ibqp->context, UROCE_CTRL_QUERY_QP, &req, sizeof(req), &rep, sizeof(rep));
 	if (rc)
 		return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory system calls without the C library: UCX and others replace its functions, to notice
- * when memory is unmapped. Addresses are numbers; errors are -errno, as the kernel returns them.
+ * Memory system calls that bypass the C library, because UCX and others intercept its functions to
+ * detect unmapped memory. Addresses are integers; errors are -errno, as the kernel returns them.
  */
 #ifndef VERBS_RAW_MM_H
 #define VERBS_RAW_MM_H
@@ -18,7 +18,7 @@ raw_ptr(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-/* The address, or 0 with errno: nothing is mapped at 0. */
+/* Returns the address, or 0 with errno (nothing is ever mapped at 0). */
 static inline uint64_t
 raw_mmap(uint64_t len, int prot, int flags, int fd, uint64_t off)
 {
@@ -27,7 +27,7 @@ raw_mmap(uint64_t len, int prot, int flags, int fd, uint64_t off)
 	return p == -1 ? 0 : (uint64_t)p;
 }
 
-/* Replaces any mapping at addr: 0 or -errno. */
+/* Replaces any mapping at addr. Returns 0 or -errno. */
 static inline int
 raw_mmap_at(uint64_t addr, uint64_t len, int prot, int flags, int fd, uint64_t off)
 {

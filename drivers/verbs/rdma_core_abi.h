@@ -38,7 +38,7 @@ struct verbs_match_ent {
 	uint8_t kind;
 };
 
-struct verbs_sysfs_dev; /* libibverbs' own; only carried around */
+struct verbs_sysfs_dev; /* opaque, owned by libibverbs */
 
 struct verbs_device_ops;
 struct verbs_device {
@@ -101,7 +101,7 @@ struct verbs_srq {
 	uint32_t srq_num;
 };
 
-/* One slot an operation, sorted by name. Slots left NULL keep libibverbs' EOPNOTSUPP. */
+/* One slot per operation, sorted by name. Slots left NULL keep libibverbs' EOPNOTSUPP. */
 struct verbs_context_ops {
 	rca_unused advise_mr;
 	rca_unused alloc_dm;

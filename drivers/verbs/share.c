@@ -33,7 +33,7 @@ struct share {
 	uint8_t token[UROCE_TOKEN_BYTES];
 };
 
-/* Is fd such a memfd? If so, reads its content into s. Keeps errno. */
+/* If fd is such a memfd, reads its content into s and returns true. Preserves errno. */
 static bool
 share_read(int fd, struct share *s)
 {
@@ -46,7 +46,7 @@ share_read(int fd, struct share *s)
 	return is;
 }
 
-/* The sealed memfd, or -1. */
+/* Creates the sealed memfd. Returns -1 on failure. */
 static int
 share_make(const struct share *s)
 {
@@ -101,7 +101,7 @@ prov_import_context(struct ibv_device *device, int cmd_fd)
 	return prov_alloc_context(device, cmd_fd, NULL);
 }
 
-/* The token that ctx was imported with. 0 or EINVAL. */
+/* Gets the token with which ctx was imported. Returns 0 or EINVAL. */
 static int
 import_req(struct ibv_context *ibctx, uint32_t handle, struct uroce_import_req *req)
 {
@@ -184,8 +184,7 @@ prov_share_fstat(int fd, struct stat *st)
 	return rc;
 }
 
-/* The one ioctl that libibverbs does itself when it imports: a descriptor of asynchronous events.
- */
+/* Returns true for libibverbs' only ioctl of an import: it asks for the async event descriptor. */
 static bool
 is_async_alloc(const struct ib_uverbs_ioctl_hdr *hdr)
 {

@@ -30,7 +30,7 @@ struct entry {
 	uint32_t index;
 };
 
-/* Removes the prefix what from *p. */
+/* Skips the prefix what of *p. Returns false if *p does not start with it. */
 static bool
 skip(const char **p, const char *what)
 {
@@ -42,7 +42,7 @@ skip(const char **p, const char *what)
 	return true;
 }
 
-/* Table and entry that a path like /sys/class/infiniband/uroce0/ports/1/gids/3 names, if any. */
+/* Finds the table and entry that a path like /sys/class/infiniband/uroce0/ports/1/gids/3 names. */
 static bool
 entry_of(const char *path, struct entry *e)
 {
@@ -71,7 +71,7 @@ entry_of(const char *path, struct entry *e)
 	return *p >= '0' && *p <= '9' && *end == 0;
 }
 
-/* The file's text in the kernel's format. False: the daemon does not provide it. */
+/* Gets the file's text in the kernel's format. Returns false if the daemon does not provide it. */
 static bool
 read_gid(const struct entry *e, char *text, size_t room)
 {

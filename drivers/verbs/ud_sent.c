@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams that were posted, but not sent yet, when the program destroys their QP or address
- * handle. An adapter sends a datagram within microseconds, and programs rely on it: mckey posts
- * unsignaled sends and destroys all objects at once. A worker that sleeps needs longer than the
- * program. Therefore the destruction waits for the worker, but not long: it may wait for the MAC of
- * a neighbour that does not answer.
+ * Datagrams that are posted but not yet sent when the program destroys their QP or address handle.
+ * An adapter sends a datagram within microseconds, and programs rely on it: mckey posts unsignaled
+ * sends and destroys all objects at once. A sleeping worker takes longer than the program. The
+ * destruction therefore waits for the worker, but only briefly, because the worker may itself wait
+ * for the MAC of a neighbour that does not answer.
  */
 #include "provider.h"
 #include "idle.h"
 
 #include <sched.h>
 
-#define UD_WAIT_NS 100000000 /* a worker's wake-up on a busy machine */
+#define UD_WAIT_NS 100000000 /* longest wake-up of a worker on a busy machine */
 
-/* Has the worker sent everything up to index upto? */
+/* Returns true if the worker has sent everything up to index upto. */
 static bool
 ud_sent(const struct prov_qp *qp, uint32_t upto)
 {
@@ -31,7 +31,7 @@ ud_wait_qp(struct prov_context *ctx, struct prov_qp *qp)
 	prov_lock(&qp->sq.lock);
 	upto = qp->state == IBV_QPS_RTS ? qp->sq.prod : qp->sq.hdr->cons;
 	prov_unlock(&qp->sq.lock);
-	/* It did not send these the last time: it waits for something else than a core. */
+	/* An earlier wait for these was in vain: the worker does not just need a core. */
 	if (upto == qp->ud_unsent)
 		return;
 	while (!ud_sent(qp, upto)) {

@@ -18,7 +18,7 @@ struct unfinished_cq {
 	uint32_t mask, shift;
 };
 
-/* Has the entry of this free-running index been released? */
+/* Returns true if the entry of this free-running index has been released. */
 static inline bool
 unfinished_released(const struct unfinished_cq *cq, uint32_t index)
 {
@@ -27,8 +27,8 @@ unfinished_released(const struct unfinished_cq *cq, uint32_t index)
 }
 
 /*
- * Was the completion of WQE index, which entry may be about, released? It may have been polled by
- * now, and other workers may have used its slot for later laps.
+ * Returns true if entry is about WQE index and that completion was released. It may have been
+ * polled since, and other workers may have used its slot for later laps.
  */
 static inline bool
 unfinished_completed(const struct unfinished_cq *cq, uint64_t entry, uint32_t index)
@@ -36,14 +36,14 @@ unfinished_completed(const struct unfinished_cq *cq, uint64_t entry, uint32_t in
 	uint32_t at = (uint32_t)entry, laps = UINT32_MAX >> cq->shift;
 	uint32_t phase = __atomic_load_n(&cq->slots[at & cq->mask].phase, __ATOMIC_ACQUIRE);
 
-	/* Laps run in a circle; the slot is of this one, or up to half a circle ahead. */
+	/* Lap numbers wrap around: the slot's lap is this one or up to half the range ahead. */
 	return entry >> 32 == (uint32_t)(index + 1) &&
 	       ((phase - (at >> cq->shift) - 1) & laps) <= laps / 2;
 }
 
 /*
- * For an SQ or RQ: was the WQE before cons retired without its completion? An unsignaled send has
- * no completion to check: it counts as unfinished, as do all WQEs from cons on.
+ * For an SQ or RQ: returns true if the WQE before cons was retired without its completion. An
+ * unsignaled send has no completion to check: it counts as unfinished, as do all WQEs from cons on.
  */
 static inline bool
 unfinished_retired(const struct uroce_ring_hdr *hdr, const struct unfinished_cq *cq)
@@ -54,7 +54,7 @@ unfinished_retired(const struct uroce_ring_hdr *hdr, const struct unfinished_cq 
 	       !unfinished_completed(cq, __atomic_load_n(&hdr->entry, __ATOMIC_ACQUIRE), done);
 }
 
-/* Does a QP have a WQE of its SRQ without its completion? srq_cons: cons of the SRQ. */
+/* Returns true if a QP holds a WQE of its SRQ without its completion. srq_cons: the SRQ's cons. */
 static inline bool
 unfinished_held(const struct uroce_held *held, uint32_t srq_cons, const struct unfinished_cq *cq)
 {

@@ -15,7 +15,7 @@ qp_of_ex(struct ibv_qp_ex *ex)
 	return prov_container(ex, struct prov_qp, vqp.qp_ex);
 }
 
-/* Keeps the first error; the calls that follow have no effect. */
+/* Records the first error; later calls have no effect. */
 static void
 wr_fail(struct prov_qp *qp, int error)
 {
@@ -24,7 +24,7 @@ wr_fail(struct prov_qp *qp, int error)
 	qp->build = NULL;
 }
 
-/* Opens the next WQE. NULL: the list has failed before, or fails with this call. */
+/* Opens the next WQE. Returns NULL if the list has failed, before or with this call. */
 static struct uroce_send_wqe *
 wr_open(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode)
 {

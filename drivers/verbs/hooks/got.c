@@ -20,7 +20,7 @@
 #error "which relocations fill this architecture's GOT?"
 #endif
 
-/* What is needed of a loaded object to find its GOT slots by name. */
+/* The parts of a loaded object that are needed to find its GOT slots by name. */
 struct object {
 	uintptr_t base;
 	const char *soname;
@@ -30,7 +30,7 @@ struct object {
 		const ElfW(Rela) * rela;
 		size_t n;
 	} table[2];                 /* PLT and data relocations */
-	uintptr_t relro, relro_end; /* what the loader made read-only; both 0: nothing */
+	uintptr_t relro, relro_end; /* range that the loader made read-only; both 0: none */
 };
 
 /* The loader has relocated the addresses in most dynamic sections, but not in that of the vDSO. */
@@ -134,7 +134,7 @@ slot_set(const struct object *o, void **slot, void *to)
 	return 0;
 }
 
-/* Redirects every call that the object makes to name. Number of slots set, or -errno. */
+/* Redirects every call of name in the object. Returns the number of slots set, or -errno. */
 static int
 object_redirect(const struct object *o, const char *name, void *to)
 {
@@ -160,7 +160,7 @@ object_redirect(const struct object *o, const char *name, void *to)
 	return found;
 }
 
-/* NULL, or why the hook cannot be applied. */
+/* Applies a hook. Returns NULL, or why it cannot be applied. */
 static const char *
 hook_apply(const struct prov_hook *h)
 {

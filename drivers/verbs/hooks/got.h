@@ -19,23 +19,23 @@
 
 struct prov_hook {
 	const char *library; /* its SONAME: "libibverbs.so.1" */
-	const char *symbol;  /* that the library calls */
-	/* names of symbol in a library built for large files, or hardened; unused ones NULL */
+	const char *symbol;  /* function that the library calls */
+	/* aliases of symbol in a library built for large files or hardened; unused: NULL */
 	const char *other[PROV_HOOK_OTHERS];
 	void *replacement; /* of the same type as symbol */
 };
 
-/* Is a library of this SONAME in the process? */
+/* Returns true if a library of this SONAME is in the process. */
 bool prov_hooks_library_loaded(const char *soname);
 
-/* Number of objects that have been loaded into the process: it grows with each dlopen of a new one.
+/* Returns the number of objects loaded into the process so far; each dlopen of a new one adds one.
  */
 unsigned long long prov_hooks_loads(void);
 
 /*
- * Applies n hooks, in order; one that was applied before stays as it is. Returns how many failed,
- * each with a line on stderr: the library is not loaded, it does not call the symbol, or its slots
- * cannot be written. Not to be called from two threads at a time.
+ * Applies n hooks, in order. A hook that was applied before is left unchanged. Returns how many
+ * failed, each with a line on stderr: the library is not loaded, it does not call the symbol, or
+ * its slots cannot be written. Must not be called from two threads at a time.
  */
 unsigned int prov_hooks_apply(const struct prov_hook *hooks, size_t n);
 

@@ -18,7 +18,7 @@
 
 #define LIBIBVERBS "libibverbs.so.1"
 
-/* The command by which libibverbs makes a completion channel. */
+/* The command by which libibverbs creates a completion channel. */
 struct channel_cmd {
 	struct ib_uverbs_cmd_hdr hdr;
 	struct ib_uverbs_create_comp_channel core;
@@ -46,7 +46,7 @@ hook_write(int fd, const void *buf, size_t len)
 	return (ssize_t)len;
 }
 
-/* open(2) and openat(2): mode is read from the arguments only if flags say that it is there. */
+/* open(2) and openat(2). The argument mode exists only if flags say so. */
 static int
 open_file(int dir, const char *path, int flags, va_list ap)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hooks of librdmacm. It opens /dev/infiniband/rdma_cm, checks that it is a character device, and
- * writes commands to it; cm_channel.h does these. The node that uroce-run and urocectl install show
- * is never opened, and need not exist.
+ * writes commands to it; cm_channel.h implements these. The node that uroce-run and urocectl
+ * install create is never opened and need not exist.
  *
- * When. librdmacm lists the devices before it opens the node for the first time, and listing loads
- * the provider. Usually librdmacm is in the process then, and the provider's constructor applies
- * the hooks. Or a program has listed the devices before, and loads librdmacm (or UCX, or libfabric)
- * with dlopen: listing devices reads their files in sysfs by calls that libibverbs.c redirects, and
- * each of these checks whether librdmacm was loaded.
+ * librdmacm lists the devices before it opens the node for the first time, and listing loads the
+ * provider. Usually librdmacm is in the process by then, and the provider's constructor applies the
+ * hooks. Otherwise the program has listed the devices first and loads librdmacm (or UCX, or
+ * libfabric) later with dlopen. librdmacm then lists the devices, which reads files in sysfs by
+ * calls that libibverbs.c redirects; each of these checks whether librdmacm was loaded.
  */
 #include "librdmacm.h"
 
@@ -26,7 +26,7 @@
 
 static struct {
 	pthread_mutex_t mutex;
-	unsigned long long adds; /* objects loaded into the process when it was last looked at */
+	unsigned long long adds; /* prov_hooks_loads at the last check */
 } looked = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void
@@ -43,7 +43,7 @@ looked_fork_install(void)
 	fork_part_add(&looked_fork);
 }
 
-/* mode is read from the arguments only if flags say that it is there. */
+/* The argument mode exists only if flags say so. */
 static int
 hook_open(const char *path, int flags, ...)
 {

@@ -4,7 +4,7 @@
 
 /*
  * Redirects librdmacm's calls to the provider if librdmacm has been loaded since the last call,
- * else does nothing. Cheap. Any thread; not from a function that dl_iterate_phdr(3) calls.
+ * else does nothing. Cheap. Any thread, except in a callback of dl_iterate_phdr(3).
  */
 void prov_hooks_librdmacm(void);
 
