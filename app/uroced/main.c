@@ -147,8 +147,7 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 	return 0;
 }
 
-/* Returns true if port is one end of a --pair. Each worker then has separate queues on both ports.
- */
+/* Returns true if port is an end of a --pair: each worker then has separate queues on both. */
 static bool
 is_of_pair(const struct options *o, const char *port)
 {
@@ -346,8 +345,7 @@ run(struct daemon *d, const struct options *o)
 		rc = sigbus_guard_install();
 	if (rc == 0)
 		rc = broker_open(d, request_found);
-	/* EAL's exit handler, which runs first, removes the telemetry socket but not the directory.
-	 */
+	/* EAL's exit handler runs first; it removes the telemetry socket, not the directory. */
 	atexit(remove_runtime_dir);
 	if (rc == 0)
 		rc = eal_start(&plan, o);

@@ -183,8 +183,7 @@ send_more(struct conn *c)
 	return true;
 }
 
-/* Reads, and replies once the request is complete. Returns false if the connection must be closed.
- */
+/* Reads; replies once the request is complete. Returns false if the connection must be closed. */
 static bool
 read_more(struct conn *c)
 {

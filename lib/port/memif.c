@@ -35,8 +35,7 @@ port_memif_call(uint16_t id, int (*fn)(uint16_t id))
 		return fn(id);
 	for (int i = 0; i < 50000 && !__atomic_load_n(&c.done, __ATOMIC_ACQUIRE); i++)
 		usleep(100);
-	/* Timeout: cancel the call if it has not begun. Otherwise rte_eal_alarm_cancel waits for
-	 * it. */
+	/* Timeout: cancel the call if it has not begun. If it has, rte_eal_alarm_cancel waits. */
 	if (!__atomic_load_n(&c.done, __ATOMIC_ACQUIRE) && rte_eal_alarm_cancel(run, &c) > 0)
 		return fn(id);
 	return c.rc;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workarounds for DPDK's memif driver: a peer that connects or leaves must not crash the process.
- */
+/* Workarounds for DPDK's memif driver, which can crash when a peer connects or leaves. */
 #ifndef PORT_MEMIF_H
 #define PORT_MEMIF_H
 
