@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cells of the tables do: messages that are built, sent and kept. */
+/* Actions of the tables' cells: build, send and keep messages. */
 #include <errno.h>
 #include <string.h>
 #include "cm/parts.h"
@@ -39,7 +39,7 @@ cm_send_msg(struct cm *cm, const struct cm_addr *addr, const struct wire_cm *m)
 	cm_send(cm, addr, mad);
 }
 
-/* Send m, which the timer sends again until an answer comes. */
+/* Send m, which the timer retransmits until a response arrives. */
 void
 cm_send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm_args *a)
 {
@@ -49,7 +49,7 @@ cm_send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct
 	cm_send(cm, &id->addr, id->request);
 }
 
-/* Send m, which copies of what it answers get again. */
+/* Send m, and keep it as the reply to copies of the message that it answers. */
 void
 cm_send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m)
 {
@@ -57,7 +57,7 @@ cm_send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m)
 	cm_send(cm, &id->addr, id->reply);
 }
 
-/* Private data of a call into m. -EINVAL: too long. */
+/* Copy a call's private data to m. -EINVAL: too long. */
 int
 cm_put_private(struct wire_cm *m, const void *data, uint32_t len)
 {
@@ -71,7 +71,7 @@ cm_put_private(struct wire_cm *m, const void *data, uint32_t len)
 	return 0;
 }
 
-/* cm_msg_of writes through one of the members that begin alike. */
+/* cm_msg_of writes through one of the members, all of which begin with the same fields. */
 #define SAME_IDS(member)                                                                           \
 	_Static_assert(offsetof(struct wire_cm, member.local_comm_id) ==                           \
 				       offsetof(struct wire_cm, rtu.local_comm_id) &&              \
@@ -103,7 +103,7 @@ cm_timewait_ns(const struct cm *cm, uint32_t code)
 	return wire_cm_time_ns(code < cm->config.max_timewait ? code : cm->config.max_timewait);
 }
 
-/* The REQ of a connect. */
+/* Build the REQ of a connect. */
 static int
 req_fill(struct wire_cm *m, const struct cm_id *id, const struct cm_connect *c)
 {
@@ -185,8 +185,9 @@ act_send_req(struct cm *cm, struct cm_id *id, struct cm_args *a)
 }
 
 /*
- * The code of an ACK timeout that covers two ways of the path and the peer's target ACK delay, both
- * codes: the sum of two powers of two, rounded up when they are near each other (IBTA 9.7.6.1.3).
+ * Return the code of an ACK timeout that covers the round trip and the peer's target ACK delay,
+ * both given as codes: the sum of two powers of two, rounded up when they are close to each other
+ * (IBTA 9.7.6.1.3).
  */
 static uint8_t
 ack_timeout(uint32_t ack_delay, uint32_t path)
@@ -208,7 +209,7 @@ act_take_rep(struct cm *cm, struct cm_id *id, const struct wire_cm *m)
 	id->qp.dest_qpn = r->qpn;
 	id->qp.dest_qkey = r->qkey;
 	id->qp.sq_psn = r->psn;
-	/* what one side can have in flight is what the other side has room for */
+	/* each side may have as many requests in flight as the other side can hold */
 	id->qp.initiator_depth = r->responder_resources;
 	id->qp.responder_resources = r->initiator_depth;
 	id->qp.rnr_retry = r->rnr_retry;
@@ -248,7 +249,7 @@ act_send_rep(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	id->qp.responder_resources = c->responder_resources;
 	id->qp.initiator_depth = c->initiator_depth;
 	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->qpn);
-	/* a copy of the REQ gets it again, and so does the timer */
+	/* retransmitted by the timer, and in reply to a copy of the REQ */
 	cm_send_request(cm, id, &m, a);
 	memcpy(id->reply, id->request, sizeof(id->reply));
 	return 0;
@@ -265,7 +266,7 @@ act_send_rtu(struct cm *cm, struct cm_id *id, const struct cm_args *a)
 	return 0;
 }
 
-/* Which message a REJ of id is about, by its state. */
+/* Return which message a REJ of id rejects, according to its state. */
 static uint8_t
 rej_about(const struct cm_id *id)
 {
@@ -297,8 +298,9 @@ act_send_rej(struct cm *cm, struct cm_id *id, const struct cm_reject *r)
 }
 
 /*
- * The wait is over, or the owner has gone before the answer. The peer finds the connection by our
- * communication id and, as additional information, our CA's GUID (IBTA 12.6.7.2).
+ * Reject after a timeout, or because the owner destroyed the id before the response. The peer finds
+ * the connection by our communication id and by our CA's GUID in the additional information (IBTA
+ * 12.6.7.2).
  */
 static void
 act_send_rej_timeout(struct cm *cm, struct cm_id *id)
@@ -313,7 +315,7 @@ act_send_rej_timeout(struct cm *cm, struct cm_id *id)
 	act_send_rej(cm, id, &r);
 }
 
-/* To a REP: there is no such connection any more. */
+/* Reject a REP: the connection no longer exists. */
 static void
 act_send_rej_unknown(struct cm *cm, struct cm_id *id, const struct wire_cm *rep)
 {
@@ -379,7 +381,7 @@ act_send_drep(struct cm *cm, struct cm_id *id, const struct wire_cm *dreq)
 	cm_send_msg(cm, &id->addr, &m);
 }
 
-/* The timer has run out: once more. */
+/* The timer has expired: retransmit. */
 static void
 act_resend(struct cm *cm, struct cm_id *id, struct cm_args *a)
 {
@@ -425,7 +427,7 @@ cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
 	case CM_ACT_REFUSE:
 		return -EINVAL;
 	case CM_ACT_NOTHING:
-	case CM_ACT_LAP: /* step.c looks into the other table */
+	case CM_ACT_LAP: /* step.c uses the second table */
 	case CM_NACTS:
 		return 0;
 	case CM_ACT_IGNORE:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What cells do beside connecting: queries of services (SIDR), and alternate paths (LAP, APR). */
+/* Actions other than connecting: service queries (SIDR) and alternate paths (LAP, APR). */
 #include <errno.h>
 #include <string.h>
 #include "cm/parts.h"

@@ -3,31 +3,30 @@
  * The connection manager (CM): IBTA vol. 1, chapter 12. It connects and disconnects QPs, and
  * resolves UD services, by MADs between QP1s.
  *
- * State. A struct cm holds ids: listeners, connections, SIDR queries. Calls, MADs and the
- * passing of time are inputs of an id; the tables in table.c say for each state and input what is
- * done, which state follows, and which event is reported. Nothing here does I/O, reads a clock or
- * allocates: MADs and events leave through struct cm_ops, `now` is an argument, and memory is one
- * block of the caller's.
+ * State. A struct cm holds ids: listeners, connections, SIDR queries. Calls, MADs and timeouts are
+ * inputs of an id. The tables in table.c give the action, the next state and the event for each
+ * state and input. Nothing here does I/O, reads a clock or allocates: MADs and events leave through
+ * struct cm_ops, `now` is an argument, and the caller provides one block of memory.
  *
  * Threads. A struct cm belongs to one thread (the daemon's control thread). There is no other
  * state, so a process may have several.
  *
- * Times. `now_ns` never goes backwards between calls. cm_tick must be called when its deadline has
- * come; a later call delays retransmissions, nothing else.
+ * Times. `now_ns` never decreases between calls. cm_tick must be called at its deadline; a late
+ * call only delays retransmissions.
  *
  * Timers (CM-04), and the message that sets each:
- *   REQ            again after the response timeout that the REQ itself states for its receiver
- *   REP            again after the response timeout that the peer's REQ states for its sender
- *   DREQ, LAP      again after the timeout of the REQ or REP of this side (see also cm_hurry)
- *   SIDR_REQ       again after the timeout that the caller gives
- *   all of them    as often as max_retries of the REQ says, then UNREACHABLE
- *   after an MRA   not before the service timeout that it states has passed as well
- * A peer's response timeout is used unchanged between CM_MIN_TIMEOUT and CM_MAX_TIMEOUT. Beyond
- * these a peer could make this side send thousands of MADs a second, or keep an id for hours.
- * The kernel states 20 (4.3 s) and 15 retries. CM_DEFAULT_TIMEOUT is shorter, because the response
- * timeout is about the peer's CM, not its program: a CM whose program is slow answers the second
- * copy of a REQ or REP with an MRA. A lost MAD then costs half a second instead of four. SIDR has
- * no MRA: all its copies together have to wait for the peer's program, hence CM_SIDR_TIMEOUT.
+ *   REQ            retransmitted after the response timeout that the REQ states for its receiver
+ *   REP            retransmitted after the response timeout that the peer's REQ states for its
+ * sender DREQ, LAP      retransmitted after the timeout of this side's REQ or REP (see also
+ * cm_hurry) SIDR_REQ       retransmitted after the timeout that the caller gives all of them
+ * retransmitted at most max_retries (of the REQ) times, then UNREACHABLE after an MRA   also
+ * delayed by the service timeout that the MRA states A peer's response timeout is clamped to
+ * CM_MIN_TIMEOUT .. CM_MAX_TIMEOUT. Otherwise a peer could make this side send thousands of MADs a
+ * second, or keep an id for hours. The kernel states 20 (4.3 s) and 15 retries. CM_DEFAULT_TIMEOUT
+ * is shorter, because the response timeout is about the peer's CM, not its program: a CM whose
+ * program is slow answers the second copy of a REQ or REP with an MRA. A lost MAD then costs half a
+ * second instead of four. SIDR has no MRA: all its copies together have to wait for the peer's
+ * program, hence CM_SIDR_TIMEOUT.
  *
  * May include wire and counters.
  */
@@ -49,7 +48,7 @@
 #define CM_DEV_ANY         UINT16_MAX
 
 enum cm_state {
-	CM_IDLE = 0,      /* made, nothing done yet */
+	CM_IDLE = 0,      /* created, not used yet */
 	CM_LISTEN,        /* a listener for connections or for SIDR queries */
 	CM_REQ_SENT,      /* active: waits for a REP */
 	CM_MRA_REQ_RCVD,  /* active: the peer requested more time for the REQ */
@@ -60,11 +59,11 @@ enum cm_state {
 	CM_ESTABLISHED,   /* connected */
 	CM_DREQ_SENT,     /* disconnecting: waits for a DREP */
 	CM_TIMEWAIT,      /* disconnected: packets of the connection may still arrive */
-	CM_REJ_SENT,      /* rejected: copies of the REQ, REP or RTU get the REJ again */
+	CM_REJ_SENT,      /* rejected: copies of the REQ, REP or RTU are answered by the REJ */
 	CM_SIDR_REQ_SENT, /* waits for a SIDR_REP */
 	CM_SIDR_REQ_RCVD, /* waits for cm_sidr_answer */
-	CM_SIDR_REP_SENT, /* answered: copies of the SIDR_REQ get the SIDR_REP again */
-	CM_CLOSED,        /* ended: only cm_destroy is left */
+	CM_SIDR_REP_SENT, /* answered: copies of the SIDR_REQ are answered by the SIDR_REP */
+	CM_CLOSED,        /* ended: can only be destroyed */
 	CM_NSTATES
 };
 /* "IDLE" .. */
@@ -81,17 +80,17 @@ extern const char *const cm_lap_state_name[CM_LAP_NSTATES];
 
 enum cm_event_type {
 	CM_EV_NONE = 0,
-	CM_EV_CONNECT_REQUEST,  /* msg: REQ. A new id, which is the receiver's to destroy */
+	CM_EV_CONNECT_REQUEST,  /* msg: REQ. A new id, which the receiver must destroy */
 	CM_EV_CONNECT_RESPONSE, /* msg: REP. Answer with cm_ready or cm_reject */
 	CM_EV_ESTABLISHED,      /* passive side; msg: RTU, or NULL after cm_established */
-	CM_EV_REJECTED,         /* reason; msg: REJ, or NULL when the peer was found to be stale */
+	CM_EV_REJECTED,         /* reason; msg: REJ, or NULL if the connection was found stale */
 	CM_EV_UNREACHABLE,      /* no response to a REQ, REP or SIDR_REQ; status -ETIMEDOUT */
 	CM_EV_DISCONNECTED,     /* once for each connection; status -ETIMEDOUT without a DREP */
 	CM_EV_TIMEWAIT_EXIT,    /* its QPN may be reused */
 	CM_EV_PATH_REQUEST,     /* msg: LAP. Answer with cm_answer_path */
 	CM_EV_PATH_RESPONSE,    /* msg: APR; status 0 or -ECONNREFUSED. Or -ETIMEDOUT, NULL */
-	CM_EV_SIDR_REQUEST,     /* msg: SIDR_REQ. A new id, which is the receiver's to destroy */
-	CM_EV_SIDR_RESPONSE,    /* msg: SIDR_REP, whose status says whether it has a QPN */
+	CM_EV_SIDR_REQUEST,     /* msg: SIDR_REQ. A new id, which the receiver must destroy */
+	CM_EV_SIDR_RESPONSE,    /* msg: SIDR_REP, which has a QPN if its status is 0 */
 	CM_NEVENTS
 };
 extern const char *const cm_event_name[CM_NEVENTS];
@@ -115,10 +114,10 @@ struct cm_event {
 	enum cm_event_type type;
 	uint32_t id;
 	void *user;                  /* of the id; NULL for a new one */
-	uint32_t listener;           /* of requests: the listener that they are for; else 0 */
+	uint32_t listener;           /* requests: the listener that they are for; else 0 */
 	void *listener_user;         /* its user */
 	int status;                  /* 0 or -errno */
-	uint16_t reason;             /* of REJECTED and DISCONNECTED: enum wire_cm_reason or 0 */
+	uint16_t reason;             /* REJECTED and DISCONNECTED: enum wire_cm_reason or 0 */
 	const struct wire_cm *msg;   /* the received message, or NULL */
 	const uint8_t *private_data; /* of msg, padded with zeroes; or NULL */
 	uint32_t private_len;        /* bytes in the MAD, not the length that the peer used */
@@ -129,11 +128,12 @@ struct cm_event {
 /*
  * The caller's functions for a struct cm. ctx is that of cm_init.
  *
- * send: one MAD of WIRE_MAD_LEN bytes from QP1 to QP1, Q_Key WIRE_GSI_QKEY. It may be lost. Must
- * not call back.
+ * send: sends one MAD of WIRE_MAD_LEN bytes from QP1 to QP1, Q_Key WIRE_GSI_QKEY. It may be lost.
+ * Must not call back.
  *
- * event: what ev points to is valid during the call. A function does nothing with the
- * id after it, so event may call any function of this file, including cm_destroy(ev->id).
+ * event: reports ev, which is valid during the call together with what it points to. It is the last
+ * use of the id in a call, so event may call any function of this file, including
+ * cm_destroy(ev->id).
  */
 struct cm_ops {
 	void (*send)(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
@@ -146,7 +146,7 @@ struct cm_config {
 	uint64_t seed;             /* of ids and transaction ids: random, or fixed in a test */
 	uint8_t mra_req_timeout;   /* code: time requested when a REQ arrives twice; 0: 22 */
 	uint8_t mra_rep_timeout;   /* code: the same for a REP; 0: 20 */
-	uint8_t max_timewait;      /* code: the longest TIMEWAIT that a peer can ask for; 0: 22 */
+	uint8_t max_timewait;      /* code: the longest TIMEWAIT that a peer can request; 0: 22 */
 };
 
 enum cm_drop {                   /* why a MAD was dropped */
@@ -169,12 +169,12 @@ extern const char *const cm_drop_name[CM_NDROPS];
 struct cm_counters {
 	uint64_t rx[WIRE_CM_NATTRS], tx[WIRE_CM_NATTRS]; /* by WIRE_CM_INDEX */
 	uint64_t dropped[CM_NDROPS];
-	uint64_t duplicates;   /* MADs received before, answered again or ignored */
+	uint64_t duplicates;   /* copies of earlier MADs, answered again or ignored */
 	uint64_t retries;      /* MADs retransmitted by a timer */
 	uint64_t no_listener;  /* REQs and SIDR_REQ messages */
 	uint64_t over_backlog; /* refused: the listener's backlog */
 	uint64_t over_peer;    /* refused: too many requests of this peer */
-	uint64_t over_ids;     /* refused: no id left */
+	uint64_t over_ids;     /* refused: all ids in use */
 	uint64_t evicted; /* ids that answered copies, evicted: a later copy is a new request */
 	uint64_t stale;   /* REQs and REPs refused as stale */
 	uint64_t events[CM_NEVENTS];
@@ -182,28 +182,27 @@ struct cm_counters {
 
 struct cm;
 
-/* Bytes that cm_init needs for this configuration. 0: the configuration is invalid. */
+/* Returns the bytes that cm_init needs for this configuration; 0 if it is invalid. */
 size_t cm_bytes(const struct cm_config *config);
 /*
- * Make a struct cm of cm_bytes(config) bytes at mem, which is aligned to 64 and remains the
- * caller's. mem must stay valid until the caller frees it. ops is not copied. Never fails for a
- * valid configuration.
+ * Initialise a struct cm in cm_bytes(config) bytes at mem, aligned to 64. The caller owns mem and
+ * frees it after the last use. ops is not copied. Never fails for a valid configuration.
  */
 struct cm *cm_init(void *mem, const struct cm_config *config, const struct cm_ops *ops, void *ctx);
 
 /*
- * Create an id in state IDLE, for user. 0 and *id (never 0), or -ENOMEM: max_ids are in use. An id
- * is also the local communication id, and is not reused for a long time.
+ * Create an id in state IDLE, for user. Returns 0 and *id (never 0), or -ENOMEM if max_ids are in
+ * use. An id is also the local communication id, and is not reused for a long time.
  */
 int cm_create(struct cm *cm, void *user, uint32_t *id);
 /*
- * The owner is done with id: no event of it follows. The peer gets the message that fits the state:
- * DREQ, REJ, or a SIDR_REP that refuses. If that takes time (DREQ_SENT, TIMEWAIT and the states in
- * which copies are still answered), the id continues without an owner and ends by itself. Ids that
- * a listener has reported are independent of it. 0, or -ENOENT.
+ * Destroy id: no event of it follows. The peer gets the message that fits the state: DREQ, REJ, or
+ * a SIDR_REP that refuses. If that takes time (DREQ_SENT, TIMEWAIT and the states in which copies
+ * are still answered), the id continues without an owner and ends by itself. Ids that a listener
+ * has reported are independent of it. Returns 0 or -ENOENT.
  */
 int cm_destroy(struct cm *cm, uint32_t id, uint64_t now_ns);
-/* Events of id have this user from now on. 0, or -ENOENT. */
+/* Set the user of later events of id. Returns 0 or -ENOENT. */
 int cm_set_user(struct cm *cm, uint32_t id, void *user);
 
 enum cm_family { CM_FAMILY_ANY = 0, CM_FAMILY_IPV4, CM_FAMILY_IPV6 };
@@ -257,19 +256,19 @@ struct cm_accept {
 	uint32_t private_len; /* at most WIRE_CM_REP_PRIVATE */
 };
 /*
- * Send a REP: answers CONNECT_REQUEST. ESTABLISHED, REJECTED, DISCONNECTED or UNREACHABLE follows.
- * Errors as for cm_connect.
+ * Send a REP in response to CONNECT_REQUEST. ESTABLISHED, REJECTED, DISCONNECTED or UNREACHABLE
+ * follows. Errors as for cm_connect.
  */
 int cm_accept(struct cm *cm, uint32_t id, const struct cm_accept *c, uint64_t now_ns);
 /*
- * Send an RTU: answers CONNECT_RESPONSE, when the QP can receive. The id is ESTABLISHED. 0;
- * -ENOENT; -EINVAL: another state, or more than WIRE_CM_RTU_PRIVATE bytes.
+ * Send an RTU in response to CONNECT_RESPONSE. Called when the QP can receive. The id becomes
+ * ESTABLISHED. 0; -ENOENT; -EINVAL: another state, or more than WIRE_CM_RTU_PRIVATE bytes.
  */
 int cm_ready(struct cm *cm, uint32_t id, const void *data, uint32_t len, uint64_t now_ns);
 /*
- * A request has arrived on the QP of id (COMM_EST): replaces an RTU that is lost or late (CM-02).
- * Reports ESTABLISHED if the RTU has not. 0, also if the id is ESTABLISHED already; -ENOENT;
- * -EINVAL: any other state.
+ * Note that a request has arrived on the QP of id (COMM_EST). This replaces an RTU that is lost or
+ * late (CM-02): reports ESTABLISHED unless the RTU has. 0, also if the id is ESTABLISHED already;
+ * -ENOENT; -EINVAL: any other state.
  */
 int cm_established(struct cm *cm, uint32_t id, uint64_t now_ns);
 
@@ -293,22 +292,23 @@ int cm_reject(struct cm *cm, uint32_t id, const struct cm_reject *r, uint64_t no
 int cm_delay(struct cm *cm, uint32_t id, uint8_t timeout, const void *data, uint32_t len,
 	     uint64_t now_ns);
 /*
- * End a connection (CM-06): sends a DREQ. DISCONNECTED follows at the DREP, or when no DREP comes.
- * A peer's DREQ is answered at once, without this call; the call is then accepted and does nothing.
+ * End a connection (CM-06): sends a DREQ. DISCONNECTED follows with the DREP, or after the last
+ * timeout. A peer's DREQ is answered at once, without this call, which then returns 0 and does
+ * nothing.
  * 0; -ENOENT; -EINVAL: the id is not and was not connected, or more than WIRE_CM_DREQ_PRIVATE
  * bytes.
  */
 int cm_disconnect(struct cm *cm, uint32_t id, const void *data, uint32_t len, uint64_t now_ns);
 
 /*
- * Load an alternate path (CM-08): sends a LAP. Only the active side may (IBTA 12.6.9).
+ * Load an alternate path (CM-08): sends a LAP. Only the active side may do this (IBTA 12.6.9).
  * PATH_RESPONSE follows. 0; -ENOENT; -EINVAL: not ESTABLISHED, the passive side, a LAP is
  * outstanding, or more than WIRE_CM_LAP_PRIVATE bytes.
  */
 int cm_load_path(struct cm *cm, uint32_t id, const struct wire_cm_path *path, const void *data,
 		 uint32_t len, uint64_t now_ns);
 /*
- * Send an APR: answers PATH_REQUEST. status: enum wire_apr_status; 0 accepts the path, see
+ * Send an APR in response to PATH_REQUEST. status: enum wire_apr_status; 0 accepts the path, see
  * cm_qp_attr. 0; -ENOENT; -EINVAL: no LAP is unanswered, or more than WIRE_CM_APR_PRIVATE bytes.
  */
 int cm_answer_path(struct cm *cm, uint32_t id, uint8_t status, const void *data, uint32_t len,
@@ -334,7 +334,10 @@ struct cm_sidr_answer {
 	const void *private_data;
 	uint32_t private_len; /* at most WIRE_CM_SIDR_REP_PRIVATE */
 };
-/* Send a SIDR_REP: answers SIDR_REQUEST. 0; -ENOENT; -EINVAL: another state, or data too long. */
+/*
+ * Send a SIDR_REP in response to SIDR_REQUEST. 0; -ENOENT; -EINVAL: another state, or data too
+ * long.
+ */
 int cm_sidr_answer(struct cm *cm, uint32_t id, const struct cm_sidr_answer *s, uint64_t now_ns);
 
 /* A received packet to QP1, without its payload. */
@@ -349,25 +352,25 @@ struct cm_rx_info {
 void cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
 	   uint64_t now_ns);
 /*
- * The process ends soon: retransmit DREQs after again_ns at most from now on, also those that are
- * outstanding, and CM_DEFAULT_RETRIES times whatever the REQ said. The caller then calls cm_rx and
- * cm_tick until cm_disconnecting returns 0, or as long as it can wait.
+ * Prepare for the end of the process. From now on DREQs, including outstanding ones, are
+ * retransmitted after at most again_ns and CM_DEFAULT_RETRIES times, whatever the REQ said. The
+ * caller then calls cm_rx and cm_tick until cm_disconnecting returns 0, or as long as it can wait.
  */
 void cm_hurry(struct cm *cm, uint64_t again_ns, uint64_t now_ns);
-/* Number of ids that wait for a DREP, including those without an owner. */
+/* Returns the number of ids that wait for a DREP, including those without an owner. */
 uint32_t cm_disconnecting(const struct cm *cm);
 /* Do the work due at now_ns. Returns the time of the next call, or CM_NEVER. */
 uint64_t cm_tick(struct cm *cm, uint64_t now_ns);
-/* The time at which cm_tick has work, or CM_NEVER. */
+/* Returns the time at which cm_tick has work, or CM_NEVER. */
 uint64_t cm_next_ns(const struct cm *cm);
 
 /*
- * Does an id hold a QPN of device dev? A QPN is held from cm_connect or cm_accept until
- * TIMEWAIT_EXIT, also after cm_destroy: the allocator of QPNs must not hand it out (CM-06).
+ * Returns true if an id holds this QPN of device dev. A QPN is held from cm_connect or cm_accept
+ * until TIMEWAIT_EXIT, even after cm_destroy: it must not be allocated meanwhile (CM-06).
  */
 bool cm_qpn_held(const struct cm *cm, uint16_t dev, uint32_t qpn);
 
-/* The attributes to modify a connection's QP to, both sides: for INIT_QP_ATTR. */
+/* The attributes for a connection's QP on either side (INIT_QP_ATTR). */
 struct cm_qp_attr {
 	uint32_t dest_qpn, dest_qkey;
 	uint32_t rq_psn, sq_psn;
@@ -381,8 +384,8 @@ struct cm_qp_attr {
 	struct wire_cm_path alternate; /* remote_gid all zero: none */
 };
 /*
- * Get the attributes of id's QP. 0; -ENOENT; -EINVAL: the id has no peer's QPN yet (states before
- * REP_RCVD and REQ_RCVD), or is not of a connection.
+ * Get the attributes of id's QP. 0; -ENOENT; -EINVAL: the peer's QPN is not known yet (states
+ * before REP_RCVD and REQ_RCVD), or the id is not a connection.
  */
 int cm_qp_attr_get(const struct cm *cm, uint32_t id, struct cm_qp_attr *attr);
 
@@ -405,14 +408,14 @@ struct cm_info {
 };
 /* 0 or -ENOENT. */
 int cm_info_get(const struct cm *cm, uint32_t id, struct cm_info *info);
-/* The id that holds a QPN of device dev (cm_qpn_held). 0 or -ENOENT. */
+/* Get the state of the id that holds a QPN of device dev (cm_qpn_held). 0 or -ENOENT. */
 int cm_info_of_qpn(const struct cm *cm, uint16_t dev, uint32_t qpn, struct cm_info *info);
 /*
- * The next id at or behind *pos, which moves on past it; 0: no more. Start with *pos = 0. Ids may
- * come and go meanwhile.
+ * Returns the next id at or after *pos and moves *pos past it; 0: no more. Start with *pos = 0. Ids
+ * may be created and destroyed between calls.
  */
 uint32_t cm_next_id(const struct cm *cm, uint32_t *pos);
-/* Ids in use, including those without an owner. */
+/* Returns the number of ids in use, including those without an owner. */
 uint32_t cm_nids(const struct cm *cm);
 const struct cm_counters *cm_counters(const struct cm *cm);
 

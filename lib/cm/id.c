@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ids: their memory, numbers and lookups. An id's number is its slot and a generation
- * through a keyed permutation of 32 bits: it leads to the slot without a table, comes again only
- * when the slot has been used 2^(32 - id_bits) times, and tells a stranger nothing about others.
+ * Ids: memory, numbers and lookups. An id's number is its slot and a generation, encrypted by a
+ * keyed permutation of 32 bits. It yields the slot without a table, repeats only after the slot has
+ * been used 2^(32 - id_bits) times, and does not help peers to guess other ids.
  */
 #include <string.h>
 #include "cm/parts.h"
@@ -81,7 +81,7 @@ config_valid(const struct cm_config *c)
 	return c->max_ids >= 1 && c->max_ids <= CM_MAX_IDS;
 }
 
-/* The smallest power of two that holds as many buckets as ids. */
+/* Returns the smallest power of two of buckets that is not less than the number of ids. */
 static uint32_t
 buckets(const struct cm_config *c)
 {
@@ -102,7 +102,7 @@ cm_bytes(const struct cm_config *c)
 	       (CM_NKEYS + 1) * buckets(c) * sizeof(uint32_t);
 }
 
-/* Cut bytes off the block. */
+/* Take bytes from the start of the block. */
 static void *
 take(uint8_t **at, size_t bytes)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listeners: which one gets a request, and how many requests there may be. */
+/* Listeners: selection of the one that gets a request, and limits on requests. */
 #include <errno.h>
 #include <string.h>
 #include "cm/parts.h"
 
-/* Of max_ids, those that peers cannot take: callers of this side connect and listen with them. */
-#define OWN_SHARE 8 /* one in so many */
+/* Part of max_ids that peers cannot take: it is reserved for calls of this side. */
+#define OWN_SHARE 8 /* 1 / OWN_SHARE of the ids */
 
 int
 cm_act_listen(struct cm *cm, struct cm_id *id, const struct cm_listen *l)
@@ -29,7 +29,7 @@ cm_act_listen(struct cm *cm, struct cm_id *id, const struct cm_listen *l)
 	return 0;
 }
 
-/* How specific a listener is that takes what came to addr; 0: it does not. */
+/* Returns how specific l is for a request to addr; 0: it does not accept the request. */
 static uint32_t
 listener_rank(const struct cm_listen *l, const struct cm_addr *addr, bool sidr)
 {
@@ -65,7 +65,7 @@ cm_listener_find(const struct cm *cm, const struct cm_addr *addr, uint64_t servi
 	return best;
 }
 
-/* A new id for a request to l, or NULL: one of the limits is reached (CM-16). */
+/* Returns a new id for a request to l, or NULL if a limit is reached (CM-16). */
 struct cm_id *
 cm_request_new(struct cm *cm, struct cm_id *l, const struct cm_addr *addr)
 {
@@ -80,7 +80,7 @@ cm_request_new(struct cm *cm, struct cm_id *l, const struct cm_addr *addr)
 		cm->counters.over_peer++;
 		return NULL;
 	}
-	/* those that only answer copies give way: evicting one makes room for this one */
+	/* evict an id that only answers copies to make room for this one */
 	if (cm->nremote >= max - max / OWN_SHARE)
 		cm_evict(cm);
 	id = cm->nremote < max - max / OWN_SHARE ? cm_new(cm) : NULL;

@@ -7,11 +7,11 @@
  *   timer.c  the heap of deadlines
  *   peer.c   number of unanswered requests of each peer
  *   listen.c listeners and the limits on peers' requests
- *   act.c, act_other.c  actions of cells: MADs that are built and sent
+ *   act.c, act_other.c  actions of cells: build and send MADs
  *   step.c   one input of one id: cell, action, next state, event
  *   call.c   calls of the owner
- *   rx_request.c  requests, which make ids
- *   rx.c     the other MADs to inputs
+ *   rx_request.c  received requests, which create ids
+ *   rx.c     the other received MADs
  *
  * The rdma_cm layer above has rdma_parts.h.
  *
@@ -40,11 +40,11 @@ struct cm_id {
 	uint32_t gen;     /* number of times the slot was used */
 	uint8_t state;    /* enum cm_state */
 	uint8_t lap;      /* enum cm_lap_state */
-	bool passive;     /* made by a peer's request */
+	bool passive;     /* created by a peer's request */
 	bool sidr;
 	bool orphan;       /* destroyed by its owner */
 	bool disconnected; /* DISCONNECTED has been reported */
-	bool pending;      /* counts for its listener and its peer */
+	bool pending;      /* an unanswered request, counted for its listener and its peer */
 	uint8_t keys;      /* bit per enum cm_key: set if the id has this key */
 	uint8_t retries_left, max_retries;
 	uint8_t transport;
@@ -52,10 +52,10 @@ struct cm_id {
 	uint32_t remote_comm_id; /* 0: not known yet */
 	uint32_t listener;       /* comm id of the listener that reported it; 0: none */
 	uint32_t peer;           /* in struct cm's peers while pending */
-	uint32_t next[CM_NKEYS]; /* in the chains of the hash tables */
+	uint32_t next[CM_NKEYS]; /* chains of the hash tables */
 	uint64_t num[CM_NKEYS];
 	uint32_t heap_at;            /* CM_NONE: no timer */
-	uint32_t old_prev, old_next; /* in the list of those that may be evicted */
+	uint32_t old_prev, old_next; /* list of the ids that may be evicted */
 	bool evictable;
 	uint64_t deadline_ns;
 	uint64_t response_ns; /* time until a MAD is retransmitted */
@@ -63,8 +63,8 @@ struct cm_id {
 	uint64_t mra_ns;      /* .. extended by the longest time that an MRA requested */
 	uint64_t timewait_ns;
 	uint64_t made_ns;
-	uint64_t tid;               /* of the exchange that made the connection */
-	uint64_t first_hash;        /* of the REQ or SIDR_REQ that made it */
+	uint64_t tid;               /* of the exchange that created the connection */
+	uint64_t first_hash;        /* of the REQ or SIDR_REQ that created it */
 	uint64_t lap_hash, lap_tid; /* of the last LAP */
 	void *user;
 	struct cm_addr addr;
@@ -98,10 +98,10 @@ struct cm {
 	uint32_t perm_key[4];
 	uint32_t id_bits; /* of a slot's number */
 	uint32_t bucket_mask;
-	uint32_t nused, nremote;        /* ids; ids made by peers */
+	uint32_t nused, nremote;        /* ids; ids created by peers */
 	uint32_t ndisconnecting;        /* ids in DREQ_SENT */
 	uint64_t hurry_ns;              /* cm_hurry's again_ns; 0: not called */
-	uint32_t nids, npeers;          /* slots used so far; those behind are not initialised */
+	uint32_t nids, npeers;          /* slots used so far; later ones are not initialised */
 	uint32_t free_first, free_last; /* first in, first out, by next[0] */
 	uint32_t old_first, old_last;   /* ids that may be evicted, the oldest first */
 	uint32_t free_peer;
@@ -137,20 +137,20 @@ cm_slot(const struct cm *cm, const struct cm_id *id)
 {
 	return (uint32_t)(id - cm->ids);
 }
-/* The id of this number, or NULL. */
+/* Returns the id of this number, or NULL. */
 struct cm_id *cm_find(const struct cm *cm, uint32_t id);
-/* A new id in state IDLE, evicting the oldest that only answers copies; NULL: none. */
+/* Returns a new id in state IDLE, if necessary by evicting one (cm_evict); NULL: none is free. */
 struct cm_id *cm_new(struct cm *cm);
 void cm_free(struct cm *cm, struct cm_id *id);
-/* Free the oldest id that only answers copies and has no owner, if there is one. */
+/* Frees the oldest id that has no owner and only answers copies, if there is one. */
 void cm_evict(struct cm *cm);
-/* The number of a key's bucket. The hash is keyed: a peer chooses parts of the key. */
+/* Returns the bucket of a key. The hash is keyed, because a peer chooses parts of the key. */
 uint32_t cm_key_bucket(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid,
 		       uint64_t num);
-/* Find an id by a key. dev and gid if the key has them. CM_KEY_SERVICE: the first of many. */
+/* Finds an id by a key; dev and gid if the key has them. CM_KEY_SERVICE: the first of many. */
 struct cm_id *cm_key_find(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid,
 			  uint64_t num);
-/* The next id behind id with the same service. */
+/* Returns the next id after id with the same service. */
 struct cm_id *cm_key_next_service(const struct cm *cm, const struct cm_id *id);
 /* Add key num to id, whose addr is set. id must not have this key yet. */
 void cm_key_add(struct cm *cm, struct cm_id *id, enum cm_key key, uint64_t num);
@@ -162,61 +162,61 @@ void cm_evictable_set(struct cm *cm, struct cm_id *id, bool evictable);
 /* timer.c: set id's timer, or none for CM_NEVER. */
 void cm_timer_set(struct cm *cm, struct cm_id *id, uint64_t deadline_ns);
 
-/* peer.c: number of this peer's unanswered requests. */
+/* peer.c: returns the number of this peer's unanswered requests. */
 uint32_t cm_peer_pending(const struct cm *cm, const struct cm_addr *addr);
-/* id is an unanswered request: count it for its listener and its peer. */
+/* Count id, an unanswered request, for its listener and its peer. */
 void cm_pending_begin(struct cm *cm, struct cm_id *id);
 void cm_pending_end(struct cm *cm, struct cm_id *id);
 
 /* act.c: execute the action. 0, or the -errno of a call, after which nothing has changed. */
 int cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a);
-/* Send a MAD, counted. */
+/* Send and count a MAD. */
 void cm_send(struct cm *cm, const struct cm_addr *addr, const uint8_t mad[WIRE_MAD_LEN]);
-/* A DREQ of id was sent at now_ns: the time when it is due again after cm_hurry. */
+/* Return when the DREQ of id that was sent at now_ns is due again, after cm_hurry. */
 uint64_t cm_hurried_ns(const struct cm *cm, struct cm_id *id, uint64_t now_ns);
-/* Build and send. */
+/* Build and send a message. */
 void cm_send_msg(struct cm *cm, const struct cm_addr *addr, const struct wire_cm *m);
-/* A message without fields: all zero but attr and tid. */
+/* Begin a message: all fields are zero except attr and tid. */
 void cm_msg_begin(struct wire_cm *m, uint32_t attr, uint64_t tid);
-/* Nanoseconds of a response timeout that a peer states: CM_MIN_TIMEOUT .. CM_MAX_TIMEOUT. */
+/* Return a peer's response timeout in ns, clamped to CM_MIN_TIMEOUT .. CM_MAX_TIMEOUT. */
 uint64_t cm_response_ns(uint32_t code);
-/* Duration of TIMEWAIT for a path with this ACK timeout, a code or 0. */
+/* Return the duration of TIMEWAIT in ns for a path with this ACK timeout, a code or 0. */
 uint64_t cm_timewait_ns(const struct cm *cm, uint32_t code);
 /* Send m, which the timer retransmits until a response arrives. */
 void cm_send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm_args *a);
 /* Send m, and keep it as the reply to copies of the message that it answers. */
 void cm_send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m);
 /*
- * Begin a message of id's connection: attr and tid, both communication ids and private data, all
- * else zero. For all messages but REQ, SIDR_REQ and SIDR_REP. 0, or -EINVAL: the data is too long.
+ * Begin a message of id's connection: sets attr, tid, both communication ids and private data, all
+ * else to zero. For all messages except REQ, SIDR_REQ and SIDR_REP. 0, or -EINVAL: data too long.
  */
 int cm_msg_of(const struct cm_id *id, struct wire_cm *m, uint32_t attr, uint64_t tid,
 	      const void *data, uint32_t len);
 /* Copy a call's private data to m. -EINVAL: too long. */
 int cm_put_private(struct wire_cm *m, const void *data, uint32_t len);
 
-/* act_other.c: likewise for the actions of these names. */
+/* act_other.c: the actions of these names; results as of cm_act. */
 int cm_act_send_lap(struct cm *cm, struct cm_id *id, struct cm_args *a);
 int cm_act_send_apr(struct cm *cm, struct cm_id *id, const struct cm_args *a);
 int cm_act_send_sidr_req(struct cm *cm, struct cm_id *id, struct cm_args *a);
 int cm_act_send_sidr_rep(struct cm *cm, struct cm_id *id, const struct cm_sidr_answer *s);
-/* A path of the peer's message, turned to this side's view. */
+/* Return a path of the peer's message as seen from this side. */
 struct wire_cm_path cm_path_turned(const struct wire_cm_path *p);
 
 /* listen.c: the action of this name. */
 int cm_act_listen(struct cm *cm, struct cm_id *id, const struct cm_listen *l);
-/* The most specific listener for a request to addr, or NULL. */
+/* Return the most specific listener for a request to addr, or NULL. */
 struct cm_id *cm_listener_find(const struct cm *cm, const struct cm_addr *addr, uint64_t service_id,
 			       bool sidr);
-/* A new id for a request of addr's peer to l, or NULL: one of the limits is reached (CM-16). */
+/* Return a new id for a request of addr's peer to l, or NULL if a limit is reached (CM-16). */
 struct cm_id *cm_request_new(struct cm *cm, struct cm_id *l, const struct cm_addr *addr);
 
 /*
- * step.c: an input of id. 0; -EINVAL: the table refuses it; or cm_act's error. id may be free
- * afterwards.
+ * step.c: execute an input of id. Returns 0; -EINVAL if the table refuses it; or cm_act's error. id
+ * may be free afterwards.
  */
 int cm_step(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a);
-/* Report a request that made id. */
+/* Report the request that created id. */
 void cm_report_request(struct cm *cm, struct cm_id *id, const struct wire_cm *msg);
 
 /* A MAD that has been received, for rx.c and rx_request.c. */

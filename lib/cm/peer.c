@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers with requests that wait to be answered: how many each of them has (CM-16). */
+/* Counts the unanswered requests of each peer (CM-16). */
 #include <string.h>
 #include "cm/parts.h"
 
@@ -35,7 +35,7 @@ cm_pending_begin(struct cm *cm, struct cm_id *id)
 	uint32_t at = peer_find(cm, &id->addr), *head;
 
 	if (at == CM_NONE) {
-		/* there are as many entries as ids */
+		/* never exhausted: there are as many entries as ids */
 		at = cm->free_peer;
 		if (at == CM_NONE)
 			at = cm->npeers++;

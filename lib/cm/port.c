@@ -64,7 +64,7 @@ is_v4(const struct cm_bind *b)
 	return is_any(b) ? !b->v6 : memcmp(b->gid, mapped, sizeof(mapped)) == 0;
 }
 
-/* Does b take addresses of this family? */
+/* Returns true if b accepts addresses of this family. */
 static bool
 takes(const struct cm_bind *b, bool v4)
 {
@@ -73,7 +73,7 @@ takes(const struct cm_bind *b, bool v4)
 	return is_v4(b) == v4;
 }
 
-/* Is there an address that both take? */
+/* Returns true if there is an address that both accept. */
 static bool
 overlap(const struct cm_bind *a, const struct cm_bind *b)
 {
@@ -82,7 +82,7 @@ overlap(const struct cm_bind *a, const struct cm_bind *b)
 	return (takes(a, true) && takes(b, true)) || (takes(a, false) && takes(b, false));
 }
 
-/* Is another owner in the way of b? alone: one that allows reuse, too. */
+/* Returns true if another owner conflicts with b. alone: even if both allow reuse. */
 static bool
 in_use(struct cm_ports *p, const struct cm_bind *b, uint16_t port, const struct owner *self,
        bool alone)
@@ -102,7 +102,7 @@ in_use(struct cm_ports *p, const struct cm_bind *b, uint16_t port, const struct 
 	return false;
 }
 
-/* A free port, from a random one on; 0: none. */
+/* Returns a free port, searching from a random one; 0: none. */
 static uint16_t
 choose(struct cm_ports *p, const struct cm_bind *b)
 {
@@ -113,7 +113,7 @@ choose(struct cm_ports *p, const struct cm_bind *b)
 	for (uint32_t i = 0; i < n; i++) {
 		uint16_t port = (uint16_t)(CM_PORT_FIRST + (start + i) % n);
 
-		/* one that is given must be the owner's alone */
+		/* an automatically chosen port is not shared */
 		if (!in_use(p, b, port, NULL, true))
 			return port;
 	}

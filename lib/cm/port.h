@@ -21,29 +21,32 @@
 struct cm_bind {
 	uint16_t space;  /* WIRE_CM_PS_TCP .. */
 	uint16_t port;   /* 0: any free one of CM_PORT_FIRST .. CM_PORT_LAST */
-	bool v6;         /* a wildcard's family; an address has its own */
-	bool afonly;     /* a wildcard of IPv6 does not take IPv4 */
+	bool v6;         /* family of a wildcard; not used for an address */
+	bool afonly;     /* an IPv6 wildcard does not accept IPv4 */
 	bool reuse;      /* REUSEADDR */
 	uint8_t gid[16]; /* all zero: a wildcard */
 };
 
 struct cm_ports;
 
-/* Bytes that cm_ports_init needs for at most max owners, 1 .. 2^20. */
+/* Returns the bytes that cm_ports_init needs for at most max owners, 1 .. 2^20. */
 size_t cm_ports_bytes(uint32_t max);
-/* Make an empty table at mem, aligned to 8, which remains the caller's. seed: for chosen ports. */
+/*
+ * Initialises an empty table at mem, aligned to 8, which the caller owns. seed: for the choice of
+ * ports.
+ */
 struct cm_ports *cm_ports_init(void *mem, uint32_t max, uint64_t seed);
 /*
- * Bind. 0, *owner (never 0) and *port; -EADDRINUSE: the port belongs to another owner;
- * -EADDRNOTAVAIL: no port is free; -ENOMEM: max owners.
+ * Binds a port. Returns 0 with *owner (never 0) and *port; -EADDRINUSE: the port belongs to another
+ * owner; -EADDRNOTAVAIL: no port is free; -ENOMEM: there are max owners.
  */
 int cm_port_bind(struct cm_ports *p, const struct cm_bind *b, uint32_t *owner, uint16_t *port);
 /*
- * The owner is about to listen. 0, also if it listens already; -EADDRINUSE: another owner, which
- * allowed reuse, shares its address and port; -ENOENT: no such owner.
+ * Makes the owner a listener. Returns 0, also if it listens already; -EADDRINUSE: another owner,
+ * which allowed reuse, shares its address and port; -ENOENT: no such owner.
  */
 int cm_port_listen(struct cm_ports *p, uint32_t owner);
-/* Release the owner's port. No effect if owner is 0. */
+/* Releases the owner's port. owner 0 is ignored. */
 void cm_port_release(struct cm_ports *p, uint32_t owner);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a struct rcm, time, and what events of struct cm mean to a program. */
+/* Creation of a struct rcm, time, and conversion of events of struct cm to those of programs. */
 #include <string.h>
 #include "cm/rdma_parts.h"
 
@@ -15,7 +15,7 @@ set_data(struct rcm_event *e, const struct cm_event *ev, uint32_t skip)
 	memcpy(e->data, ev->private_data + skip, e->conn.private_len);
 }
 
-/* What a REQ or REP grants is what the receiver may use, and the other way round. */
+/* Swaps both limits of a REQ or REP: what the sender grants is what the receiver may use. */
 static void
 set_req(struct rcm_event *e, const struct wire_cm_req *m)
 {
@@ -39,7 +39,10 @@ set_rep(struct rcm_event *e, const struct wire_cm_rep *m)
 	e->conn.srq = m->srq;
 }
 
-/* The addresses and path of a request's new id. False: it has no valid header of rdma_cm. */
+/*
+ * Sets the addresses and path of a request's new id. Returns false if the request has no valid
+ * header of rdma_cm.
+ */
 static bool
 request_take(struct rcm_id *id, const struct rcm_id *listener, const struct cm_event *ev)
 {
@@ -52,7 +55,7 @@ request_take(struct rcm_id *id, const struct rcm_id *listener, const struct cm_e
 	id->qp_type = listener->qp_type;
 	id->dev = ev->addr->dev;
 	id->src = listener->src;
-	/* a wildcard of IPv6 takes IPv4 too */
+	/* an IPv6 wildcard also accepts IPv4 */
 	if (listener->src.family != RCM_IB)
 		id->src.family = ip.ip == 4 ? RCM_IPV4 : RCM_IPV6;
 	memcpy(id->src.gid, ev->addr->local, 16);
@@ -93,7 +96,7 @@ on_request(struct rcm *r, const struct cm_event *ev)
 		request_refuse(r, ev->id, WIRE_CM_REJ_NO_RESOURCES);
 		return;
 	}
-	id->channel = RCM_NONE; /* until its event is taken */
+	id->channel = RCM_NONE; /* until a program takes the event */
 	id->state = RCM_CONNECT;
 	id->mute = true;
 	id->cm = ev->id;
@@ -153,7 +156,7 @@ on_event(void *ctx, const struct cm_event *ev)
 		on_service(r, ev->user, ev);
 		break;
 	case CM_EV_PATH_REQUEST:
-		/* rdma_cm has no call by which a program could take the path */
+		/* rdma_cm has no call by which a program could accept the path */
 		cm_answer_path(r->cm, ev->id, WIRE_APR_UNSUPPORTED, NULL, 0, r->now_ns);
 		break;
 	case CM_EV_NONE:
@@ -203,7 +206,7 @@ rcm_bytes(const struct rcm_config *c)
 		      sizeof(struct rcm_waiting));
 }
 
-/* Cut bytes off the block. */
+/* Takes bytes from the start of the block. */
 static void *
 take(uint8_t **at, size_t bytes)
 {

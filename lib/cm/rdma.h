@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rdma_cm layer: what librdmacm's commands mean, on top of cm.h (connections) and port.h (port
- * spaces). Calls map to the commands of the user ABI (rdma/rdma_user_cm.h) one to one; the ABI's
- * structs, and files, are the caller's.
+ * The rdma_cm layer implements librdmacm's commands on top of cm.h (connections) and port.h (port
+ * spaces). Calls correspond to the commands of the user ABI (rdma/rdma_user_cm.h) one to one. The
+ * caller handles the ABI's structs and files.
  *
  * Channels and ids. A channel stands for an open file of /dev/infiniband/rdma_cm. Its ids are known
  * to this channel only: a call with the id of another channel is -EINVAL, with an unknown id
  * -ENOENT (CM-12). Events wait in the channel's queue until rcm_event_get takes them.
  *
- * Bounds. All memory is one block of the caller's. At most RCM_ID_EVENTS events of an id wait:
- * calls that would bring more are refused with -ENOMEM, and what peers can cause has room behind
- * these. No event is lost. Requests that wait are bounded by the listener's backlog (cm.h), which
- * counts a request until it is accepted, rejected or destroyed.
+ * Bounds. The caller provides all memory as one block. At most RCM_ID_EVENTS events of an id wait.
+ * Calls that would exceed RCM_CALL_EVENTS fail with -ENOMEM; the remaining entries are reserved for
+ * events that peers cause. No event is lost. Waiting requests are bounded by the listener's backlog
+ * (cm.h), which counts a request until it is accepted, rejected or destroyed.
  *
- * I/O. None. Addresses, routes and devices are looked up by callbacks, which answer at once or
- * later (rcm_resolved). MADs leave through a callback. `now` is an argument.
+ * I/O. None. Callbacks look up addresses, routes and devices and return the result at once or later
+ * (rcm_resolved). MADs leave through a callback. `now` is an argument.
  *
- * Threads. One thread for a struct rcm, that of its struct cm. Errors are -errno, the kernel's.
+ * Threads. One thread for a struct rcm, that of its struct cm. Errors are -errno, as in the kernel.
  *
  *   IDLE --bind--> BOUND --listen--> LISTEN
  *   IDLE, BOUND --resolve_addr--> ADDR_QUERY --> ADDR_RESOLVED, or BOUND after an error
  *   ADDR_RESOLVED --resolve_route--> ROUTE_QUERY --> ROUTE_RESOLVED, or ADDR_RESOLVED
  *   ROUTE_RESOLVED --connect--> CONNECT; the id of a request begins in CONNECT
- *   any state but these of a removed device --> REMOVED, which only rcm_destroy leaves
+ *   any state --device removed--> REMOVED, which only rcm_destroy leaves
  */
 #ifndef CM_RDMA_H
 #define CM_RDMA_H
@@ -35,7 +35,7 @@
 #define RCM_ID_EVENTS     8u          /* waiting events of one id */
 #define RCM_CALL_EVENTS   3u          /* with this many waiting, calls fail */
 #define RCM_MAX_BACKLOG   1024u       /* used for a backlog of 0, or above this */
-#define RCM_UD_QKEY       0x01234567u /* of UD QPs without a program's Q_Key */
+#define RCM_UD_QKEY       0x01234567u /* of UD QPs unless the program chooses a Q_Key */
 #define RCM_EVENT_PRIVATE WIRE_CM_MAX_PRIVATE
 
 /* Numbers of enum rdma_cm_event_type. */
@@ -81,11 +81,11 @@ enum rcm_family { RCM_NO_ADDR = 0, RCM_IPV4, RCM_IPV6, RCM_IB };
 struct rcm_addr {
 	uint8_t family; /* enum rcm_family */
 	uint16_t port;  /* host byte order */
-	uint16_t space; /* of RCM_IB: the port space of its service id; 0: the id's */
+	uint16_t space; /* RCM_IB: the port space of its service id; 0: that of the id */
 	uint8_t gid[16];
 };
 
-/* What a resolver finds out: by resolve the address part, by route the rest. */
+/* Result of the resolver: resolve sets the address part, route the rest. */
 struct rcm_path {
 	struct cm_addr addr;
 	uint8_t mtu;             /* 1 .. 5 */
@@ -115,7 +115,7 @@ struct rcm_event {
 	uint64_t uid;         /* of the id; of CONNECT_REQUEST: of the listener */
 	uint32_t id;          /* of CONNECT_REQUEST: the new id */
 	int32_t status;       /* 0, -errno, reason of a REJ, status of a SIDR_REP */
-	bool ud;              /* conn is of a UD service: path says how to reach it */
+	bool ud;              /* conn is of a UD service, which path leads to */
 	struct rcm_conn conn; /* private_data is data, or NULL for none */
 	struct rcm_path path; /* if ud */
 	uint8_t data[RCM_EVENT_PRIVATE];
@@ -126,18 +126,19 @@ struct rcm_event {
  * of this file.
  *
  * send: as cm_ops.send.
- * readable: the queue of a channel is no longer empty. user is the channel's.
+ * readable: reports that the event queue of a channel is no longer empty. user: of the channel.
  * bind: finds the device with this local address. 0 and *dev; -EADDRNOTAVAIL; -ENODEV.
- * resolve: the device, source address and next hop towards dst for id. src all zero: any source.
+ * resolve: finds device, source address and next hop to dst for id. src all zero: any source.
  *	0 and path->addr; -EINPROGRESS: rcm_resolved follows; another -errno: the call's result.
- * route: MTU, hop limit, flow label .. of path, whose address part is resolved. Results likewise.
- * cancel: id no longer needs its resolve or route; rcm_resolved must not follow.
- * dev: attributes of a device; false: it does not exist.
- * mcast: join or leave a multicast group on a device, on the wire (IGMP, MLD). 0 or -errno; the
+ * route: finds MTU, hop limit, flow label etc. of path, whose address part is resolved. Results as
+ *	for resolve.
+ * cancel: cancels the resolve or route of id; rcm_resolved must not follow.
+ * dev: gets the attributes of a device; false: it does not exist.
+ * mcast: joins or leaves a multicast group on a device, on the wire (IGMP, MLD). 0 or -errno; the
  *	result of leaving is ignored. Called once for each rcm_join of a full member.
- * charge: a new id or membership for the channel of this user; a request counts for its listener's.
- *	NULL refuses it (-ENOMEM, or a REJ). Otherwise discharge gets the result when it ends,
- *	whichever channel it then belongs to. Both may be missing.
+ * charge: charges a new id or membership to the channel of this user, a request to its listener's
+ *	channel. NULL refuses it (-ENOMEM, or a REJ). Otherwise the result is passed to discharge
+ *	when the id or membership ends, whichever channel it then belongs to. Both may be NULL.
  */
 struct rcm_ops {
 	void (*send)(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
@@ -162,48 +163,51 @@ struct rcm_config {
 
 struct rcm;
 
-/* Bytes that rcm_init needs. 0: the configuration is invalid. */
+/* Returns the bytes that rcm_init needs; 0 if the configuration is invalid. */
 size_t rcm_bytes(const struct rcm_config *config);
 /*
- * Make a struct rcm of rcm_bytes(config) bytes at mem, which is aligned to 64, stays the caller's,
- * and lasts until the caller frees it. Memory of ids is not touched before they are used. Never
- * fails for a valid configuration.
+ * Initialise a struct rcm in rcm_bytes(config) bytes at mem, aligned to 64. The caller owns mem and
+ * frees it after the last use. Memory of ids is not touched before they are used. Never fails for a
+ * valid configuration.
  */
 struct rcm *rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops,
 		     void *ctx);
-/* Its connection manager, read-only: for cm_counters, cm_next_id, cm_qpn_held. */
+/* Returns the connection manager, read-only: for cm_counters, cm_next_id, cm_qpn_held. */
 const struct cm *rcm_cm(const struct rcm *r);
 
-/* A packet to QP1, as cm_rx. */
+/* Handle a packet to QP1, as cm_rx. */
 void rcm_rx(struct rcm *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
 	    uint64_t now_ns);
-/* The process ends soon: DREQs as cm_hurry. Wait for cm_disconnecting of rcm_cm. */
+/* Prepare for the end of the process, as cm_hurry. Wait for cm_disconnecting of rcm_cm. */
 void rcm_hurry(struct rcm *r, uint64_t again_ns, uint64_t now_ns);
 /* Do the work that is due. Returns the time of the next call, or CM_NEVER. */
 uint64_t rcm_tick(struct rcm *r, uint64_t now_ns);
-/* The earliest time at which rcm_tick has work, or CM_NEVER. */
+/* Returns the earliest time at which rcm_tick has work, or CM_NEVER. */
 uint64_t rcm_next_ns(const struct rcm *r);
 /*
- * The result of a resolve or route that returned -EINPROGRESS: status 0 and path, or -errno.
+ * Pass the result of a resolve or route that returned -EINPROGRESS: status 0 and path, or -errno.
  * Ignored if id does not wait for it.
  */
 void rcm_resolved(struct rcm *r, uint32_t id, int status, const struct rcm_path *path,
 		  uint64_t now_ns);
-/* dev was removed (CM-15): DEVICE_REMOVAL once for each id that is bound to it. */
+/* Report that dev was removed (CM-15): DEVICE_REMOVAL once for each id that is bound to it. */
 void rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns);
-/* dev has lost this address, or it has moved (CM-15): ADDR_CHANGE once for each id that uses it. */
+/*
+ * Report that dev has lost this address, or that the address has moved (CM-15): ADDR_CHANGE once
+ * for each id that uses it.
+ */
 void rcm_address_removed(struct rcm *r, uint16_t dev, const uint8_t gid[16]);
 
-/* A channel, for user. 0 and *channel (never 0), or -ENOMEM. */
+/* Create a channel for user. Returns 0 and *channel (never 0), or -ENOMEM. */
 int rcm_channel_open(struct rcm *r, void *user, uint32_t *channel);
 /* Destroy the channel and all its ids (CM-12). No effect if there is no such channel. */
 void rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns);
 /*
  * Take the channel's oldest event. 0; -EAGAIN: none waits; -ENOENT. The event counts as reported.
- * The id of a CONNECT_REQUEST belongs to this channel from now on.
+ * The id of a CONNECT_REQUEST then belongs to this channel.
  */
 int rcm_event_get(struct rcm *r, uint32_t channel, struct rcm_event *ev);
-/* Number of waiting events of the channel. */
+/* Returns the number of waiting events of the channel. */
 uint32_t rcm_events_waiting(const struct rcm *r, uint32_t channel);
 
 /*
@@ -218,8 +222,8 @@ int rcm_create(struct rcm *r, uint32_t channel, uint64_t uid, uint16_t space, ui
  * that rcm_event_get has taken, every CONNECT_REQUEST counted for the listener (CM-12). The peer
  * gets the message that cm_destroy describes.
  *
- * This and all calls below: -ENOENT: no such id; -EINVAL: of another channel, or in another state
- * than the call needs.
+ * This and all calls below: -ENOENT: no such id; -EINVAL: the id is of another channel, or not in a
+ * state that the call requires.
  */
 int rcm_destroy(struct rcm *r, uint32_t channel, uint32_t id, uint32_t *reported, uint64_t now_ns);
 /*
@@ -240,20 +244,22 @@ int rcm_resolve_addr(struct rcm *r, uint32_t channel, uint32_t id, const struct 
 int rcm_resolve_route(struct rcm *r, uint32_t channel, uint32_t id, uint32_t timeout_ms,
 		      uint64_t now_ns);
 /*
- * CONNECT: a REQ, or a SIDR_REQ in a UD space. CONNECT_RESPONSE (ESTABLISHED for UD), REJECTED or
- * UNREACHABLE follows. -EINVAL too: private data of more than 56 bytes (UD 180; 36 more for
- * RCM_IB, CM-09); -EBUSY: the QPN is another connection's; -ENODEV; -ENOMEM.
+ * CONNECT: sends a REQ, or a SIDR_REQ in a UD space. CONNECT_RESPONSE (ESTABLISHED for UD),
+ * REJECTED or UNREACHABLE follows. -EINVAL also for private data of more than 56 bytes (UD 180; 36
+ * more for RCM_IB, CM-09); -EBUSY: another connection has the QPN; -ENODEV; -ENOMEM.
  */
 int rcm_connect(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_conn *conn,
 		uint64_t now_ns);
 /*
- * ACCEPT. conn: answers CONNECT_REQUEST by a REP or SIDR_REP; the id has this uid from now on, and
- * events only with it. conn NULL (valid 0): answers CONNECT_RESPONSE by an RTU. On errors nothing
- * has changed. -EBUSY: the QPN is another connection's.
+ * ACCEPT. conn: answers CONNECT_REQUEST by a REP or SIDR_REP and sets the id's uid; only then does
+ * the id get events. conn NULL (valid 0): answers CONNECT_RESPONSE by an RTU. On error nothing has
+ * changed. -EBUSY: another connection has the QPN.
  */
 int rcm_accept(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid,
 	       const struct rcm_conn *conn, uint64_t now_ns);
-/* REJECT. reason: 0 and 28 are the consumer's; 35 vendor option; others -EINVAL. At most 148 bytes.
+/*
+ * REJECT. reason: 0 and 28: rejected by the consumer; 35: vendor option; others: -EINVAL. At most
+ * 148 bytes of data.
  */
 int rcm_reject(struct rcm *r, uint32_t channel, uint32_t id, uint8_t reason, const void *data,
 	       uint32_t len, uint64_t now_ns);
@@ -262,35 +268,35 @@ int rcm_disconnect(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns
 /* NOTIFY: event IBV_EVENT_COMM_EST (CM-02), others -EINVAL. -EISCONN: the id is ESTABLISHED. */
 int rcm_notify(struct rcm *r, uint32_t channel, uint32_t id, uint32_t event, uint64_t now_ns);
 /*
- * MIGRATE_ID from the channel `from` to `channel`, with its events that wait. *reported: its events
- * that were taken before.
+ * MIGRATE_ID: moves id from the channel `from` to `channel`, with its waiting events. *reported:
+ * the number of its events that were taken before.
  */
 int rcm_migrate(struct rcm *r, uint32_t channel, uint32_t from, uint32_t id, uint32_t *reported);
 
 /*
- * JOIN_MCAST, JOIN_IP_MCAST (CM-13): of a UD id in BOUND or ADDR_RESOLVED that has a device.
- * send_only: no reports on the wire, nothing is received. 0 and *group (never 0, a number beside
- * those of ids), and MULTICAST_JOIN follows, with this uid, id *group, the group's QPN, Q_Key and
- * path. -EAFNOSUPPORT; -EINVAL: no multicast address; -ENOMEM; an errno of mcast.
+ * JOIN_MCAST, JOIN_IP_MCAST (CM-13): for a UD id in BOUND or ADDR_RESOLVED that has a device.
+ * send_only: sends no reports and receives nothing. Returns 0 and *group (never 0, distinct from
+ * all ids); MULTICAST_JOIN follows, with this uid, id *group, the group's QPN, Q_Key and path.
+ * -EAFNOSUPPORT; -EINVAL: not a multicast address; -ENOMEM; an errno of mcast.
  */
 int rcm_join(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid,
 	     const struct rcm_addr *addr, bool send_only, uint32_t *group);
 /*
- * LEAVE_MCAST. Its events that wait are dropped. *reported: its events that were taken; these count
- * for its id as well. -ENOENT: no such group; -EINVAL: of another channel. Groups that an id has
- * joined end with it.
+ * LEAVE_MCAST. Drops the group's waiting events. *reported: the number of its events that were
+ * taken; these also count for its id. -ENOENT: no such group; -EINVAL: of another channel. An id
+ * leaves its groups when it ends.
  */
 int rcm_leave(struct rcm *r, uint32_t channel, uint32_t group, uint32_t *reported);
 
 /*
- * SET_OPTION, IB_PATH: instead of rcm_resolve_route, with this path but for its addresses and
- * device, which are those that were resolved. ROUTE_RESOLVED follows. -ENOMEM as there.
+ * SET_OPTION, IB_PATH: replaces rcm_resolve_route. Uses this path except its addresses and device,
+ * which are those resolved before. ROUTE_RESOLVED follows. -ENOMEM as there.
  */
 int rcm_set_path(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_path *path);
 /*
- * SET_OPTION of level RDMA_OPTION_ID. tos: traffic class of what is resolved from now on. reuse:
- * in every state, but not set while it listens. afonly: before it is bound. ack_timeout: code
- * 0 .. 31 of the local ACK timeout, RC only; of connects from now on.
+ * SET_OPTION of level RDMA_OPTION_ID. tos: traffic class of later resolutions. reuse: in every
+ * state, but it cannot be set while the id listens. afonly: before the id is bound. ack_timeout:
+ * code 0 .. 31 of the local ACK timeout for later connects, RC only.
  */
 int rcm_set_tos(struct rcm *r, uint32_t channel, uint32_t id, uint8_t tos);
 int rcm_set_reuse(struct rcm *r, uint32_t channel, uint32_t id, bool reuse);
@@ -300,7 +306,7 @@ int rcm_set_ack_timeout(struct rcm *r, uint32_t channel, uint32_t id, uint8_t co
 /* QUERY, QUERY_ROUTE: the attributes of an id. */
 struct rcm_info {
 	uint32_t id;
-	void *user;  /* of its channel; NULL: a request that waits for the listener's program */
+	void *user;  /* of its channel; NULL: a request that the listener's program has not taken */
 	void *payer; /* of charge */
 	uint32_t waiting; /* events */
 	enum rcm_state state;
@@ -314,8 +320,8 @@ struct rcm_info {
 };
 int rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *info);
 /*
- * For display: the next id at or behind *pos, which moves on past it. False: no more. Start with
- * *pos = 0. Ids may come and go meanwhile.
+ * For display: gets the next id at or after *pos and moves *pos past it. Returns false if there are
+ * no more. Start with *pos = 0. Ids may be created and destroyed between calls.
  */
 bool rcm_next(const struct rcm *r, uint32_t *pos, struct rcm_info *info);
 
@@ -343,7 +349,7 @@ enum rcm_qp_mask {
 struct rcm_qp_attr {
 	uint32_t mask;        /* enum rcm_qp_mask */
 	uint32_t qkey;        /* UD */
-	bool remote_write;    /* of ACCESS: nothing before the peer's QPN is known */
+	bool remote_write;    /* of ACCESS: false until the peer's QPN is known */
 	bool remote_read;     /* and atomics */
 	struct cm_qp_attr cm; /* the rest; min_rnr_timer is 0 (655.36 ms) */
 };

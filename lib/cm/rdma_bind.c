@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses of this side: binding, listening, and the options of an id. */
+/* Local addresses: binding, listening, and the options of an id. */
 #include <errno.h>
 #include <string.h>
 #include "cm/rdma_parts.h"

@@ -6,7 +6,7 @@
 
 #define COMM_EST      4 /* IBV_EVENT_COMM_EST */
 #define VENDOR_OPTION 35
-#define RETRIES       7u /* the most that a QP can be given */
+#define RETRIES       7u /* the maximum of a QP */
 
 /* The private data of a REQ or SIDR_REQ: rdma_cm's header, if any, and the program's. */
 struct payload {
@@ -36,7 +36,7 @@ static struct wire_cm_path
 path_record(const struct rcm_id *id)
 {
 	const struct rcm_path *p = &id->path;
-	/* both ways of a packet */
+	/* round trip: twice the packet lifetime */
 	uint8_t ack = (uint8_t)(p->packet_lifetime < 31 ? p->packet_lifetime + 1 : 31);
 	struct wire_cm_path w = {.local_lid = 0xffff,
 				 .remote_lid = 0xffff,
@@ -170,7 +170,7 @@ answer_service(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
 	return cm_sidr_answer(r->cm, id->cm, &m, r->now_ns);
 }
 
-/* An id in CONNECT, with a connection or query. NULL, and *rc. */
+/* Returns an id in CONNECT that has a connection or query. NULL with *rc on error. */
 static struct rcm_id *
 find_connected(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns, int *rc)
 {
@@ -331,7 +331,7 @@ rcm_qp_attr_get(const struct rcm *r, uint32_t channel, uint32_t id, enum rcm_qp_
 		return 0;
 	}
 	known = i->cm != 0 && cm_qp_attr_get(r->cm, i->cm, &attr->cm) == 0;
-	/* a passive side asks before it accepts: the REP has the same PSN */
+	/* the passive side queries before it accepts; the REP has the same PSN */
 	attr->cm.rq_psn = i->psn;
 	if (state == RCM_QPS_INIT) {
 		attr->mask |= RCM_QPM_ACCESS;

@@ -7,7 +7,7 @@
 #define GROUP_BITS 18u /* of a slot's number; the rest of a group's number is a generation */
 #define MCAST_QPN  0xffffffu
 
-/* Of any family: an address of IPv6 may contain one of IPv4. */
+/* Returns true for a multicast address of either family: IPv6 may contain an IPv4 address. */
 static bool
 is_multicast(const struct rcm_addr *addr)
 {
@@ -96,7 +96,7 @@ leave(struct rcm *r, struct rcm_id *id, struct rcm_group *g)
 {
 	uint32_t *link;
 
-	/* a device that is gone has forgotten its groups */
+	/* a removed device has forgotten its groups */
 	if (!g->send_only && id->state != RCM_REMOVED)
 		r->ops.mcast(r->ctx, id->dev, g->mgid, false);
 	link = &id->first_group;

@@ -7,7 +7,7 @@
  *   rdma_bind.c     addresses: binding, listening, options
  *   rdma_resolve.c  lookups of addresses and routes, and their removal
  *   rdma_connect.c  calls about connections and UD services
- *   rdma.c          making a struct rcm, time, events of struct cm
+ *   rdma.c          creation of a struct rcm, time, events of struct cm
  *
  * Private to lib/cm.
  */
@@ -22,11 +22,11 @@
 struct rcm_id {
 	uint32_t id;      /* 0: the slot is free */
 	uint32_t gen;     /* number of times the slot was used */
-	uint32_t channel; /* a slot, RCM_NONE: of a request that has not been taken yet */
+	uint32_t channel; /* slot; RCM_NONE: a request that no program has taken yet */
 	uint32_t next;    /* free slots */
 	uint64_t uid;
 	void *payer;   /* of charge */
-	bool mute;     /* of a request not accepted yet: it has no uid for events */
+	bool mute;     /* a request not accepted yet: it has no uid for events */
 	uint8_t state; /* enum rcm_state */
 	uint8_t qp_type;
 	uint8_t tos, ack_timeout;
@@ -35,7 +35,7 @@ struct rcm_id {
 	uint16_t space, dev;
 	uint32_t owner;              /* in the port spaces, 0: none */
 	uint32_t cm;                 /* id in struct cm, 0: none */
-	uint32_t psn;                /* from which its peer sends */
+	uint32_t psn;                /* first PSN of its peer */
 	uint32_t reported, nwaiting; /* events; those of its groups do not count as waiting */
 	uint32_t first_group;        /* slot, RCM_NONE: none */
 	uint64_t deadline_ns;        /* of ADDR_QUERY and ROUTE_QUERY */
@@ -45,8 +45,8 @@ struct rcm_id {
 
 struct rcm_waiting {
 	struct rcm_event ev;
-	uint32_t id;    /* slot that it counts for */
-	uint32_t group; /* likewise, RCM_NONE: no group */
+	uint32_t id;    /* slot of the id that it counts for */
+	uint32_t group; /* slot of the group that it counts for; RCM_NONE: none */
 	uint32_t next;
 };
 
@@ -75,10 +75,10 @@ struct rcm {
 	struct cm *cm;
 	struct cm_ports *ports;
 	uint64_t now_ns;  /* of the current call */
-	uint64_t next_ns; /* lower bound of the deadlines of ids that query */
+	uint64_t next_ns; /* lower bound of the deadlines of ids in ADDR_QUERY and ROUTE_QUERY */
 	uint64_t rng;
 	uint32_t free_id, free_event, free_group;
-	uint32_t nids;    /* high-water mark of used ids; those behind are not initialised */
+	uint32_t nids;    /* high-water mark of used ids; later ones are not initialised */
 	uint32_t nevents; /* high-water mark of used events */
 	struct rcm_id *ids;
 	struct rcm_waiting *events;
@@ -88,20 +88,20 @@ struct rcm {
 
 /* rdma_queue.c */
 struct rcm_channel *rcm_channel_find(const struct rcm *r, uint32_t channel);
-/* The id of this number, of any channel or none; NULL: no such id. */
+/* Returns the id of this number, of any channel or none; NULL: no such id. */
 struct rcm_id *rcm_id_find(const struct rcm *r, uint32_t id);
-/* The id of this number and channel. NULL, and *rc: -ENOENT or -EINVAL. */
+/* Returns the id of this number and channel, or NULL with *rc: -ENOENT or -EINVAL. */
 struct rcm_id *rcm_find(const struct rcm *r, uint32_t channel, uint32_t id, int *rc);
-/* A new id that this channel's user pays for, all zero except its number; NULL: refused. */
+/* Returns a new id charged to this channel's user, zero except its number; NULL: refused. */
 struct rcm_id *rcm_new(struct rcm *r, uint32_t channel);
-/* The callbacks charge and discharge, if there are any. */
+/* Call the callbacks charge and discharge, unless they are NULL. */
 bool rcm_charge(struct rcm *r, uint32_t channel, void **payer);
 void rcm_discharge(struct rcm *r, void *payer);
-/* Are fewer than RCM_CALL_EVENTS events waiting? Calls that bring events require this. */
+/* Returns true if fewer than RCM_CALL_EVENTS events wait, as calls that cause events require. */
 bool rcm_has_room(const struct rcm_id *id);
 /*
- * Report an event of id, type and status. The event is in the queue already; the caller may add
- * fields before it returns. NULL: the event is not reported.
+ * Queue an event of id with type and status and return it; the caller may add fields before it
+ * returns. NULL: the event is not reported.
  */
 struct rcm_event *rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type,
 			     int32_t status);
@@ -112,17 +112,17 @@ void rcm_group_drop(struct rcm *r, const struct rcm_id *id, const struct rcm_gro
 /* Drop the waiting events of id, release all that it holds, and notify its peer. */
 void rcm_end(struct rcm *r, struct rcm_id *id);
 
-/* rdma_mcast.c: leave all groups of id. None of its events waits. */
+/* rdma_mcast.c: leave all groups of id, none of whose events may wait. */
 void rcm_leave_all(struct rcm *r, struct rcm_id *id);
 
-/* rdma_bind.c: is this all zero? */
+/* rdma_bind.c: returns true if gid is all zero. */
 bool rcm_gid_any(const uint8_t gid[16]);
 /* Bind an id that is IDLE. */
 int rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr);
-/* The service id of the port of addr, an address of id. */
+/* Returns the service id of the port of addr, an address of id. */
 uint64_t rcm_service(const struct rcm_id *id, const struct rcm_addr *addr);
 
-/* rdma_resolve.c: end resolutions whose time is over. */
+/* rdma_resolve.c: end resolutions that have timed out. */
 void rcm_resolve_tick(struct rcm *r);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels, ids and the events that wait. */
+/* Channels, ids and waiting events. */
 #include <errno.h>
 #include <string.h>
 #include "cm/rdma_parts.h"
 
-#define ID_BITS 18u /* of a slot's number; the rest of an id, but its sign, is a generation */
+#define ID_BITS 18u /* of a slot's number; the other bits except the sign are a generation */
 
 const char *const rcm_event_name[RCM_NEVENTS] = {
 	[RCM_EV_ADDR_RESOLVED] = "ADDR_RESOLVED",
@@ -61,7 +61,7 @@ rcm_find(const struct rcm *r, uint32_t channel, uint32_t id, int *rc)
 	struct rcm_id *i = rcm_id_find(r, id);
 
 	*rc = -ENOENT;
-	/* the id of a request that waits is not known to anybody yet */
+	/* no program knows the id of a waiting request yet */
 	if (i == NULL || i->channel == RCM_NONE)
 		return NULL;
 	*rc = i->channel + 1 == channel ? 0 : -EINVAL;
@@ -122,7 +122,7 @@ rcm_has_room(const struct rcm_id *id)
 	return id->nwaiting < RCM_CALL_EVENTS;
 }
 
-/* An entry for an event: there are RCM_ID_EVENTS for every id, and one for every group. */
+/* Allocates an event: there are RCM_ID_EVENTS for every id and one for every group. */
 static uint32_t
 event_new(struct rcm *r)
 {
@@ -143,7 +143,7 @@ event_free(struct rcm *r, uint32_t at)
 	r->free_event = at;
 }
 
-/* Put an event of id to the end of its channel's queue. */
+/* Append an event of id to its channel's queue. */
 static struct rcm_event *
 event_put(struct rcm *r, const struct rcm_id *id, const struct rcm_event *ev, uint32_t group)
 {
@@ -171,8 +171,7 @@ rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type, int32_t s
 
 	if (id->mute || id->channel == RCM_NONE)
 		return NULL;
-	/* A request takes the place of its new id's events, which is mute. Never more for others.
-	 */
+	/* Requests are bounded by the ids: each uses an entry of its new id, which is mute. */
 	if (id->state != RCM_LISTEN && id->nwaiting == RCM_ID_EVENTS)
 		return NULL;
 	id->nwaiting++;
@@ -188,8 +187,8 @@ rcm_report_group(struct rcm *r, struct rcm_id *id, const struct rcm_group *g)
 }
 
 /*
- * Take events of id, or only those of a group, out of its channel's queue: the first of them in
- * their order, or RCM_NONE.
+ * Remove the events of id, or only those of a group, from its channel's queue. Returns the first of
+ * them, linked in order, or RCM_NONE.
  */
 static uint32_t
 events_take(struct rcm *r, const struct rcm_id *id, uint32_t group)
@@ -217,7 +216,7 @@ events_take(struct rcm *r, const struct rcm_id *id, uint32_t group)
 	return first;
 }
 
-/* Give back what id holds, and tell its peer. None of its events waits. */
+/* Release everything that id holds, and notify its peer. None of its events may wait. */
 static void
 id_free(struct rcm *r, struct rcm_id *id)
 {
@@ -233,7 +232,7 @@ id_free(struct rcm *r, struct rcm_id *id)
 	r->free_id = (uint32_t)(id - r->ids);
 }
 
-/* An event that nobody will take: nobody will learn of its request, either. */
+/* Drop an event that no program will take, and with it the id of a request. */
 static void
 event_drop(struct rcm *r, uint32_t at)
 {
@@ -298,7 +297,7 @@ rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns)
 	if (c == NULL)
 		return;
 	r->now_ns = now_ns;
-	/* rcm_end walks the queue for each id: the square of what a client can make wait */
+	/* first, because rcm_end walks the queue for each id: quadratic in the waiting events */
 	queue_drop(r, c);
 	for (uint32_t i = 0; i < r->nids; i++)
 		if (r->ids[i].id != 0 && r->ids[i].channel == channel - 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses and routes: looked up by the caller's resolver, in time or not, and taken away. */
+/* Addresses and routes: lookups by the caller's resolver, timeouts, and removals. */
 #include <errno.h>
 #include <string.h>
 #include "cm/rdma_parts.h"
@@ -179,7 +179,7 @@ rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns)
 		if (id->state == RCM_ROUTE_QUERY || id->state == RCM_ADDR_QUERY)
 			r->ops.cancel(r->ctx, id->id);
 		rcm_report(r, id, RCM_EV_DEVICE_REMOVAL, 0);
-		/* the peer learns of it, if anything still reaches it */
+		/* notify the peer, if it is still reachable */
 		if (id->cm != 0)
 			cm_destroy(r->cm, id->cm, now_ns);
 		id->cm = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MADs to inputs of ids. Everything here is hostile: a MAD acts on an id only when it comes from
- * the address of the id's peer, and names both communication ids as far as they are known.
+ * Converts received MADs to inputs of ids. MADs are hostile: one acts on an id only if it comes
+ * from the address of the id's peer and names both communication ids as far as they are known.
  */
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ cm_rx_reject(struct cm_mad *rx, uint8_t about, uint16_t reason, uint32_t local, 
 	cm_send_msg(rx->cm, rx->addr, &m);
 }
 
-/* A peer has shown that it has forgotten the connection of this number. */
+/* Ends the connection of this number, which its peer has evidently forgotten. */
 static void
 end_stale(struct cm_mad *rx, uint32_t comm_id)
 {
@@ -52,8 +52,9 @@ from_peer(const struct cm_mad *rx, const struct cm_id *id)
 }
 
 /*
- * The id that a message names as the receiver's (ours) and the sender's (theirs). NULL, and *why:
- * none. An id that does not know the sender's number yet takes any.
+ * Finds the id that a message names by the receiver's (ours) and the sender's (theirs) number.
+ * Returns NULL and *why if there is none. An id that does not know the sender's number yet accepts
+ * any.
  */
 static struct cm_id *
 find(const struct cm_mad *rx, uint32_t ours, uint32_t theirs, enum cm_drop *why)
@@ -61,7 +62,7 @@ find(const struct cm_mad *rx, uint32_t ours, uint32_t theirs, enum cm_drop *why)
 	struct cm_id *id = cm_find(rx->cm, ours);
 
 	*why = CM_DROP_UNKNOWN_ID;
-	/* ids that no MAD has named yet, and queries, are none of these messages' */
+	/* not for ids that have exchanged no MAD yet, nor for queries */
 	if (id == NULL || id->sidr || id->state == CM_IDLE || id->state == CM_LISTEN)
 		return NULL;
 	*why = CM_DROP_WRONG_PEER;
@@ -72,7 +73,7 @@ find(const struct cm_mad *rx, uint32_t ours, uint32_t theirs, enum cm_drop *why)
 	return id;
 }
 
-/* Is a connection of the REP's sender with this id or QPN known? Its number, or 0. */
+/* Returns the number of another connection with the REP's sender that has this id or QPN, or 0. */
 static uint32_t
 rep_conflict(const struct cm_mad *rx, const struct cm_id *id)
 {
@@ -96,7 +97,7 @@ rx_rep(struct cm_mad *rx)
 	uint32_t stale;
 
 	if (id == NULL) {
-		/* the sender need not try again */
+		/* stop the sender's retransmissions */
 		if (why == CM_DROP_UNKNOWN_ID)
 			cm_rx_reject(rx, WIRE_CM_ABOUT_REP, WIRE_CM_REJ_INVALID_COMM_ID,
 				     r->remote_comm_id, r->local_comm_id);
@@ -125,7 +126,7 @@ rx_rej(struct cm_mad *rx)
 	enum cm_drop why;
 	struct cm_id *id = cm_find(rx->cm, r->remote_comm_id);
 
-	/* who rejects a REQ has no id for it, perhaps; who gives up has not learned ours */
+	/* a peer that rejects a REQ may have no id; one that timed out may not know ours */
 	if (r->local_comm_id == 0 && id != NULL)
 		id = find(rx, r->remote_comm_id, id->remote_comm_id, &why);
 	else
@@ -192,7 +193,7 @@ rx_dreq(struct cm_mad *rx)
 	cm_rx_drop(rx, why);
 	if (why != CM_DROP_UNKNOWN_ID)
 		return;
-	/* the connection is over here: what the sender wants */
+	/* the connection has already ended here, which is what the sender requests */
 	cm_msg_begin(&m, WIRE_CM_DREP, rx->msg.tid);
 	m.drep.local_comm_id = r->remote_comm_id;
 	m.drep.remote_comm_id = r->local_comm_id;
@@ -232,7 +233,7 @@ rx_lap(struct cm_mad *rx)
 		cm_rx_input(rx, id, CM_IN_LAP_AGAIN, 0);
 		return;
 	}
-	/* one that is not taken is not remembered: its copy is refused likewise */
+	/* a refused LAP is not remembered: its copy is refused again */
 	if (id->state == CM_ESTABLISHED && id->lap == CM_LAP_NONE)
 		id->lap_hash = hash;
 	cm_rx_input(rx, id, CM_IN_LAP, 0);
@@ -305,7 +306,7 @@ cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t
 		[WIRE_CM_INDEX(WIRE_CM_LAP)] = rx_lap,
 		[WIRE_CM_INDEX(WIRE_CM_APR)] = rx_apr,
 	};
-	/* the caller's address may be that of an id, which an event may free */
+	/* copy: info may point into an id, which an event may free */
 	struct cm_addr addr = info->addr;
 	struct cm_mad rx = {.cm = cm, .addr = &addr, .mad = mad, .now_ns = now_ns};
 

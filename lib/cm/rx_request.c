@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Received requests: a REQ or SIDR_REQ makes a new id, is a copy of one that did, or is refused.
+ * Received requests: a REQ or SIDR_REQ creates a new id, is a copy of one that did, or is refused.
  */
 #include <string.h>
 #include "cm/parts.h"
@@ -11,7 +11,7 @@ reject_req(struct cm_mad *rx, uint16_t reason)
 	cm_rx_reject(rx, WIRE_CM_ABOUT_REQ, reason, 0, rx->msg.req.local_comm_id);
 }
 
-/* A new id for what came, or NULL: one of the limits is reached. */
+/* Returns a new id for a received request, or NULL if a limit is reached. */
 static struct cm_id *
 request_new(struct cm_mad *rx, struct cm_id *listener)
 {
@@ -25,7 +25,7 @@ request_new(struct cm_mad *rx, struct cm_id *listener)
 	return id;
 }
 
-/* What a REQ says about the connection, seen from this side. */
+/* Sets the connection's attributes from a REQ, as seen from this side. */
 static void
 req_take(struct cm_mad *rx, struct cm_id *id)
 {
@@ -45,7 +45,7 @@ req_take(struct cm_mad *rx, struct cm_id *id)
 		.sq_psn = r->psn,
 		.transport = r->transport,
 		.mtu = r->mtu,
-		/* until the REP says what is taken of it */
+		/* until the REP states how much is granted */
 		.responder_resources = r->initiator_depth,
 		.initiator_depth = r->responder_resources,
 		.ack_timeout = r->primary.ack_timeout,
@@ -59,7 +59,7 @@ req_take(struct cm_mad *rx, struct cm_id *id)
 	cm_key_add(rx->cm, id, CM_KEY_REMOTE_QPN, r->qpn);
 }
 
-/* Why the REQ is refused regardless of its listener; 0: it is not. */
+/* Returns why the REQ is refused regardless of its listener; 0: it is not. */
 static uint16_t
 req_flaw(const struct wire_cm_req *r)
 {
@@ -73,9 +73,9 @@ req_flaw(const struct wire_cm_req *r)
 }
 
 /*
- * Is the REQ a copy, or of a sender that has forgotten its connection? True: it is dealt with. A
- * peer is known by its address, not by the CA GUID that it states: that would let anybody end the
- * connections of others.
+ * Handles a REQ that is a copy, or whose sender has forgotten its connection. Returns false for any
+ * other REQ. A peer is identified by its address, not by the CA GUID that it states, which would
+ * let anybody end the connections of others.
  */
 static bool
 req_known(struct cm_mad *rx)
@@ -162,7 +162,7 @@ cm_rx_sidr_req(struct cm_mad *rx)
 		cm_rx_input(rx, id, CM_IN_SIDR_REQ, 0);
 		return;
 	}
-	/* the id means another query now: the old one gets its answer, but no copy of it */
+	/* the id now names a new query: the old one is still answered, but its copies are not */
 	if (id != NULL)
 		cm_key_del(rx->cm, id, CM_KEY_REMOTE);
 	listener = cm_listener_find(rx->cm, rx->addr, r->service_id, true);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One input of one id: its cell, the action, the state that follows, and the event, in this order.
- */
+/* Executes one input of one id: cell, action, next state and event, in this order. */
 #include <errno.h>
 #include <string.h>
 #include "cm/parts.h"
@@ -12,7 +11,7 @@ report(struct cm *cm, const struct cm_event *ev)
 	cm->ops.event(cm->ctx, ev);
 }
 
-/* What an event says about the message that brought it. */
+/* Fills in the event's fields about the message that caused it. */
 static void
 event_take_msg(struct cm_event *ev, const struct wire_cm *msg)
 {
@@ -51,12 +50,12 @@ event_status(enum cm_event_type type, enum cm_input in, const struct wire_cm *ms
 	return 0;
 }
 
-/* False: nobody is to be told. */
+/* Builds the event. Returns false if there is none to report. */
 static bool
 event_begin(struct cm_id *id, enum cm_event_type type, enum cm_input in, const struct cm_args *a,
 	    struct cm_event *ev)
 {
-	/* the event that ends a connection comes once, whatever brings its end about */
+	/* DISCONNECTED is reported only once, whatever ends the connection */
 	if (type == CM_EV_DISCONNECTED) {
 		if (id->disconnected)
 			return false;
@@ -71,18 +70,18 @@ event_begin(struct cm_id *id, enum cm_event_type type, enum cm_input in, const s
 		.status = event_status(type, in, a->msg),
 		.reason = a->reason,
 	};
-	/* the message of a stale connection is another connection's */
+	/* the message that revealed a stale connection belongs to another connection */
 	event_take_msg(ev, in == CM_IN_STALE ? NULL : a->msg);
 	return true;
 }
 
-/* What else a new state means. a->arm_ns: the timer that the action wants. */
+/* Applies the side effects of a new state. a->arm_ns: the timer that the action requests. */
 static void
 enter(struct cm *cm, struct cm_id *id, uint8_t next, const struct cm_args *a)
 {
 	uint64_t deadline = a->arm_ns != 0 ? a->arm_ns : CM_NEVER;
 
-	/* a REQ that was not answered: the peer's QP was never used, and may be for another one */
+	/* the REQ was not accepted: the peer's QP was never used, and may send another REQ */
 	if (id->state == CM_REQ_RCVD && next != CM_REP_SENT)
 		cm_key_del(cm, id, CM_KEY_REMOTE_QPN);
 	cm_pending_end(cm, id);
@@ -95,9 +94,9 @@ enter(struct cm *cm, struct cm_id *id, uint8_t next, const struct cm_args *a)
 		deadline = a->now_ns + id->timewait_ns;
 		break;
 	case CM_REJ_SENT:
-		/* the peer may use its QP for another try */
+		/* the peer may use its QP for another attempt */
 		cm_key_del(cm, id, CM_KEY_REMOTE_QPN);
-		/* its last copy may be sent that late, and then be in flight */
+		/* the last copy may be sent that late and then be in flight */
 		deadline = a->now_ns + id->linger_ns + id->mra_ns + id->timewait_ns;
 		break;
 	case CM_SIDR_REP_SENT:
@@ -114,7 +113,7 @@ enter(struct cm *cm, struct cm_id *id, uint8_t next, const struct cm_args *a)
 	cm_timer_set(cm, id, deadline);
 }
 
-/* After every input: ids without an owner end when nothing is left to do. */
+/* Called after every input: frees an id without an owner when nothing is left to do. */
 static void
 settle(struct cm *cm, struct cm_id *id)
 {
@@ -126,7 +125,7 @@ settle(struct cm *cm, struct cm_id *id)
 		cm_evictable_set(cm, id, id->state == CM_REJ_SENT || id->state == CM_SIDR_REP_SENT);
 }
 
-/* An input about the alternate path of an id that is ESTABLISHED. */
+/* Executes an input about the alternate path of an ESTABLISHED id. */
 static int
 step_lap(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a)
 {
@@ -135,7 +134,7 @@ step_lap(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a)
 	int rc;
 
 	cm->lap_seen[id->lap][in] = 1;
-	/* a copy of a LAP from before this one, whose APR is gone */
+	/* a copy of an earlier LAP, whose APR was not kept */
 	if (cell->act == CM_ACT_AGAIN_APR && !id->has_apr)
 		return -EINVAL;
 	rc = cm_act(cm, id, cell->act, a);
@@ -197,7 +196,7 @@ cm_tick(struct cm *cm, uint64_t now_ns)
 		const struct cm_cell *cell = &cm_table[id->state][CM_IN_TIMEOUT];
 		bool again = cell->act != CM_ACT_REFUSE && id->retries_left > 0;
 
-		/* whatever the tables say, a timer runs out once */
+		/* a timer expires only once, whatever the tables do */
 		cm_timer_set(cm, id, CM_NEVER);
 		cm_step(cm, id, again ? CM_IN_TIMEOUT : CM_IN_EXPIRED, &a);
 	}

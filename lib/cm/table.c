@@ -85,12 +85,12 @@ const char *const cm_input_name[CM_NINPUTS] = {
 	[CM_IN_EXPIRED] = "EXPIRED",
 };
 
-/* Do, and go to a state. */
+/* Execute an action and go to a state. */
 #define GO(action, state)                                                                          \
 	{                                                                                          \
 		.act = CM_ACT_##action, .next = CM_##state                                         \
 	}
-/* Likewise, and report an event. */
+/* Execute an action, go to a state and report an event. */
 #define TELL(action, state, what)                                                                  \
 	{                                                                                          \
 		.act = CM_ACT_##action, .next = CM_##state, .event = CM_EV_##what                  \
@@ -114,7 +114,7 @@ const struct cm_cell cm_table[CM_NSTATES][CM_NINPUTS] = {
 			[CM_IN_MRA_REQ] = GO(WAIT, MRA_REQ_RCVD), /* CM-04 */
 			[CM_IN_REP] = TELL(TAKE_REP, REP_RCVD, CONNECT_RESPONSE),
 			[CM_IN_REJ] = TELL(NOTHING, CLOSED, REJECTED),
-			/* the peer's side of an older connection lives: packets of it may, too */
+			/* the peer still has an older connection, whose packets may be in flight */
 			[CM_IN_REJ_STALE] = TELL(NOTHING, TIMEWAIT, REJECTED),
 			[CM_IN_TIMEOUT] = GO(RESEND, STAY),
 			[CM_IN_EXPIRED] = TELL(SEND_REJ_TIMEOUT, CLOSED, UNREACHABLE),
@@ -140,7 +140,7 @@ const struct cm_cell cm_table[CM_NSTATES][CM_NINPUTS] = {
 			[CM_IN_STALE] = TELL(SEND_REJ_STALE, REJ_SENT, REJECTED),
 			[CM_IN_REJ] = TELL(NOTHING, TIMEWAIT, REJECTED),
 			[CM_IN_REJ_STALE] = TELL(NOTHING, TIMEWAIT, REJECTED),
-			/* a first request has established the peer (CM-02), which disconnects */
+			/* a first request established the connection at the peer (CM-02) */
 			[CM_IN_DREQ] = TELL(SEND_DREP, TIMEWAIT, DISCONNECTED),
 			[CM_IN_DESTROY] = GO(SEND_REJ_CONSUMER, REJ_SENT),
 		},

@@ -15,7 +15,7 @@ heap_put(struct cm *cm, uint32_t at, uint32_t slot)
 	cm->ids[slot].heap_at = at;
 }
 
-/* slot belongs at `at` or above. */
+/* Puts slot at `at` or nearer to the root. */
 static void
 heap_up(struct cm *cm, uint32_t at, uint32_t slot)
 {
@@ -26,7 +26,7 @@ heap_up(struct cm *cm, uint32_t at, uint32_t slot)
 	heap_put(cm, at, slot);
 }
 
-/* slot belongs at `at` or below. */
+/* Puts slot at `at` or farther from the root. */
 static void
 heap_down(struct cm *cm, uint32_t at, uint32_t slot)
 {
