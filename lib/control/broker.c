@@ -77,7 +77,7 @@ start(struct daemon *d)
 	return rc;
 }
 
-/* Starts another broker and passes it the connections. Look-ups of the lost broker fail. */
+/* Starts a new broker and passes it the connections. Look-ups of the lost broker fail. */
 static void
 restart(struct daemon *d)
 {

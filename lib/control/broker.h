@@ -27,7 +27,7 @@ struct broker_wait {
 	struct session *s;
 	uint64_t job;
 	uint64_t until_ns;
-	bool take;   /* the broker has to receive its message, and has not yet */
+	bool take;   /* the broker must receive its message and has not yet */
 	int refusal; /* positive errno to reply in any case; 0: none */
 	struct ipc_msg m;
 };
@@ -53,17 +53,17 @@ struct broker {
 	uint32_t nbusy;
 };
 
-/* Starts the broker. Call it before anything that costs memory or threads. Returns 0 or -errno. */
+/* Starts the broker. Called before large allocations and other threads. Returns 0 or -errno. */
 int broker_open(struct daemon *d, broker_found *found);
 void broker_close(struct daemon *d);
 
 /*
- * Has the broker hold a connection (or the listening socket: BROKER_LISTENER, no pidfd) under id
- * until broker_drop. Harmless if repeated. Returns false if there is no broker.
+ * Makes the broker hold a connection (or the listening socket: BROKER_LISTENER, no pidfd) under id
+ * until broker_drop. Repeated calls do no harm. Returns false if there is no broker.
  */
 bool broker_keep(struct daemon *d, uint64_t id, const struct ipc_peer *peer);
 
-/* Has the broker close what it holds under id. Returns false if there is no broker. */
+/* Makes the broker close its descriptors of id. Returns false if there is no broker. */
 bool broker_release(struct daemon *d, uint64_t id, uint32_t uid);
 
 /*
@@ -72,14 +72,14 @@ bool broker_release(struct daemon *d, uint64_t id, uint32_t uid);
  */
 void broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, bool kept);
 
-/* Returns true if too many of uid's descriptors hang for it to get a new connection. */
+/* Returns true if uid gets no new connection because too many of its descriptors hang. */
 bool broker_refuses(const struct daemon *d, uint32_t uid);
 
 /*
- * Has the broker look up the memory that m describes (REG_MR, REREG_MR). broker.found continues the
- * request. fds: m carries descriptors that are still queued in the connection; the broker receives
- * them. Other operations call it only for that. refusal: positive errno to reply to a message that
- * must be refused; 0: none. Returns 0 or -errno.
+ * Makes the broker look up the memory that m describes (REG_MR, REREG_MR). broker.found continues
+ * the request. fds: m carries descriptors that are still queued in the connection, and the broker
+ * receives them; other operations call this function only for that. refusal: positive errno to
+ * reply to a message that must be refused; 0: none. Returns 0 or -errno.
  */
 int broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal);
 
@@ -92,7 +92,7 @@ int broker_copy(void *ctx, uint64_t id, int mem, int shared);
  */
 int broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem);
 
-/* Drops the request of a session that ends. */
+/* Drops the waiting request of a session that ends. */
 void broker_forget(struct session *s);
 
 #endif

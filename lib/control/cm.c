@@ -9,7 +9,7 @@
 #include "control/worker_events.h"
 
 #define MEM_ALIGN 64u
-/* When the daemon ends: the time for DREQs and their DREPs, and between copies of a DREQ. */
+/* When the daemon ends: time limit for DREPs, and retransmission interval of DREQs. */
 #define DRAIN_NS 2000000000ull
 #define AGAIN_NS (DRAIN_NS / (CM_DEFAULT_RETRIES + 1))
 
@@ -48,7 +48,7 @@ cms_open(struct daemon *d)
 		.max_groups = cfg->max_cm_ids,
 		/* ids that ended are in TIMEWAIT, or answer copies */
 		.cm = {.max_ids = 2 * cfg->max_cm_ids,
-		       /* a host may have many ranks: as many as a listener may hold */
+		       /* a host may run many ranks: allow as many as a listener may hold */
 		       .max_peer_pending = RCM_MAX_BACKLOG,
 		       .seed = (uint64_t)random_u32() << 32 | random_u32()},
 	};
@@ -79,8 +79,8 @@ cms_open(struct daemon *d)
 }
 
 /*
- * Waits for the DREPs of all connections, no longer than svc->drain_until_ns. MADs may be lost on
- * the way to a peer, by its full queues for instance, so DREQs are sent again meanwhile.
+ * Waits for the DREPs of all connections, at most until svc->drain_until_ns. DREQs are
+ * retransmitted meanwhile, because MADs may be lost, for instance in a peer's full queues.
  */
 static void
 await_dreps(struct cm_service *svc)

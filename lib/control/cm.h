@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The daemon's connection manager: serves rdma_cm channels (uroce_abi/cm.h) to clients, with lib/cm
- * (rdma.h), which decides, and QP1 of every device (slow_path.h). From the top down:
+ * (rdma.h), which implements the protocol, and QP1 of every device (slow_path.h). From the top
+ * down:
  *
  *   cm.c           start and end
  *   cm_channel.c   channels: sockets, commands, the token
- *   cm_abi.c       commands: their structs to calls of lib/cm
- *   cm_query.c     queries, attributes of QPs, events: results of lib/cm to structs
+ *   cm_abi.c       commands: converts their structs to calls of lib/cm
+ *   cm_query.c     queries, attributes of QPs, events: converts results of lib/cm to structs
  *   cm_input.c     MADs, time, changes of devices and neighbours
- *   cm_resolve.c   which device and which address lead to a destination
+ *   cm_resolve.c   finds device, source address and next hop for a destination
  *   cm_route.c     the host's routing table
- *   cm_send.c      MADs to send, also those that wait for a neighbour's MAC
+ *   cm_send.c      sends MADs, and queues those that wait for a neighbour's MAC
  *   cm_group.c     multicast groups: reports on the wire
  *   cm_addr.c      socket addresses of programs
  *
@@ -44,7 +45,7 @@ LIST_HEAD(cms_lookups, cms_lookup);
 struct cms_held {
 	bool used;
 	struct cm_addr addr;
-	uint64_t until_ns; /* later its sender has sent it again */
+	uint64_t until_ns; /* dropped then: its sender has retransmitted it */
 	uint8_t mad[WIRE_MAD_LEN];
 };
 
@@ -61,7 +62,7 @@ struct cm_service {
 	uint64_t group_key;      /* of the hash, since clients choose the addresses */
 	uint64_t groups_next_ns; /* when a report is due, or CM_NEVER */
 	const struct quota_user
-		*by; /* user whose request is being handled; NULL: a peer's MAD, or time */
+		*by; /* user whose request is being handled; NULL: a MAD or a timer */
 	struct cms_held held[CMS_HELD];
 	uint32_t next_held;
 	uint64_t drain_until_ns; /* the daemon ends: MADs wait for the worker until then; else 0 */
@@ -73,8 +74,8 @@ struct cm_service {
 /* Starts the service: d->cms. The devices exist. Returns 0 or -errno. */
 int cms_open(struct daemon *d);
 /*
- * Ends all channels and notifies their peers, then ends the service. Waits 2 s at most until all
- * peers of connections have answered. Workers still run. Harmless without a service.
+ * Ends all channels and notifies their peers, then ends the service. Waits at most 2 s until all
+ * peers of connections have responded. Workers still run. Does nothing without a service.
  */
 void cms_close(struct daemon *d);
 
@@ -82,20 +83,20 @@ void cms_close(struct daemon *d);
 ctrl_handler cms_channel_open;
 
 /*
- * cm_input.c: changes that the service has to know of; without effect if there is none. A device is
- * about to be destroyed; the device has lost the address gid; the MAC of its neighbour ip is known.
+ * cm_input.c: notify the service, if there is one: a device is about to be destroyed; a device has
+ * lost the address gid; the MAC of a device's neighbour ip is known.
  */
 void cms_device_gone(struct device *dev);
 void cms_address_gone(struct device *dev, const uint8_t gid[16]);
 void cms_hop_resolved(struct device *dev, const uint8_t ip[16]);
 
 /*
- * cm_input.c: a multicast router asks for members of groups on dev. They are reported within the
- * query's time, at most one report for each group, and in a version that the router understands.
+ * cm_input.c: handles a multicast router's query on dev. Groups are reported within the query's
+ * response time, at most one report for each group, and in a version that the router understands.
  */
 void cms_group_queried(struct device *dev, const struct net_query *q);
 
-/* cm_input.c: may a new QP of dev have this number? False while a connection still holds it. */
+/* cm_input.c: returns true if a new QP of dev may have this number: no connection holds it. */
 bool cms_qpn_is_free(const struct device *dev, uint32_t qpn);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The commands of rdma/rdma_user_cm.h, ABI 4: their structs, which clients fill in as they like, to
- * calls of lib/cm. Errnos are the kernel's.
+ * Converts the commands of rdma/rdma_user_cm.h, ABI 4, to calls of lib/cm. Their structs are
+ * hostile input. Errnos are the kernel's.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ destroy_id(struct cms_call *c)
 	return rc;
 }
 
-/* An address in the space of a sockaddr_in6, of IPv4 or IPv6. */
+/* Reads an IPv4 or IPv6 address from the space of a sockaddr_in6. */
 static int
 ip_get(struct rcm_addr *to, const struct sockaddr_in6 *sa)
 {
@@ -134,7 +134,7 @@ listen_on(struct cms_call *c)
 	return rcm_listen(c->rcm, c->ch->number, q->id, q->backlog);
 }
 
-/* No user may take a QP of another for its own: its owner could not connect it any more. */
+/* Refuses a QP of another user, whose owner could otherwise no longer connect it. */
 static int
 check_qpn(const struct cms_call *c, uint32_t qpn)
 {
@@ -144,7 +144,7 @@ check_qpn(const struct cms_call *c, uint32_t qpn)
 	return q != NULL && q->o.s->user != c->ch->user && !c->ch->user->privileged ? -EPERM : 0;
 }
 
-/* p's private data must remain valid as long as *conn. */
+/* Converts p to *conn, which refers to the private data in p. */
 static int
 conn_get(const struct cms_call *c, uint32_t id, const struct rdma_ucm_conn_param *p,
 	 const struct rdma_ucm_ece *ece, struct rcm_conn *conn)
@@ -215,7 +215,7 @@ disconnect_id(struct cms_call *c)
 	return rcm_disconnect(c->rcm, c->ch->number, q->id, c->now_ns);
 }
 
-/* A QP that its program reports as established may have been established by the RTU already. */
+/* NOTIFY of an established QP. -EISCONN: the RTU has already established the connection. */
 static int
 notify(struct cms_call *c)
 {
@@ -253,7 +253,7 @@ set_option_of_id(struct cms_call *c, const struct rdma_ucm_set_option *q, const 
 	}
 }
 
-/* A path record as a subnet administrator has it: IBTA vol. 1, 15.2.5.16. */
+/* Reads a path record in the format of the subnet administrator (IBTA vol. 1, 15.2.5.16). */
 static int
 path_get(struct rcm_path *path, const uint8_t *rec)
 {
@@ -270,7 +270,7 @@ path_get(struct rcm_path *path, const uint8_t *rec)
 	return path->mtu >= 1 && path->mtu <= 5 && path->packet_lifetime <= 31 ? 0 : -EINVAL;
 }
 
-/* The first record that serves both ways. */
+/* Returns the first record that is valid in both directions. */
 static int
 set_path(struct cms_call *c, const struct rdma_ucm_set_option *q, const uint8_t *value)
 {
@@ -374,13 +374,13 @@ migrate_id(struct cms_call *c)
 
 struct command {
 	int (*run)(struct cms_call *c);
-	uint32_t in, out; /* the least of each */
+	uint32_t in, out; /* minimum lengths of command and response */
 };
 #define ROW(name, run, in, out) [RDMA_USER_CM_CMD_##name] = {run, in, out}
 #define IN(type)                sizeof(struct rdma_ucm_##type)
 #define NUMBER                  sizeof(uint32_t)
 
-/* The last fields of an event are newer than the ABI. So are those of what queries return. */
+/* The last fields of events, and of responses to queries, are newer than the ABI: optional. */
 #define EVENT_OUT                                                                                  \
 	(sizeof(struct rdma_ucm_event_resp) - sizeof(uint32_t) - sizeof(struct rdma_ucm_ece))
 #define ROUTE_OUT offsetof(struct rdma_ucm_query_route_resp, ibdev_index)
@@ -420,7 +420,7 @@ cms_perform(struct cms_call *c)
 		return -EINVAL;
 	row = &commands[c->req->cmd];
 	if (row->run == NULL)
-		return -ENOSYS; /* GET_OPTION, which the kernel does not have either */
+		return -ENOSYS; /* GET_OPTION: the kernel does not implement it either */
 	if (c->req->in < row->in)
 		return -EINVAL;
 	if (c->req->out < row->out)

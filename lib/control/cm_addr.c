@@ -10,7 +10,7 @@
 /* The kernel's struct sockaddr_ib, which no header declares separately. */
 struct sockaddr_of_ib {
 	uint16_t family;
-	uint16_t pkey; /* network order, as the following */
+	uint16_t pkey; /* this and the following fields: network order */
 	uint32_t flowinfo;
 	uint8_t addr[16];
 	uint64_t sid, sid_mask;

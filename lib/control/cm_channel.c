@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Channels. A channel ends when all copies of the client's end of its socket are closed, or when
- * the client breaks the protocol. Its sockets are the client's: nothing is received from the
- * channel's, and descriptors that are sent to the other one end the channel unread, because closing
- * them can block (ipc/broker.h).
+ * the client breaks the protocol. The daemon receives nothing from the channel's socket. A message
+ * with descriptors on the command socket ends the channel and is not received, because closing
+ * the descriptors could block (ipc/broker.h).
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -17,7 +17,7 @@
 #include "control/log.h"
 #include "control/session.h"
 
-/* A command as it is received, and its reply as it is sent. */
+/* Formats of a received command, and of a sent reply. */
 struct message_in {
 	struct uroce_cm_req req;
 	uint8_t body[UROCE_CM_MAX_BODY] __attribute__((aligned(8)));
@@ -33,7 +33,7 @@ bucket(struct cm_service *svc, const uint8_t *secret)
 	return &svc->channels[secret[0] % CMS_BUCKETS];
 }
 
-/* The channel of this secret, in lib/cm; 0: none. */
+/* Returns lib/cm's number of the channel with this secret; 0: none. */
 static uint32_t
 channel_of(struct cm_service *svc, const uint8_t *secret)
 {
@@ -46,7 +46,7 @@ channel_of(struct cm_service *svc, const uint8_t *secret)
 	return 0;
 }
 
-/* The client has nothing more to say: closing does not block, whatever it has sent. */
+/* Closes the command socket when the client is done. Does not block, whatever the client has sent. */
 static void
 commands_close(struct cms_channel *ch)
 {
@@ -116,7 +116,7 @@ token_send(struct cms_channel *ch)
 	ssize_t n = send(ch->events.fd, &token, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	ch->token = true;
-	/* Full: of tokens that the client never took. Gone: the hang-up follows. */
+	/* Full: the client never took its tokens. Other errors: the hang-up follows. */
 	ch->late_token = n < 0 && (errno == EAGAIN || errno == ENOBUFS);
 	loop_set(&ch->svc->d->loop, &ch->events, ch->late_token ? EPOLLOUT : 0);
 }
@@ -131,8 +131,8 @@ cms_readable(void *ctx, void *user)
 }
 
 /*
- * After a command: should the client take a token, because no event waits? A client that ended
- * before it took one leaves it to those who share the channel.
+ * Called after a command. Returns true if the client must take a token, because no event waits. If
+ * a client ends before it takes the token, another process that shares the channel takes it.
  */
 static bool
 token_take(struct cms_channel *ch)
@@ -151,7 +151,7 @@ token_take(struct cms_channel *ch)
 	return false;
 }
 
-/* Performs a command and replies. Returns 0 or -errno: the channel must end. */
+/* Executes a command and replies. Returns 0, or -errno if the channel must end. */
 static int
 command(struct cms_channel *ch, const struct message_in *in)
 {
@@ -259,7 +259,7 @@ on_events_socket(struct watch *w, uint32_t events)
 	quota_user_put(user);
 }
 
-/* Two pairs of sockets: the daemon's ends to ch, the client's to theirs. */
+/* Creates two socket pairs: the daemon's ends go to ch, the client's to theirs. */
 static int
 sockets_open(struct cms_channel *ch, int theirs[2])
 {
@@ -291,7 +291,7 @@ sockets_close(const struct cms_channel *ch, const int theirs[2])
 	close(theirs[1]);
 }
 
-/* Makes the channel of lib/cm and watches the sockets. */
+/* Creates the channel of lib/cm and watches the sockets. */
 static int
 channel_start(struct cms_channel *ch)
 {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast groups that ids have joined on devices with their own addresses (CM-13): reports on the
- * wire, for switches and routers that forward a group only where it has members. The host's stack
- * reports what a QP joins on a device on kernel sockets (obj_mcast.c).
+ * Reports multicast groups that ids have joined on devices with their own addresses (CM-13),
+ * because switches and routers forward a group only to its members. On a device on kernel sockets
+ * the host's stack reports the groups that a QP joins (obj_mcast.c).
  *
  * A change is reported twice, because a report can be lost. A query is answered by reports, each
  * after a random delay within the time that the query allows. Without queries a group is reported
  * again as often as queriers ask by default.
  *
- * Reports are those of IGMPv3 and MLDv2. Once a router has asked for all groups by IGMPv1, IGMPv2
- * or MLDv1 they have that version (RFC 3376 7.2.1, RFC 3810 8.2.1), until that router has been
- * silent for OLD_ROUTER_NS. Other members' reports do not stop ours: switches need a report for
- * each port.
+ * Reports use IGMPv3 and MLDv2. After a general query by IGMPv1, IGMPv2 or MLDv1 they use that
+ * version (RFC 3376 7.2.1, RFC 3810 8.2.1), until no such query has arrived for OLD_ROUTER_NS.
+ * Other members' reports do not suppress ours, because switches need a report for each port.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@ struct cms_group {
 	LIST_ENTRY(cms_group) link, bucket;
 	uint16_t dev;
 	uint8_t gid[16];
-	uint32_t members; /* 0: left, and reported once more */
+	uint32_t members; /* 0: the group was left; the second report is still due */
 	bool again;       /* the second report of the last change is due */
 	uint64_t next_ns;
 };
@@ -61,7 +60,7 @@ find(struct cm_service *svc, uint16_t dev, const uint8_t gid[16])
 	return NULL;
 }
 
-/* The version of IGMP or MLD that the routers on dev's link understand. */
+/* Returns the version of IGMP or MLD that the routers on dev's link understand. */
 static enum net_group_version
 version_on(const struct device *dev, bool v4, uint64_t now_ns)
 {
@@ -92,7 +91,7 @@ due_at(struct cm_service *svc, struct cms_group *g, uint64_t at_ns)
 		svc->groups_next_ns = at_ns;
 }
 
-/* The group was joined or left. */
+/* Reports that the group was joined or left. */
 static void
 changed(struct cm_service *svc, struct cms_group *g)
 {
@@ -134,7 +133,7 @@ cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins)
 	if (!port_takes_groups(&dev->port))
 		return -EOPNOTSUPP;
 	if (dev->net.host)
-		return 0; /* by the QP that the program attaches */
+		return 0; /* reported when the program attaches its QP */
 	if (joins)
 		return join(svc, port, gid);
 	g = find(svc, port, gid);
@@ -143,7 +142,7 @@ cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins)
 	return 0;
 }
 
-/* Does a query for gid, or for all groups of gid's family, ask for g? */
+/* Returns true if a query for gid, or for all groups of gid's family, includes g. */
 static bool
 is_queried(const struct cms_group *g, const uint8_t gid[16])
 {
@@ -160,7 +159,7 @@ drop(struct cms_group *g)
 	free(g);
 }
 
-/* A router speaks another version than those before: reports that are due are not for it. */
+/* Called when the routers' version changes: cancels the reports due under the old version. */
 static void
 version_changed(struct cm_service *svc, const struct device *dev, bool v4, uint64_t now_ns)
 {
@@ -205,8 +204,7 @@ cms_groups_query(struct cm_service *svc, struct device *dev, const struct net_qu
 	struct cms_group *g;
 
 	router_seen(svc, dev, q, now_ns);
-	/* A report that is due in that time anyway is not moved: any number of queries causes one.
-	 */
+	/* Keep a report that is already due in that time: many queries cause only one report. */
 	LIST_FOREACH (g, &svc->groups, link) {
 		if (g->dev == dev->port.id && g->members > 0 && g->next_ns > now_ns + within_ns &&
 		    is_queried(g, q->gid))

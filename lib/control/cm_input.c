@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What reaches the connection manager besides commands: MADs, time, changes. */
+/* Inputs of the connection manager other than commands: MADs, timers, changes of devices. */
 #include <errno.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -8,7 +8,7 @@
 #include "control/cm_parts.h"
 #include "control/slow_path.h"
 
-#define TICK_STEP 100000ull /* earlier deadlines than the timer's by less than this wait for it */
+#define TICK_STEP 100000ull /* the timer is not moved for a deadline that is earlier by less */
 
 void
 cms_arm(struct cm_service *svc)

@@ -9,7 +9,7 @@
 #include "control/device.h"
 #include "control/throttle.h"
 
-#define CMS_NO_OWNER ((uid_t)-1) /* of neighbours that no user asked for */
+#define CMS_NO_OWNER ((uid_t)-1) /* owner of neighbours that no user requested */
 
 /* Descriptors of a channel in the daemon: two sockets. */
 #define CMS_CHANNEL_FDS 2
@@ -25,7 +25,7 @@ struct cms_channel {
 	struct watch events;      /* the channel's socket: a token, and the hang-up */
 	struct watch commands;    /* fd -1: the client has closed its end */
 	struct throttle throttle; /* of commands */
-	bool token;               /* sent, and not taken as far as we know */
+	bool token;               /* sent, and not known to be taken */
 	bool late_token;          /* could not be sent yet */
 	uint8_t secret[UROCE_CM_CHANNEL_ID];
 };
@@ -42,7 +42,7 @@ struct cms_call {
 	uint32_t from;    /* MIGRATE_ID: the other channel in lib/cm; 0: none of this secret */
 };
 
-/* cm_abi.c: performs the command. Returns 0 or -errno; then there is no response. */
+/* cm_abi.c: executes the command. Returns 0, or -errno without a response. */
 int cms_perform(struct cms_call *c);
 
 /* cm_query.c: commands whose response is more than a number. The sizes are checked. */
@@ -57,24 +57,24 @@ int cms_get_event(struct cms_call *c);
  * of no port space.
  */
 int cms_addr_get(struct rcm_addr *to, const void *sockaddr, uint32_t len);
-/* Is it 127.0.0.0/8 or ::1? */
+/* Returns true for 127.0.0.0/8 and ::1. */
 bool cms_gid_is_loopback(const uint8_t gid[16]);
 /*
- * As the kernel's rdma_cm: to bind to a loopback address is to bind to a wildcard, and a wildcard
- * as destination means this host, by its loopback address.
+ * Converts local addresses as the kernel's rdma_cm does: binding to a loopback address binds to a
+ * wildcard, and a wildcard as destination means this host's loopback address.
  */
 void cms_addr_local(struct rcm_addr *a);
 void cms_addr_remote(struct rcm_addr *a);
-/* Length of a socket address of this family, AF_INET .., or 0. */
+/* Returns the length of a socket address of this family (AF_INET ..), or 0. */
 uint32_t cms_addr_len(uint16_t family);
-/* Writes an address as its family has it. Returns its length; 0: no address. */
+/* Writes an address as a sockaddr of its family. Returns its length; 0: no address. */
 uint32_t cms_addr_put(const struct rcm_addr *from, uint16_t space, void *sockaddr);
 /* Writes a GID as an AF_IB address with the service id of port. Returns its length. */
 uint32_t cms_gid_put(const uint8_t gid[16], uint16_t space, uint16_t port, void *sockaddr);
 
-/* cm_input.c: sets the timer to the next deadline of lib/cm, after anything was done with it. */
+/* cm_input.c: sets the timer to the next deadline of lib/cm. Called after every use of lib/cm. */
 void cms_arm(struct cm_service *svc);
-/* Starts and stops what leads to inputs: the timer, and the consumer of QP1. */
+/* Start and stop the sources of inputs: the timer, and the consumer of QP1. */
 int cms_inputs_open(struct cm_service *svc);
 void cms_inputs_close(struct cm_service *svc);
 
@@ -95,8 +95,8 @@ void cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint
 			  uint64_t now_ns);
 
 /*
- * cm_route.c. The host's source address towards dst and the MTU of the way, in bytes of an IP
- * packet, by the host's routing table. src all zero: any, else this one. A lookup, nothing is sent.
+ * cm_route.c. Looks up the host's source address for dst and the path's MTU (bytes of an IP packet)
+ * in the host's routing table. src: the source address to use; all zero: any. Sends nothing.
  * Returns 0; -ENETUNREACH or another -errno of connect(2).
  */
 int cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_t found[16],
@@ -108,18 +108,18 @@ int cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins
 void cms_groups_tick(struct cm_service *svc, uint64_t now_ns);
 /* Forgets the groups of a removed device, without reports; NULL: of all devices. */
 void cms_groups_forget(struct cm_service *svc, const struct device *dev);
-/* Makes reports due, as cms_group_queried says. */
+/* Schedules reports as cms_group_queried describes. */
 void cms_groups_query(struct cm_service *svc, struct device *dev, const struct net_query *q,
 		      uint64_t now_ns);
 
 /* cm_send.c: callback of lib/cm. A MAD whose next hop is not known is kept for a while. */
 void cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
 /*
- * When the daemon ends: waits until the worker has at most this many frames to take, no longer than
- * svc->drain_until_ns.
+ * When the daemon ends: waits until at most this many frames are queued for the worker, but not
+ * beyond svc->drain_until_ns.
  */
 void cms_drain(const struct cm_service *svc, uint32_t most);
-/* Sends what was kept for neighbours of dev. */
+/* Sends the MADs that were kept for neighbours of dev, once their MAC is known. */
 void cms_send_held(struct cm_service *svc, struct device *dev, uint64_t now_ns);
 
 #endif

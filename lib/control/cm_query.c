@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What lib/cm says, as the structs of rdma/rdma_user_cm.h. */
+/* Converts results of lib/cm to the structs of rdma/rdma_user_cm.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -7,8 +7,8 @@
 #include "control/cm_parts.h"
 
 #define PORT          1u
-#define NO_INDEX      UINT32_MAX /* devices are found by their GUID: the provider's have no index */
-#define EXACTLY       2u         /* selector of a path record: this value, no range */
+#define NO_INDEX      UINT32_MAX /* the provider's devices have no index: found by their GUID */
+#define EXACTLY       2u         /* selector of a path record: exactly this value */
 #define PATH_FLAGS    (IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL)
 #define ACCESS_WRITE  (1u << 1) /* IBV_ACCESS_REMOTE_WRITE .. */
 #define ACCESS_READ   (1u << 2)
@@ -20,7 +20,7 @@ least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* The device of an id; NULL: none yet. */
+/* Returns the device of an id; NULL: none yet. */
 static const struct device *
 device_of(const struct cms_call *c, const struct rcm_info *info)
 {
@@ -52,7 +52,7 @@ query_addr(struct cms_call *c, const struct rcm_info *info)
 	c->rep_len = least(c->req->out, sizeof(*r));
 }
 
-/* The GIDs of an id: of its path if it has one. */
+/* Gets the GIDs of an id: those of its path if it has one. */
 static void
 gids_of(const struct rcm_info *info, const uint8_t **src, const uint8_t **dst)
 {
@@ -75,7 +75,7 @@ query_gid(struct cms_call *c, const struct rcm_info *info)
 	c->rep_len = least(c->req->out, sizeof(*r));
 }
 
-/* A path record as a subnet administrator has it: IBTA vol. 1, 15.2.5.16. */
+/* Writes a path record in the format of the subnet administrator (IBTA vol. 1, 15.2.5.16). */
 static void
 path_put(uint8_t *rec, const struct rcm_path *p)
 {
@@ -177,7 +177,7 @@ cms_query_route(struct cms_call *c)
 
 	if (rc != 0)
 		return rc;
-	/* only IPv4 and IPv6 have room here */
+	/* the struct holds only IPv4 and IPv6 addresses */
 	if (info.src.family != RCM_IB)
 		cms_addr_put(&info.src, info.space, &r->src_addr);
 	if (info.dst.family != RCM_IB)
@@ -193,7 +193,7 @@ cms_query_route(struct cms_call *c)
 	return 0;
 }
 
-/* The address vector of a path from dev. */
+/* Gets the address vector of a path from dev. */
 static void
 av_put(struct ib_uverbs_ah_attr *ah, const struct device *dev, const uint8_t sgid[16],
        const uint8_t dgid[16], uint32_t flow_label, uint8_t hop_limit, uint8_t traffic_class)

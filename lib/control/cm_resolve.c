@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which device, source address and next hop lead to a destination (CM-11), in this order:
+ * Finds the device, source address and next hop for a destination (CM-11), in this order:
  *
  *   1. the device of the source address, if the program has one
  *   2. this host: loopback, or an address of a device: that device, to itself
  *   3. a device with its own addresses that has the destination on-link
- *   4. the host's routing table: the device on kernel sockets whose address it chooses
+ *   4. the host's routing table: the device on kernel sockets that has the source address it gives
  *   5. a device with a gateway
  *
- * Then the next hop's MAC, on a device with its own neighbours: the lookup ends when it is known.
+ * On a device with its own neighbours the lookup ends when the next hop's MAC is known.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,8 +66,8 @@ is_link_local(const uint8_t gid[16])
 }
 
 /*
- * The device's address of the destination's family to send to dst from: on the same link if there
- * is one, else one that is not link-local. NULL: none.
+ * Returns the device's source address for dst: one of dst's family on the same link, else one that
+ * is not link-local. NULL: none.
  */
 static const uint8_t *
 source_of(const struct device *dev, const uint8_t dst[16])
@@ -91,7 +91,7 @@ source_of(const struct device *dev, const uint8_t dst[16])
 	return best != NULL ? best->gid : NULL;
 }
 
-/* To this host: the device to itself, by its address gid. */
+/* Sets a path to this host: from the device's address gid to itself. */
 static int
 to_itself(const struct device *dev, const uint8_t *gid, struct rcm_path *path)
 {
@@ -101,7 +101,7 @@ to_itself(const struct device *dev, const uint8_t *gid, struct rcm_path *path)
 	return 0;
 }
 
-/* Does a device on kernel sockets have an address of the loopback network itself? */
+/* Returns true if a device on kernel sockets has an address in the loopback network. */
 static bool
 has_loopback(const struct daemon *d, const uint8_t dst[16])
 {
@@ -123,7 +123,7 @@ resolve_loopback(const struct daemon *d, const uint8_t dst[16], struct rcm_path 
 		const struct device *dev = d->dev[i];
 
 		for (unsigned g = 1; dev->port.link_up && g <= UROCE_MAX_GIDS; g++) {
-			/* the link-local one, of index 0, last */
+			/* try index 0, the link-local address, last */
 			const struct net_addr *a = &dev->net.gid[g % UROCE_MAX_GIDS];
 
 			if (a->used && a->v4 == v4)
@@ -133,7 +133,7 @@ resolve_loopback(const struct daemon *d, const uint8_t dst[16], struct rcm_path 
 	return -ENODEV;
 }
 
-/* The device with own addresses whose on-link prefix is the longest. */
+/* Returns the device with its own addresses whose on-link prefix is the longest match. */
 static const struct device *
 device_on_link(const struct daemon *d, const uint8_t dst[16])
 {
@@ -155,9 +155,9 @@ device_on_link(const struct daemon *d, const uint8_t dst[16])
 }
 
 /*
- * A device on kernel sockets, by the host's routes. *src: its address. NULL: none. The host may
- * choose an address that belongs to no device, such as another daemon's on this host: then the
- * first device from which there is a route.
+ * Returns a device on kernel sockets according to the host's routes; *src: its address. NULL: none.
+ * If the host chooses an address that belongs to no device, such as another daemon's on this host,
+ * returns the first device that has a route.
  */
 static const struct device *
 device_of_host(const struct daemon *d, const uint8_t dst[16], uint8_t tos, uint8_t src[16])
@@ -195,7 +195,7 @@ device_with_gateway(const struct daemon *d, const uint8_t dst[16])
 	return NULL;
 }
 
-/* Without a source address: steps 3 to 5. *src: the source address. */
+/* Finds the device if the program gives no source address: steps 3 to 5. *src: the address. */
 static int
 choose(const struct daemon *d, const uint8_t dst[16], uint8_t tos, const struct device **dev,
        uint8_t src[16])
@@ -223,7 +223,7 @@ lookup_wait(struct cm_service *svc, struct cms_lookup *l, struct device *dev)
 	neigh_ask_for(dev, l->hop, svc->by != NULL ? svc->by->uid : CMS_NO_OWNER);
 }
 
-/* Is there a way from path's source, and is its next hop known? As for rcm_ops.resolve. */
+/* Checks the route from path's source and the next hop's MAC. Returns as rcm_ops.resolve. */
 static int
 check_way(struct cm_service *svc, uint32_t id, struct device *dev, struct rcm_path *path)
 {
@@ -294,7 +294,7 @@ cms_route(void *ctx, uint32_t id, struct rcm_path *path)
 	if (dev == NULL)
 		return -ENODEV;
 	path->addr.pkey = dev->pkey[0];
-	/* Different connections use different UDP source ports, which follow from the label. */
+	/* Different connections use different UDP source ports, derived from the label. */
 	path->addr.flow_label = (id * 0x9e3779b1u) >> (32 - LABEL_BITS) | 1;
 	path->mtu = dev->max_mtu;
 	path->rate = RATE_100_GBPS;

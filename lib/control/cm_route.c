@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host's routing table. Connecting a datagram socket looks up a route and sends nothing: the
- * kernel then says which source address and which MTU belong to it. It applies all that concerns
- * packets of this process: rules, metrics, preferred sources. It takes no lock that others hold for
- * long, unlike a question by netlink.
+ * The host's routing table. Connecting a datagram socket looks up a route and sends nothing. The
+ * kernel then reports the source address and the MTU. It applies everything that affects packets of
+ * this process: rules, metrics, preferred sources. Unlike a netlink query, it takes no lock that
+ * others hold for long.
  */
 #include <errno.h>
 #include <netinet/in.h>

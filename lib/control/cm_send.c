@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MADs to send. The first one to a neighbour waits until its MAC is known: without that, a connect
- * would wait for its retransmission.
+ * Sends MADs. The first MAD to a neighbour waits until its MAC is known; otherwise a connect would
+ * take until the retransmission.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "control/slow_path.h"
 
 #define DRAIN_FRAMES                                                                               \
-	255u /* before another MAD, when the daemon ends; the worker has room for 1023 */
+	255u /* frames queued before another MAD when the daemon ends; the worker holds 1023 */
 #define HOLD_NS 500000000ull /* about the response timeout (CM_DEFAULT_TIMEOUT) */
 
-/* 0, or -errno of slow_path_send; -ENODEV: the device is gone. */
+/* Sends a MAD. Returns 0, -errno of slow_path_send, or -ENODEV if the device is gone. */
 static int
 send_mad(const struct cm_service *svc, const struct cm_addr *addr, const uint8_t *mad)
 {
@@ -37,7 +37,7 @@ send_mad(const struct cm_service *svc, const struct cm_addr *addr, const uint8_t
 	return slow_path_send(&g, svc->by != NULL ? svc->by->uid : CMS_NO_OWNER);
 }
 
-/* Keeps a MAD, in place of the oldest one if there are too many. A copy is kept once. */
+/* Keeps a MAD, in place of the oldest one if there are too many. Copies are kept only once. */
 static void
 hold(struct cm_service *svc, const struct cm_addr *addr, const uint8_t *mad)
 {

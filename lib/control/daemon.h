@@ -18,17 +18,17 @@
  *   obj_*.c          handlers, one file per object kind
  *   session_end.c    a client's objects end, step by step
  *   object.c         create and destroy objects          device_*.c       attributes and addresses
- *   sr_peer.c        which peers have agreed to selective repeat
+ *   sr_peer.c        agreement with peers on selective repeat
  *   slow_path.c      datagrams for QP1, in and out
- *   fault_log.c      why QPs failed, as log lines     fault_text.c  their words
+ *   fault_log.c      logs why QPs failed              fault_text.c  names for these lines
  *   log_event.c      log lines with fields
- *   kept_qp.c        what is kept of destroyed QPs
+ *   kept_qp.c        records of destroyed QPs
  *   neigh.c          requests for neighbours' MACs
  *   broker.c         the process that may block: holds connections, looks up memory
  *   throttle.c       throttles users whose requests take long
  *   events.c         channels and asynchronous events of clients
  *   ring.c           memory of queues                    quota.c          limits of each user
- *   triple.c         which uid sends from which address to which QP
+ *   triple.c         ownership of (sgid, dgid, dest_qpn) by uids
  *   defer.c          work that waits until no worker uses an object
  *   daemon.c, loop.c, idtab.c, qpn.c, devspec.c          helpers of all the above
  */

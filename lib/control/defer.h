@@ -6,8 +6,8 @@
  * Control thread only.
  *
  * Not rte_rcu_qsbr_dq, because an element here also waits for jobs of a worker, can be removed
- * again and is always queued successfully. There is no fixed number of elements and no need of EAL,
- * unlike that queue, an rte_ring of fixed size.
+ * again and is always queued successfully. Unlike that queue, an rte_ring of fixed size, it holds
+ * any number of elements and does not need EAL.
  */
 #ifndef CONTROL_DEFER_H
 #define CONTROL_DEFER_H

@@ -18,7 +18,7 @@
 
 #define LINK_POLL_NS 500000000ull
 
-/* Looks for the server of a memif client whose server was missing or has ended. */
+/* Reconnects a memif client whose server was missing or has ended. */
 static void
 seek_peer(struct device *dev)
 {
@@ -162,7 +162,7 @@ net_start(struct device *dev)
 	dev->net.route_ctx = &dev->port;
 }
 
-/* Second part of device_create: the steps that are undone on failure. */
+/* Second part of device_create: the steps that must be undone on failure. */
 static int
 device_start(struct device *dev, const struct devspec *spec, bool inward)
 {

@@ -27,7 +27,7 @@ struct device {
 	uint8_t max_mtu;                /* enum ibv_mtu code, 1 .. 5 */
 	struct device_qps qps;          /* of this device, for updates of neighbours */
 	struct device_members members;  /* of multicast groups */
-	struct engine_addrs *addrs;     /* what workers know of net and members */
+	struct engine_addrs *addrs;     /* the workers' copy of net and members */
 	struct device_capture *capture; /* owned by the program; NULL: no capture */
 	struct hostif *hostif;          /* its kernel interface, or NULL */
 	struct watch host;    /* with the host's addresses: netlink socket, changes of addresses and
@@ -39,7 +39,7 @@ struct device {
 	uint64_t next_guess_ns; /* next check of wrong_keys */
 	struct sr_peers sr;     /* peers that have agreed to selective repeat */
 	uint64_t wrong_keys;    /* wrong keys tried by peers, at the last check (guess.c) */
-	/* until when multicast routers of these versions count as present; 0: none (cm_group.c) */
+	/* multicast routers of these versions count as present until then; 0: none (cm_group.c) */
 	uint64_t igmp_v1_until_ns, igmp_v2_until_ns, mld_v1_until_ns;
 };
 
@@ -59,9 +59,9 @@ int device_addrs_update(struct device *dev);
 void device_addrs_clear(struct device *dev);
 
 /*
- * device_hostif.c: makes the kernel's interface of this name with the device's addresses ("":
- * none), between port_open and worker_add_port, and removes it, after worker_del_port. Logs errors.
- * 0 or -errno.
+ * device_hostif.c: creates the kernel interface of this name with the device's addresses ("":
+ * none), between port_open and worker_add_port; removes it after worker_del_port. Logs errors.
+ * Returns 0 or -errno.
  */
 int device_hostif_open(struct device *dev, const char *name);
 void device_hostif_close(struct device *dev);

@@ -99,7 +99,7 @@ device_attr(const struct device *dev, const struct quota_user *user, struct uroc
 	rep->max_srq = limit_of(user, QUOTA_SRQS);
 	rep->max_srq_wr = QP_MAX_WR;
 	rep->max_srq_sge = QP_MAX_SGE;
-	rep->atomic_cap = ATOMIC_HCA; /* copied memory: not atomic towards the program */
+	rep->atomic_cap = ATOMIC_HCA; /* not GLOB: copied memory is not atomic for the program */
 	rep->max_pkeys = UROCE_MAX_PKEYS;
 	rep->local_ca_ack_delay = DEVICE_ACK_DELAY;
 	rep->nports = 1;

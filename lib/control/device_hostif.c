@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The kernel's interface beside a device: it has the device's MAC, MTU, link state and addresses.
- */
+/* The kernel interface of a device: it has the device's MAC, MTU, link state and addresses. */
 #include <errno.h>
 #include <string.h>
 #include "control/device.h"

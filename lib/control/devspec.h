@@ -37,7 +37,7 @@ struct devspec {
 	bool strict;         /* port=udp: accept only packets whose ICRC is exact */
 	bool sr;             /* selective repeat with peers that agree */
 	struct cc_param cc;  /* congestion policy of its QPs, filled (cc/param.h) */
-	uint32_t cnp_us;     /* between two CNPs of a QP; 0: send none */
+	uint32_t cnp_us;     /* shortest interval between two CNPs of a QP; 0: send none */
 	uint8_t cnp_dscp;    /* of CNPs: 0 .. 63 */
 	const char *cc_text; /* while the text is parsed; else NULL */
 	char hostif[16];     /* name of the device's kernel interface (lib/hostif), or "" */

@@ -5,8 +5,8 @@
 struct obj_qp;
 
 /*
- * Control thread. Logs why q has failed, in a sentence with its program, its peer and what to do;
- * at most ten a second. Without keys and addresses, which are for the QP's owner.
+ * Control thread. Logs why q has failed, in a sentence with its program, its peer and the remedy;
+ * at most ten a second. Omits keys and addresses, which only the QP's owner may see.
  */
 void fault_log(const struct obj_qp *q);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Faults of QPs in words. */
+/* Text for faults of QPs. */
 #ifndef CONTROL_FAULT_TEXT_H
 #define CONTROL_FAULT_TEXT_H
 

@@ -13,8 +13,8 @@
 #include "control/neigh.h"
 #include "control/obj.h"
 
-#define ANSWERS    32   /* of neighbours, in a turn of the loop */
-#define ANSWER_MAX 2048 /* bytes: longer frames are no answers */
+#define ANSWERS    32   /* neighbours' replies per turn of the loop */
+#define ANSWER_MAX 2048 /* bytes: longer frames are not replies */
 
 /* Reads the kernel's current addresses. Reports the changed slots of the GID table. */
 static void
@@ -87,7 +87,7 @@ host_unfollow(struct device *dev)
 	dev->answers.fd = 0;
 }
 
-/* Takes a bounded number of answers of neighbours; what is left makes the descriptor readable. */
+/* Handles a bounded number of neighbours' replies. The rest keeps the descriptor readable. */
 static void
 on_answers(struct watch *w, uint32_t events)
 {
@@ -104,7 +104,7 @@ on_answers(struct watch *w, uint32_t events)
 	}
 }
 
-/* Listens to the answers of neighbours, if they do not come through the port. 0 or -errno. */
+/* Watches for neighbours' replies, if they do not arrive through the port. 0 or -errno. */
 static int
 answers_follow(struct device *dev)
 {

@@ -9,7 +9,10 @@
 
 #include "control/device.h"
 
-/* Reads the addresses before the device is visible. Returns 0, or -EADDRNOTAVAIL, logged. */
+/*
+ * Reads the addresses before the device is visible. Logs an error and returns -EADDRNOTAVAIL if
+ * there are none, else returns 0.
+ */
 int host_addrs_first(struct device *dev);
 /* Starts following the kernel's changes. Returns 0 or -errno. */
 int host_follow(struct device *dev);

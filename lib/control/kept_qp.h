@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the daemon keeps of destroyed QPs, so that their end can be explained afterwards: the
- * recorder and the owner. In fixed memory: the last KEPT_QPS / 2 QPs that had failed and the last
- * KEPT_QPS / 2 others. Control thread only.
+ * Records of destroyed QPs, so that their end can be explained afterwards: the recorder and the
+ * owner. Fixed memory holds the last KEPT_QPS / 2 QPs that had failed and the last KEPT_QPS / 2
+ * others. Control thread only.
  */
 #ifndef CONTROL_KEPT_QP_H
 #define CONTROL_KEPT_QP_H
@@ -35,7 +35,7 @@ struct kept_qp {
 
 struct kept_qps {
 	struct kept_qp *qp; /* KEPT_QPS; NULL: none are kept */
-	uint32_t count[2];  /* kept ever: [0] others, [1] failed */
+	uint32_t count[2];  /* total since the start: [0] others, [1] failed */
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -43,16 +43,16 @@ int kept_qps_init(struct kept_qps *k);
 void kept_qps_free(struct kept_qps *k);
 
 /*
- * Copies a QP without its worker, because the control thread would have to wait for it. Each word
- * is right by itself; not all are of the same instant. ThreadSanitizer ignores this function,
- * because the worker's writes are plain.
+ * Copies a QP without asking its worker, for which the control thread would have to wait. Each word
+ * is valid, but they may be from different moments. ThreadSanitizer ignores this function, because
+ * the worker's writes are not atomic.
  */
 void kept_qp_copy(struct qp *to, const struct qp *from);
 
 /* Describes an existing QP, whose worker may change it meanwhile. */
 void kept_qp_look(const struct obj_qp *q, struct kept_qp *to);
 
-/* Keeps q, which no worker has any more, in place of the oldest of its half. */
+/* Records q, which no worker uses any more, in place of the oldest of its half. */
 void kept_qp_add(struct kept_qps *k, struct obj_qp *q);
 
 /*

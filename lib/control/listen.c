@@ -86,8 +86,8 @@ turn_away_hung(struct daemon *d, const struct ipc_peer *peer)
 }
 
 /*
- * Turns a connection away when no descriptor is left for it. While it waited the loop would spin:
- * close the spare descriptor, accept the connection and end it.
+ * Refuses a connection when no descriptor is left for it. As long as it is pending, the loop would
+ * spin: close the spare descriptor, accept the connection and close it.
  */
 static void
 turn_away_blindly(struct daemon *d)
@@ -177,7 +177,7 @@ group_id(const char *name, gid_t *gid)
 	return 0;
 }
 
-/* What to do about an error of the control socket. */
+/* Returns advice about an error of the control socket. */
 static const char *
 advice(int rc)
 {

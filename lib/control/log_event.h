@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Log lines of events that an operator searches for: each has a kind, and fields that name what it
- * concerns. Without a sink they are ordinary lines of the log (control/log.h). The program that
- * runs the control plane may set a sink, which gets kind and fields, too.
+ * Log lines of events that an operator may search for. Each has a kind, and fields that name the
+ * objects involved. Without a sink they are ordinary log lines (control/log.h). The program that
+ * runs the control plane may set a sink, which also gets kind and fields.
  */
 #ifndef CONTROL_LOG_EVENT_H
 #define CONTROL_LOG_EVENT_H
@@ -43,8 +43,8 @@ struct log_fields {
 };
 
 /*
- * Adds a field, whose name is capital letters, digits and underscores. Cuts a long value, and
- * ignores the field if LOG_FIELDS_MAX are there.
+ * Adds a field, whose name consists of capital letters, digits and underscores. Truncates a long
+ * value. Ignores the field if there are LOG_FIELDS_MAX already.
  */
 void log_field(struct log_fields *f, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

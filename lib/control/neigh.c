@@ -72,7 +72,7 @@ ask_for(struct device *dev, const uint8_t hop[16], struct session *s)
 		s->user->no_neigh = !ask(dev, hop, s->peer.uid);
 }
 
-/* Requests neighbours again that lib/net has given up and that a client still waits for. */
+/* Requests again the neighbours that lib/net has given up and clients still wait for. */
 static void
 ask_for_waiting(struct device *dev)
 {

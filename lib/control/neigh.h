@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Neighbours of a device. lib/net decides; this module sends its frames and runs its timers.
+ * Neighbours of a device. lib/net has the logic; this module sends its frames and runs its timers.
  * Control thread only.
  */
 #ifndef CONTROL_NEIGH_H
@@ -11,7 +11,7 @@
 
 /* neigh_rx.c: handles a slow-path frame that arrived on the device. Does not free m. */
 void neigh_rx(struct device *dev, struct rte_mbuf *m);
-/* The same for frame[0 .. len), len at most NET_FRAME_MAX, which came beside the port's queues. */
+/* The same for frame[0 .. len), which bypassed the port's queues. len is at most NET_FRAME_MAX. */
 void neigh_rx_bytes(struct device *dev, const uint8_t *frame, uint32_t len);
 /* Sends f unless it is empty. A lost frame is counted. */
 void neigh_send(struct device *dev, const struct net_frame *f);

@@ -121,5 +121,5 @@ mcast_leave(struct obj_qp *q)
 			member_free(o);
 	}
 	q->o.refs = 0;
-	(void)device_addrs_update(q->o.s->dev); /* if that fails, workers ignore the stale QPN */
+	(void)device_addrs_update(q->o.s->dev); /* on failure, workers ignore the stale QPN */
 }

@@ -95,7 +95,7 @@ rings_alloc(struct obj_qp *q, struct qp_create *c)
 static bool
 qpn_of_worker(const struct device *dev, uint32_t worker, uint32_t *qpn)
 {
-	/* Others hold few of the QPNs of a slot, which follow one another. */
+	/* A slot has consecutive QPNs, few of which are held by connections. */
 	for (uint32_t i = 0; i < QPN_TRIES; i++) {
 		if (qpn_take(&dev->d->qpns, worker, qpn) != 0)
 			return false;

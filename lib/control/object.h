@@ -116,7 +116,7 @@ struct obj_cq { /* referenced by queues of QPs */
 	struct obj_channel *channel; /* NULL: none */
 	struct ipc_extent ext;
 	struct ipc_extent old; /* ring before the last resize, which the client may still read */
-	int32_t worker;        /* whose QPs complete to it; -1: none yet */
+	int32_t worker;        /* worker whose QPs complete to it; -1: none yet */
 	bool waiting;          /* on its channel's list */
 	TAILQ_ENTRY(obj_cq) wait;
 };

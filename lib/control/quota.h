@@ -95,7 +95,7 @@ void quota_init(struct quota *q, const struct control_config *c, const struct qu
 
 /* Returns the user of a uid with an additional reference; NULL: no memory. */
 struct quota_user *quota_user_get(struct quota *q, uid_t uid);
-/* Drops a reference. A caller of quota_take keeps one until it gives everything back. */
+/* Drops a reference. A caller of quota_take keeps one until it has given everything back. */
 void quota_user_put(struct quota_user *u);
 
 /*
@@ -103,11 +103,11 @@ void quota_user_put(struct quota_user *u);
  * quota.refusal has the reason.
  */
 int quota_take(struct quota_user *u, enum quota_kind kind, uint64_t n);
-/* Gives back n of what u has taken. */
+/* Returns n of kind that u has taken to the quota. */
 void quota_give(struct quota_user *u, enum quota_kind kind, uint64_t n);
-/* Returns how much more u could take now. */
+/* Returns how much more of kind u could take now. */
 uint64_t quota_left(const struct quota_user *u, enum quota_kind kind);
-/* Returns how much u could hold if it were the only user. Devices report it to their clients. */
+/* Returns how much of kind u could hold if it were the only user. Devices report it to clients. */
 uint64_t quota_max(const struct quota_user *u, enum quota_kind kind);
 
 /* Returns the name for operators ("qps"), and the option that sets the limit of a uid. */
@@ -115,11 +115,14 @@ const char *quota_name(enum quota_kind kind);
 const char *quota_option(enum quota_kind kind);
 /* Returns the unit of that option: 1, or the bytes of a MiB. */
 uint32_t quota_unit(enum quota_kind kind);
-/* Returns the user after `after`, NULL: the first one, in no particular order; NULL: no more. */
+/*
+ * Returns the user after `after`, in no particular order, or the first one if that is NULL. NULL:
+ * no more.
+ */
 struct quota_user *quota_user_next(const struct quota *q, const struct quota_user *after);
 /*
- * Sets the limit of an unprivileged uid to per_uid units. What users hold beyond it they keep.
- * Returns 0, or -ERANGE if per_uid is 0 or more than the limit of everybody.
+ * Sets the limit of an unprivileged uid to per_uid units. Users that hold more keep it. Returns 0,
+ * or -ERANGE if per_uid is 0 or exceeds the limit of all uids together.
  */
 int quota_set(struct quota *q, enum quota_kind kind, uint64_t per_uid);
 

@@ -11,7 +11,7 @@
  * -errno of ipc_arena_alloc: -ENOMEM beyond a limit, with a sentence in quota.refusal.
  */
 int session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext);
-/* Replies a ring's location, and its segment's descriptor if the client does not have it. */
+/* Adds a ring's location to the reply, and its segment's descriptor if the client lacks it. */
 void ctrl_rep_ring(struct ctrl_rep *rep, struct session *s, const struct ipc_extent *ext,
 		   uint32_t entries, uint32_t stride, struct uroce_ring_loc *loc);
 

@@ -94,12 +94,15 @@ session_doorbell(struct session *s, uint32_t w)
 	return (struct uroce_db_ring *)(s->doorbells.base + w * sizeof(struct uroce_db_ring));
 }
 
-/* Returns true if s may do what harms or exposes other clients: a privileged user's observer. */
+/*
+ * Returns true if s may use operations that affect or expose other clients: a privileged user's
+ * observer.
+ */
 bool session_may_change(const struct session *s);
 /*
- * Returns true if s may see owner's objects: only the same user and privileged ones may. Others see
- * what ss(8) shows everybody about sockets, but nothing that helps to reach memory or to
- * impersonate a peer: keys, memory addresses, QPNs, PSNs.
+ * Returns true if s may see owner's objects: it has the same user or a privileged one. Others see
+ * what ss(8) shows everybody about sockets, but nothing that would help to access memory or to
+ * impersonate a peer (keys, memory addresses, QPNs, PSNs).
  */
 bool session_may_see(const struct session *s, const struct session *owner);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a context ends without the control thread waiting for a worker. Each step begins when no
- * worker uses the objects that the previous step removed:
+ * Ends a context without the control thread waiting for a worker. Each step begins when no worker
+ * uses the objects that the previous step removed:
  *
  *   1  packets no longer find its QPs; each worker drops them and its doorbell ring, in parts.
  *      WRs posted to UC and UD QPs are sent, so its regions still exist.
@@ -38,7 +38,7 @@ doorbells_free(struct session *s)
 static void
 context_free(struct session *s)
 {
-	/* Users first: queues, then what they complete to and read from, then memory. */
+	/* Users first: queues, then the CQs and SRQs that they use, then memory. */
 	static const struct object_kind *const kinds[] = {
 		&qp_kind, &srq_kind, &ah_kind,      &cq_kind,
 		&mw_kind, &mr_kind,  &channel_kind, &pd_kind,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Changes of a device by an operator while programs use it: addresses and P_Keys, for urocectl. QPs
- * keep their state. A QP that uses a removed address continues with its copy of it, as on a NIC,
- * whose hardware keeps a GID's entry until the last QP releases it. Until then the index is not
- * reused. No QP migrates to a removed address.
+ * keep their state. A QP that uses a removed address continues with its copy of it, like on a NIC,
+ * which keeps a GID's entry until the last QP releases it. Until then the index is not reused. No
+ * QP migrates to a removed address.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -119,7 +119,7 @@ addr_del(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 	i = net_addr_del(&dev->net, addr);
 	if (i < 0)
 		return refuse_addr(rep, dev, addr, i);
-	/* the operator may have removed it there before: nothing is to be done about a failure */
+	/* ignore a failure: the operator may have removed it there before */
 	(void)device_hostif_addr(dev, &before[i], false);
 	/* If memory is short, workers accept datagrams for it until the next change. */
 	(void)device_addrs_update(dev);
@@ -175,7 +175,7 @@ cc_on_worker(struct worker *w, void *arg)
 	}
 }
 
-/* QPs in use change at once, with the WQEs that they have in flight. */
+/* Sets the device's congestion policy. QPs in use change at once, including WQEs in flight. */
 static int
 cc_set(struct device *dev, const char *text, struct uroce_set_rep *rep)
 {
@@ -214,7 +214,7 @@ cc_of_qp_on_worker(struct worker *w, void *arg)
 	qp_cc_change(&worker_engine(w)->env, c->qp, c->param);
 }
 
-/* The policy of one QP, until that of its device is set. */
+/* Sets the policy of one QP, until that of its device is set. */
 static int
 cc_set_qp(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_rep *rep)
 {
@@ -262,8 +262,7 @@ change(struct device *dev, const struct uroce_set_req *q, struct uroce_set_rep *
 static const char *const log_levels[] = {"error", "warning", "notice", "info", "debug"};
 #define NLOG_LEVELS (sizeof(log_levels) / sizeof(log_levels[0]))
 
-/* Messages of DPDK's drivers follow; those of other types that ask for more than a notice do not.
- */
+/* Sets the log level. It also limits DPDK's log types, but does not raise their levels. */
 static int
 log_level_set(const char *name, struct uroce_set_rep *rep)
 {
@@ -311,7 +310,7 @@ uid_quota_set(struct quota *q, const char *name, uint32_t limit, struct uroce_se
 	return 0;
 }
 
-/* Changes what belongs to no device. */
+/* Changes settings of the daemon. */
 static int
 change_daemon(struct session *s, const struct uroce_set_req *q, struct uroce_set_rep *rep)
 {
@@ -358,7 +357,7 @@ log_change(const struct session *s, const struct device *dev, const struct uroce
 		  text, s->comm, s->peer.pid, s->peer.uid);
 }
 
-/* Does a client ask for the policy of a QP that it has created itself? */
+/* Returns true if a client sets the policy of a QP that it has created itself. */
 static bool
 is_own_qp(const struct session *s, const struct uroce_set_req *q)
 {

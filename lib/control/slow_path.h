@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RoCE datagrams for QPNs without a QP, such as QP1, in and out. A frame for QP1 comes from
+ * RoCE datagrams from and to QPNs without a QP, such as QP1. A frame for QP1 comes from
  * engine_rx, which has checked its ICRC and addresses (rx_consume in lib/engine/rx_consumer.c),
  * through the worker's event ring, to slow_path_rx. Without a consumer the engine drops it
  * (bad_qpn).
  *
- * Bounded: frames that wait for the control thread are at most WORKER_DATAGRAMS, those beyond it
- * are dropped (slow_path_full); a turn of the control thread's loop takes one batch of worker
- * events.
+ * Bounded: at most WORKER_DATAGRAMS frames wait for the control thread, further ones are dropped
+ * (slow_path_full); a turn of the control thread's loop handles one batch of worker events.
  *
  * Control thread only.
  */

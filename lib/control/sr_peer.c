@@ -9,10 +9,10 @@
 #include "wire/mad.h"
 #include "wire/sack.h"
 
-#define AGAIN_NS   100000000ull  /* between two questions */
-#define GIVE_UP_NS 5000000000ull /* without a MAC of the next hop */
+#define AGAIN_NS   100000000ull  /* between two queries */
+#define GIVE_UP_NS 5000000000ull /* longest wait for the next hop's MAC */
 
-/* Place and values of the fields of a MAD (doc/selective-repeat.md). */
+/* Offsets and values of the fields of a MAD (doc/selective-repeat.md). */
 enum {
 	MAD_BASE_VERSION = 0,
 	MAD_CLASS = 1,
@@ -21,7 +21,7 @@ enum {
 	MAD_TID = 8,        /* 8 bytes */
 	MAD_ATTRIBUTE = 16, /* 2 bytes */
 	MAD_OUI = 37,       /* 3 bytes */
-	MAD_VERSION = 40,   /* of what follows */
+	MAD_VERSION = 40,   /* of the fields below */
 	MAD_FLAGS = 41,
 };
 #define CLASS_UROCE    0x3eu /* of the vendors' classes with an OUI */
@@ -93,7 +93,7 @@ ask(struct device *dev, struct sr_peer *p)
 
 	p->asked_ns = daemon_now_ns();
 	p->unsent = rc == -EAGAIN;
-	/* While the next hop's MAC is unknown no question was sent; it may stay unknown. */
+	/* While the next hop's MAC is unknown, no query is sent; it may stay unknown. */
 	if ((!p->unsent || p->asked_ns - p->first_ns >= GIVE_UP_NS) && p->tries != 0)
 		p->tries--;
 }
@@ -175,7 +175,7 @@ struct agree_call {
 	const struct sr_peer *peer;
 };
 
-/* Worker. All of its QPs with this pair that can use it use it from now on. */
+/* Worker. Enables selective repeat on all of its QPs with this pair that can use it. */
 static void
 agree_on_worker(struct worker *w, void *arg)
 {
@@ -208,7 +208,10 @@ on_answer(const struct slow_datagram *g, uint64_t tid)
 		worker_call_all(g->dev->d->workers, agree_on_worker, &c);
 }
 
-/* The peer has restarted, or its QP begins later than ours: QPs of ours may wait for an answer. */
+/*
+ * Replies to a query. Also queries the peer, if it has restarted or its QP began later than ours,
+ * because QPs of ours may wait for a reply.
+ */
 static void
 on_question(const struct slow_datagram *g, uint64_t tid)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which peers have agreed to selective repeat (doc/selective-repeat.md). A peer is a pair of GIDs,
- * ours and its. When an RC QP that uses a pair goes to RTR, the daemon sends a query to the peer's
- * QP1, a datagram of a vendor's management class, which others ignore. QPs begin with go-back-N and
- * switch when the reply arrives. Only a reply to such a query counts, because any host can send a
- * query. A reply is valid for new QPs for SR_PEER_FRESH_NS.
+ * Agreement with peers on selective repeat (doc/selective-repeat.md). A peer is a pair of GIDs,
+ * local and remote. When an RC QP that uses a pair goes to RTR, the daemon sends a query to the
+ * peer's QP1, a datagram of a vendor's management class, which others ignore. QPs begin with
+ * go-back-N and switch when the reply arrives. Only a reply to such a query counts, because any
+ * host can send a query. A reply is valid for new QPs for SR_PEER_FRESH_NS.
  *
- * A daemon that gets a query often does not know the MAC of its sender, whose query may overtake
- * the answer to an ARP request. The reply then waits until the MAC is known.
+ * A daemon that receives a query often does not know the sender's MAC yet, because the query may
+ * overtake the reply to an ARP request. Its reply then waits until the MAC is known.
  *
  * Control thread only.
  */
@@ -21,7 +21,7 @@
 
 #define SR_PEERS         256u /* of a device; the oldest is forgotten */
 #define SR_PEER_FRESH_NS 2000000000ull
-#define SR_PEER_TRIES    5u  /* questions, one every 100 ms or more */
+#define SR_PEER_TRIES    5u  /* queries, one every 100 ms or more */
 #define SR_PEER_OWED     16u /* replies that wait; the oldest is given up */
 
 struct device;
@@ -29,14 +29,14 @@ struct slow_datagram;
 
 struct sr_peer {
 	uint8_t local[16], remote[16];
-	uint64_t tid;      /* of the question; 0: unused entry */
+	uint64_t tid;      /* transaction id of the queries; 0: unused entry */
 	uint64_t asked_ns; /* time of the last query; 0: none could be sent yet */
-	uint64_t first_ns; /* time of the first query of this question */
+	uint64_t first_ns; /* time of the first query with this tid */
 	uint64_t told_ns;  /* time of the reply; 0: none yet */
 	uid_t uid;         /* of the QP that caused the query */
 	uint8_t tries;     /* queries left */
-	bool unsent;       /* the last question was not sent: the MAC of the next hop is unknown */
-	bool agreed;       /* the last reply */
+	bool unsent;       /* the last query was not sent: the MAC of the next hop is unknown */
+	bool agreed;       /* according to the last reply */
 };
 
 /* A reply that waits for the MAC of its next hop. */
@@ -55,12 +55,12 @@ struct sr_peers {
 	struct sr_owed owed[SR_PEER_OWED];
 };
 
-/* The state with which a QP of the device with this pair begins. */
+/* Returns the initial state of a QP of the device with this pair. */
 enum qp_sr_state sr_peer_state(const struct device *dev, const uint8_t local[16],
 			       const uint8_t remote[16]);
-/* A QP of uid with this pair has begun with QP_SR_CAN: queries the peer, unless just done. */
+/* Queries the peer of this pair for a QP of uid that has begun with QP_SR_CAN, unless just done. */
 void sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid);
-/* Repeats questions that are due, and sends replies whose next hop is known by now. */
+/* Repeats queries that are due, and sends replies whose next hop has become known. */
 void sr_peer_tick(struct device *dev);
 /* Handles a datagram for QP1. Returns false if it is not such a query or reply. */
 bool sr_peer_rx(const struct slow_datagram *g);

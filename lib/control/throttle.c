@@ -105,7 +105,7 @@ throttle_end(struct daemon *d, struct throttle *t)
 	t->waits = false;
 }
 
-/* CPU time, so that no user is throttled because the machine is overloaded. */
+/* Uses CPU time, so that no user is throttled because the machine is overloaded. */
 static uint64_t
 cpu_ns(void)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which uid sends from a local GID to a QP of a peer. The peer identifies a connected QP by the
+ * Ownership of triples (sgid, dgid, dest_qpn) by uids. The peer identifies a connected QP by the
  * addresses of its packets only: a packet names its destination QP, not its source. Another QP of
  * the same device that sends from the same GID to the same GID and QPN would be taken for the real
- * one. A triple (sgid, dgid, dest_qpn) therefore belongs to one uid at a time; QPs of that uid may
- * share it. The two ends of a connection within a device have different triples.
+ * one. A triple therefore belongs to one uid at a time; QPs of that uid may share it. The two ends
+ * of a connection within a device have different triples.
  *
  * A hash table: the cost of a reference does not depend on the number of QPs. Needs no EAL. Control
  * thread only.

@@ -96,7 +96,7 @@ on_event(struct daemon *d, const struct worker_event *ev)
 		dev = daemon_device(d, ev->dev);
 		if (dev != NULL)
 			neigh_rx(dev, ev->obj);
-		/* what neighbours say to us, they say to the kernel, too */
+		/* frames of neighbours also go to the kernel's interface */
 		if (dev == NULL || dev->hostif == NULL || !hostif_give(dev->hostif, ev->obj))
 			rte_pktmbuf_free(ev->obj);
 		break;
@@ -125,7 +125,7 @@ on_worker_events(struct watch *w, uint32_t events)
 
 	events_batch(d);
 	/*
-	 * After it: anything that workers do after it found no event makes the descriptor readable.
+	 * Afterwards, so that anything a worker reports later makes the descriptor readable.
 	 */
 	defer_poll(d);
 }

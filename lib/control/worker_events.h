@@ -11,8 +11,8 @@
 /* Starts to watch the workers' event ring. Returns 0 or -errno. */
 int worker_events_start(struct daemon *d);
 /*
- * Waits for events, wait_ns at most, and handles one batch. For a daemon that ends: neither clients
- * nor timers get a turn meanwhile.
+ * Waits for events, at most wait_ns, and handles one batch. Used while the daemon ends: neither
+ * clients nor timers get a turn meanwhile.
  */
 void worker_events_wait(struct daemon *d, uint64_t wait_ns);
 /* Takes the remaining events and stops watching the ring. All clients are gone. */
