@@ -83,7 +83,7 @@ need_root(const char *what)
 {
 	if (geteuid() == 0)
 		return 0;
-	complain("%s is for root", what);
+	complain("%s needs root", what);
 	return -1;
 }
 
@@ -124,7 +124,7 @@ check_free(void)
 	for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++) {
 		if (access(path[i], F_OK) < 0)
 			continue;
-		complain("%s is there already: %s", path[i],
+		complain("%s already exists: %s", path[i],
 			 access(SYSTEM, F_OK) == 0 ? "installed before (--uninstall undoes it)"
 						   : "the kernel has RDMA devices");
 		return -1;

@@ -87,8 +87,7 @@ parse(int argc, char **argv, struct options *o)
 
 	if (o->install + o->uninstall + (o->container != NULL) + (words > 0) > 1)
 		cli_wrong(&program,
-			  "--install, --uninstall, --container and a program exclude each "
-			  "other");
+			  "give only one of --install, --uninstall, --container and a program");
 	if (words == 0 && !o->install && !o->uninstall && o->container == NULL)
 		cli_wrong(&program, "no program given (see --help)");
 	o->program = argv + 1;

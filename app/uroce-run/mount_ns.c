@@ -42,7 +42,7 @@ enter_as_user(void)
 	char map[64];
 
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
-		complain("no private mount namespace: %s (it takes root, or user namespaces for "
+		complain("no private mount namespace: %s (needs root, or user namespaces for "
 			 "ordinary users)",
 			 strerror(errno));
 		return -1;

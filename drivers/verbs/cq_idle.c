@@ -49,9 +49,7 @@ prov_poll_mode(bool shared_cores, enum prov_poll_mode *mode)
 		*mode = PROV_POLL_YIELD;
 	} else {
 		fprintf(stderr,
-			"uroce: UROCE_POLL=%s is not a way to poll: use spin, yield or adaptive "
-			"(the "
-			"default)\n",
+			"uroce: UROCE_POLL=%s is unknown: use spin, yield or adaptive (default)\n",
 			s);
 		return EINVAL;
 	}

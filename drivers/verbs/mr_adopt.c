@@ -134,8 +134,7 @@ mode_get(enum mr_mode *mode)
 		return true;
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		fprintf(stderr,
-			"uroce: UROCE_MR_MODE=%s is not a way to register memory: use auto (the "
-			"default), copy or adopt\n",
+			"uroce: UROCE_MR_MODE=%s is unknown: use auto (default), copy or adopt\n",
 			s);
 	return false;
 }

@@ -46,7 +46,7 @@ channel_of(struct cm_service *svc, const uint8_t *secret)
 	return 0;
 }
 
-/* Closes the command socket when the client is done. Does not block, whatever the client has sent. */
+/* Closes the command socket when the client is done. Never blocks, whatever the client sent. */
 static void
 commands_close(struct cms_channel *ch)
 {

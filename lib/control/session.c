@@ -246,7 +246,7 @@ session_destroy(struct session *s)
 		session_free(s);
 		return;
 	}
-	LOG(INFO, "client %u: %s (pid %d) closes", s->id, s->comm, s->peer.pid);
+	LOG(INFO, "client %u: %s (pid %d) closed the device", s->id, s->comm, s->peer.pid);
 	session_end(s, session_free);
 }
 

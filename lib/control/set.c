@@ -350,7 +350,7 @@ log_change(const struct session *s, const struct device *dev, const struct uroce
 		snprintf(text, sizeof(text), "P_Key entry %u: %#06x", index, q->pkey);
 	else
 		snprintf(text, sizeof(text), "GID %u: address %s %s", index, q->addr,
-			 q->what == UROCE_SET_ADDR_ADD ? "added" : "taken away");
+			 q->what == UROCE_SET_ADDR_ADD ? "added" : "removed");
 	log_field(&f, "UROCE_DEVICE", "%s", dev->name);
 	log_field_client(&f, s);
 	log_event(RTE_LOG_NOTICE, LOG_EVENT_CHANGED, &f, "%s: %s (%s, pid %d, uid %u)", dev->name,
