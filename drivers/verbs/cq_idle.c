@@ -56,7 +56,7 @@ prov_poll_mode(bool shared_cores, enum prov_poll_mode *mode)
 	return 0;
 }
 
-/* Does the daemon have unretired sends of this CQ? Checks all QPs, so not to be called often. */
+/* Returns true if the daemon has unretired sends of this CQ. Expensive: checks all QPs. */
 static bool
 cq_outstanding(struct prov_cq *cq)
 {
@@ -76,7 +76,7 @@ cq_outstanding(struct prov_cq *cq)
 	return qp != NULL;
 }
 
-/* Is a completion expected in cq? If not, cq is quiet until there is traffic again. */
+/* Returns true if a completion is expected in cq. If not, cq is quiet until there is traffic. */
 static bool
 cq_awaited(struct prov_cq *cq, uint64_t now_ns)
 {

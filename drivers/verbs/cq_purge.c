@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Has the daemon released the entry at a free-running index? */
+/* Returns true if the daemon has released the entry at a free-running index. */
 static bool
 released(const struct prov_cq *cq, uint32_t index)
 {

@@ -102,7 +102,7 @@ user_changed(struct user *u)
 	}
 }
 
-/* May a job of u run now? One uid's share of threads is reserved for root. */
+/* Returns true if a job of u may run now. One uid's share of threads is reserved for root. */
 static bool
 thread_left(const struct user *u)
 {

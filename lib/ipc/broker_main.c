@@ -112,7 +112,7 @@ take_message(struct job *job)
 	return 0;
 }
 
-/* Does the request need only the descriptors that came with it? Then nothing can block. */
+/* Returns true if the request needs only its own descriptors, so that nothing can block. */
 static bool
 finds_without_blocking(const struct uroce_reg_mr_req *req)
 {

@@ -60,7 +60,7 @@ void jobs_close(uint32_t uid, int fd);
 void jobs_drop(struct kept *k);
 /* Execute the FIND of job, respond, and free it. */
 void jobs_find(struct job *job);
-/* Are too many jobs of uid blocked? */
+/* Returns true if too many jobs of uid are blocked. */
 bool jobs_busy(uint32_t uid);
 
 /* Serve a copier's area by a separate thread, which takes over both descriptors. */

@@ -249,7 +249,7 @@ place_take(struct side *s, uint64_t now)
 	return -EAGAIN;
 }
 
-/* Was j executed after it was abandoned? Then sets *rc to its result and discards the result. */
+/* If j was executed after it was abandoned, moves its result to *rc and returns true. */
 static bool
 kept_take(struct side *s, const struct job *j, int *rc)
 {

@@ -76,11 +76,11 @@ struct copier_area *copier_area_map(int shared);
 void copier_area_unmap(struct copier_area *a);
 /* Fail all jobs, because no thread will serve them. */
 void copier_area_refuse(struct copier_area *a);
-/* Has the daemon destroyed the copier? */
+/* Returns true if the daemon has destroyed the copier. */
 bool copier_area_closed(const struct copier_area *a);
 /*
- * Is an abandoned job outstanding? *seen: 0 on the first call. Later calls report on the job that
- * was outstanding at the first.
+ * Returns true if an abandoned job is outstanding. *seen: 0 on the first call. Later calls report
+ * on the job that was outstanding at the first call.
  */
 bool copier_area_waits(const struct copier_area *a, uint64_t *seen);
 

@@ -38,7 +38,7 @@ piece_ok(const struct uroce_mr_piece *p, unsigned nfds)
 	}
 }
 
-/* Are the pieces adjacent, and do they cover the range with no piece outside of it? */
+/* Returns true if the pieces are adjacent and cover the range, with no piece outside of it. */
 static bool
 request_ok(const struct uroce_reg_mr_req *req, unsigned nfds)
 {

@@ -117,8 +117,8 @@ int mrmap_make(const struct uroce_reg_mr_req *req, const struct mrmap_found *fou
 	       struct mrkept *kept, struct mrmap_copiers *copiers, struct mrmap **out);
 
 /*
- * Must mrmap_find inspect the client for req? False if the whole range is in kept descriptors:
- * mrmap_find then never blocks and needs no client.
+ * Returns true if mrmap_find must inspect the client for req. Returns false if the whole range is
+ * in kept descriptors: mrmap_find then never blocks and needs no client.
  */
 bool mrmap_must_look(const struct uroce_reg_mr_req *req);
 
@@ -167,7 +167,7 @@ uint32_t mrmap_maps(const struct mrmap *map);
 int mrmap_path(const struct mrmap *map);
 
 /*
- * Has the client's memory failed under the region (a truncated file, no huge page left)? From then
+ * Returns true if the region's memory has failed (a truncated file, no huge page left). From then
  * on the region reads as zeros. Any thread.
  */
 bool mrmap_failed(const struct mrmap *map);

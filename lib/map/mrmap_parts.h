@@ -39,7 +39,7 @@ struct mrmap_job {
 	struct mrmap_files *files;
 };
 
-/* Does v grant the client the region's rights: read, and write if writable? */
+/* Returns true if v grants the client the region's rights: read, and write if writable. */
 static inline bool
 mrmap_vma_grants(const struct vma *v, bool writable)
 {
@@ -49,9 +49,9 @@ mrmap_vma_grants(const struct vma *v, bool writable)
 }
 
 /*
- * Is pid still the client, running a program that it may inspect? /proc/PID/mem belongs to root
- * while the program is set-id or not dumpable, and to the effective uid otherwise. A client that is
- * root may inspect any program.
+ * Returns true if pid is still the client and runs a program that the client may inspect. The owner
+ * of /proc/PID/mem is root while the program is set-id or not dumpable, else the effective uid. A
+ * client that is root may inspect any program.
  */
 bool mrmap_peer_is_client(const struct mrmap_job *j);
 

@@ -29,7 +29,7 @@ fd_page_size(int fd, bool *in_memory)
 	return fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : MRMAP_BASE_PAGE;
 }
 
-/* Is fd a memfd that cannot shrink, so that its pages stay while they are mapped? */
+/* Returns true if fd is a memfd that cannot shrink, so that its pages stay while mapped. */
 static bool
 fd_sealed(int fd)
 {
@@ -179,9 +179,9 @@ open_shared(const struct mrmap_job *j, const struct vma *v)
 }
 
 /*
- * May workers take page faults on the file? If a server or a user's program provides the pages
- * (FUSE, NFS, stacked file systems), a fault blocks without limit, even against SIGKILL. Regions on
- * anything but memory and known local file systems are therefore copied.
+ * Returns true if workers may take page faults on the file. If a server or a user's program
+ * provides the pages (FUSE, NFS, stacked file systems), a fault may block forever, even despite
+ * SIGKILL. Regions on anything but memory and known local file systems are therefore copied.
  */
 static bool
 faults_end(int fd)

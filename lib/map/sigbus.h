@@ -39,8 +39,8 @@ int sigbus_guard_add(void *base, size_t len, uint64_t cookie);
 void sigbus_guard_del(uint64_t cookie);
 
 /*
- * Has the range failed? False for an unknown cookie. Linear in the number of ranges, so not for use
- * per packet; see sigbus_guard_failures.
+ * Returns true if the range has failed; false for an unknown cookie. Linear in the number of
+ * ranges: do not use it per packet, see sigbus_guard_failures.
  */
 bool sigbus_guard_failed(uint64_t cookie);
 

@@ -183,10 +183,10 @@ mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t q
 bool mr_key_known(const struct mr_table *t, uint32_t key, uint32_t pd);
 
 /*
- * May memory at the client's address va be registered under iova and be used for atomics? The
- * responder checks that the atomic's address, which is based on iova, is a multiple of 8. The CPU
- * address must then be a multiple of 8, too, or the access is not atomic (RSP-04). Where the daemon
- * maps memory, it keeps the offset within the page.
+ * Returns true if memory at the client's address va, registered under iova, can be used for
+ * atomics. The responder checks that the atomic's address, which is based on iova, is a multiple
+ * of 8. The CPU address must then also be a multiple of 8, or the access is not atomic (RSP-04).
+ * Mappings of the daemon keep the offset within the page.
  */
 static inline bool
 mr_carries_atomics(uint64_t iova, uint64_t va)

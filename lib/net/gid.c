@@ -190,7 +190,7 @@ parse_ip(const char *text, uint8_t gid[16])
 	return -EINVAL;
 }
 
-/* Are the first plen bits of a and b equal? */
+/* Returns true if the first plen bits of a and b are equal. */
 static bool
 same_prefix(const uint8_t *a, const uint8_t *b, uint32_t plen)
 {

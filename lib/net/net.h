@@ -113,7 +113,7 @@ int net_addr_del(struct net_dev *d, const char *text);
  * -ENETUNREACH if it is not on-link.
  */
 int net_gateway_set(struct net_dev *d, const char *text);
-/* Is gid ::ffff:a.b.c.d, an IPv4 address? */
+/* Returns true if gid is an IPv4 address, ::ffff:a.b.c.d. */
 static inline bool
 net_gid_is_v4(const uint8_t gid[16])
 {
@@ -121,11 +121,11 @@ net_gid_is_v4(const uint8_t gid[16])
 
 	return __builtin_memcmp(gid, mapped, sizeof(mapped)) == 0;
 }
-/* Is gid a multicast group, 224.0.0.0/4 or ff00::/8? */
+/* Returns true if gid is a multicast group, 224.0.0.0/4 or ff00::/8. */
 bool net_gid_is_mcast(const uint8_t gid[16]);
 /* MAC of a multicast GID (RFC 1112, RFC 2464). */
 void net_mcast_mac(const uint8_t gid[16], uint8_t mac[6]);
-/* Is ip on-link by the prefix of a? False if a is empty, or of the other family. */
+/* Returns true if ip is in the prefix of a; false if a is empty or of the other family. */
 bool net_addr_covers(const struct net_addr *a, const uint8_t ip[16]);
 /* Index of gid among the device's GIDs, or -ENOENT. 0 only if no other slot has it. */
 int net_gid_find(const struct net_dev *d, const uint8_t gid[16]);

@@ -19,10 +19,10 @@ struct port_caps {
 	uint64_t rss_used;    /* hash types that the daemon configured; 0: no RSS */
 	uint32_t reta_size;   /* entries of the RSS redirection table */
 	uint16_t max_rxq, max_txq;
-	uint32_t max_mtu; /* bytes; 0: the driver does not say */
+	uint32_t max_mtu; /* bytes; 0: not reported by the driver */
 	/*
-	 * Would the driver take a rule that sends UDP port 4791 to queue 0? 0; -ENOSYS if it has no
-	 * rules; another -errno with its reason in flow_why.
+	 * Result of validating a rule that steers UDP port 4791 to queue 0: 0; -ENOSYS if the
+	 * driver has no rules; another -errno with its reason in flow_why.
 	 */
 	int flow_rule;
 	char flow_why[64];

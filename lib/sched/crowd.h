@@ -42,7 +42,7 @@ struct crowd {
 	uint32_t row;      /* consecutive long yields */
 };
 
-/* Is the core oversubscribed at now_ns? */
+/* Returns true if the core is oversubscribed at now_ns. */
 static inline bool
 crowd_is(const struct crowd *c, uint64_t now_ns)
 {
