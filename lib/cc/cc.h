@@ -238,6 +238,21 @@ cc_fixed_cap(struct cc *cc)
 		cc->window_pkts = cc->most_pkts;
 }
 
+/*
+ * `fixed`, with selective repeat: packets wait for the processor, not on the wire. Each packet that
+ * waits behind a lost one costs time there, because the peer has to hold it. The largest window is
+ * reduced to what keeps the processor busy: one burst, and half of one on its way.
+ */
+#define CC_BEHIND_PKTS 48u
+static inline void
+cc_fixed_behind(struct cc *cc)
+{
+	if (cc->most_pkts > CC_BEHIND_PKTS)
+		cc->most_pkts = CC_BEHIND_PKTS;
+	if (cc->window_pkts > cc->most_pkts)
+		cc->window_pkts = cc->most_pkts;
+}
+
 /* Widens it by one packet, once a round trip. Returns true if it is full again. */
 static inline bool
 cc_fixed_uncap(struct cc *cc)

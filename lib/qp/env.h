@@ -114,6 +114,11 @@ struct qp_env {
 	uint32_t dropped;
 	uint64_t once; /* last number given to an operation (mem/mr.h, once) */
 	bool crowded;  /* other QPs have work, so data must be prefetched to be in the cache */
+	/*
+	 * Packets wait for this thread: in the iteration before, a receive queue gave half a burst
+	 * or more. Set by the owner.
+	 */
+	bool behind;
 	uint8_t plain; /* QP_PLAIN_*, for tests that need such a peer */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;

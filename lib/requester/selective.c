@@ -180,6 +180,29 @@ pass_read(const struct qp *qp, struct qp_mend *m, const struct qp_sq_entry *e, u
 }
 
 /*
+ * Round trips above this are not those of a short path: 48 packets of 4 KiB are 16 Gb/s then.
+ */
+#define BEHIND_RTT_NS 100000u
+
+/*
+ * Requests other than READs were lost while packets wait for this worker (cc_fixed_behind). The cap
+ * widens by a packet each round trip, as any.
+ */
+static void
+lost_behind(const struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t srtt_ns = qp->conn.loss.srtt_ns;
+
+	if (likely(!env->behind) || srtt_ns == 0 || srtt_ns > BEHIND_RTT_NS ||
+	    snd->cc.most_pkts <= CC_BEHIND_PKTS)
+		return;
+	cc_fixed_behind(&snd->cc);
+	snd->watch |= QP_WATCH_CAPPED;
+	qp->conn.loss.cap_psn = snd->high_psn;
+}
+
+/*
  * n requests were lost, with policy `fixed`: its window is reduced once a round, if more than a
  * sixth of it was lost, but not for a few. For a go-back-N sender each loss makes it small.
  */
@@ -210,6 +233,7 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 	struct qp_psns got = qp_psns_from(&m->got, m->base_psn);
 	struct qp_psns lost = qp_psns_from(&m->lost, m->base_psn);
 	uint32_t k, next, i = qp->conn.snd.tail, n = 0;
+	bool data = false;
 
 	for (k = 0; k < QP_SR_WORDS; k++)
 		lacks.word[k] &= ~(got.word[k] | lost.word[k]);
@@ -224,15 +248,19 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 			next = RTE_MIN(pass_read(qp, m, e, k), QP_SR_WINDOW);
 		} else if (is_lost(env, qp, m, psn)) {
 			lose(qp, m, psn);
+			data |= !req_fetches(e);
 			n++;
 		}
 	}
 	if (n == 0)
 		return;
-	if (qp->conn.snd.cc.policy != CC_FIXED)
+	if (qp->conn.snd.cc.policy != CC_FIXED) {
 		req_cc_loss(env, qp);
-	else
+	} else {
 		lost_fixed(qp, m, n);
+		if (data)
+			lost_behind(env, qp);
+	}
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 

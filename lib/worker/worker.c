@@ -46,6 +46,7 @@ ports_rx(struct worker *w)
 {
 	struct rte_mbuf *m[WORKER_RX_SUPER];
 	unsigned total = 0;
+	bool behind = false;
 
 	w->rx_full = false;
 	for (unsigned i = 0; i < w->nrxqs; i++) {
@@ -62,7 +63,9 @@ ports_rx(struct worker *w)
 			engine_rx(&w->engine, w->now_ns, dev, m, n);
 		total += n;
 		w->rx_full |= n == most;
+		behind |= n >= most / 2;
 	}
+	w->engine.env.behind = behind;
 	return total;
 }
 

@@ -25,6 +25,8 @@ loop_rx(struct pair_node *n)
 	uint32_t i, k = RTE_MIN(n->rxq_n, 32u);
 	uint64_t was;
 
+	/* A worker says so at half a burst, which is rare here. */
+	n->worker.eng.env.behind = k > 1;
 	for (i = 0; i < k && !s->failed; i++) {
 		struct pair_pkt p = *n->rxq[i];
 

@@ -229,6 +229,52 @@ many_losses_at_once_reduce_the_window(void **state)
 	assert_int_equal(c->qp->conn.snd.watch & QP_WATCH_CAPPED, 0);
 }
 
+/* One of two packets is lost; returns the largest window after that. */
+static uint32_t
+window_after_a_loss(struct conn *c, bool behind, uint32_t srtt_ns)
+{
+	struct qp_snd *snd = &c->qp->conn.snd;
+	uint32_t psn = snd->una_psn;
+
+	snd->cc.window_pkts = snd->cc.most_pkts = CC_WINDOW_PKTS;
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	c->b->engine.env.behind = behind;
+	c->qp->conn.loss.srtt_ns = srtt_ns;
+	peer_sack(c, psn, 2, good);
+	assert_int_equal(pkt_count(c), 1);
+	peer_ack(c, psn + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	return snd->cc.most_pkts;
+}
+
+/* Packets wait for the processor: fewer of them wait behind a loss. It takes nothing else away. */
+REQUIREMENT("CC-06")
+static void
+a_loss_reduces_the_window_of_a_busy_worker(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	struct qp_snd *snd = &c->qp->conn.snd;
+	uint32_t i;
+
+	assert_int_equal(window_after_a_loss(c, false, 10000), CC_WINDOW_PKTS);
+	assert_int_equal(window_after_a_loss(c, true, 0), CC_WINDOW_PKTS);
+	assert_int_equal(window_after_a_loss(c, true, 200000), CC_WINDOW_PKTS);
+	/* The ACK of the retransmission is a round trip. */
+	assert_int_equal(window_after_a_loss(c, true, 10000), CC_BEHIND_PKTS + 1);
+	for (i = 2; i <= CC_WINDOW_PKTS - CC_BEHIND_PKTS; i++) {
+		assert_true(snd->watch & QP_WATCH_CAPPED);
+		client_sends(c, 1, 8);
+		assert_int_equal(pkt_count(c), 1);
+		peer_ack(c, snd->una_psn);
+		send_cqe(c, 1, QP_WC_SUCCESS);
+		assert_int_equal(snd->cc.most_pkts, CC_BEHIND_PKTS + i);
+	}
+	assert_false(snd->watch & QP_WATCH_CAPPED);
+}
+
 /* The peer had it twice: it was late, so more packets may overtake others from now on. */
 REQUIREMENT("SR-05")
 static void
@@ -438,6 +484,7 @@ main(void)
 		bench_test(held_request_that_fails_is_nakked_at_its_turn),
 		bench_test(only_the_hole_is_sent_again),
 		bench_test(many_losses_at_once_reduce_the_window),
+		bench_test(a_loss_reduces_the_window_of_a_busy_worker),
 		bench_test(duplicate_raises_the_threshold),
 		bench_test(wrong_sacks_are_dropped),
 		bench_test(peer_that_ignores_sacks_gets_naks),
