@@ -108,7 +108,7 @@ run(struct engine_link *l, uint64_t count)
 		t1 = rte_rdtsc();
 		c.req_rx += t1 - t0;
 		l->now_ns += ROUND_NS;
-		if (turn % TIMER_TURNS == 0)
+		if (turn % TIMER_TURNS == 0 || l->o.loss > 0)
 			timers(l);
 	}
 	c.all = rte_rdtsc_precise() - start;
@@ -143,6 +143,21 @@ here(const struct bench_options *o)
 	return o->no_probe ? 0 : bench_speed_here();
 }
 
+/* What was sent again and held since the last call, for each of n messages. */
+static void
+add_losses(struct engine_link *l, struct bench_report *r, double n)
+{
+	uint64_t *requester = l->pair.node[0].counters.ctr,
+		 *responder = l->pair.node[1].counters.ctr;
+
+	bench_add(r, "resent", "packets", (double)requester[COUNTER_REQ_SELECTIVE] / n);
+	bench_add(r, "held", "packets", (double)responder[COUNTER_RSP_HELD] / n);
+	bench_add(r, "sacks", "", (double)responder[COUNTER_RSP_SACK] / n);
+	bench_add(r, "probes", "", (double)requester[COUNTER_REQ_PROBE] / n);
+	requester[COUNTER_REQ_SELECTIVE] = requester[COUNTER_REQ_PROBE] = 0;
+	responder[COUNTER_RSP_HELD] = responder[COUNTER_RSP_SACK] = 0;
+}
+
 /* Measure one operation and size. False: the received bytes differ. */
 static bool
 measure(const struct bench_options *o, struct bench_report *r)
@@ -162,7 +177,8 @@ measure(const struct bench_options *o, struct bench_report *r)
 	}
 	for (uint32_t i = 0; i < o->runs; i++) {
 		struct bytes bytes = bytes_ns(o);
-		double n = (double)count, before = here(o), sender = engine_link_bare_ns(&l);
+		double n = (double)count, before = here(o),
+		       sender = o->loss > 0 ? 0 : engine_link_bare_ns(&l);
 		struct cost c = run(&l, count);
 		double engine = bench_ns(c.all - c.client) / n, after = here(o);
 		double q = bench_ns(c.req_tx + c.req_rx) / n, s = bench_ns(c.rsp_rx + c.rsp_tx) / n;
@@ -175,7 +191,10 @@ measure(const struct bench_options *o, struct bench_report *r)
 		bench_add(r, "responder_protocol", "ns", s - bytes.crc - bytes.copy);
 		bench_add(r, "crc", "ns", bytes.crc);
 		bench_add(r, "copy", "ns", bytes.copy);
-		bench_add(r, "bare_requester", "ns", sender);
+		if (o->loss > 0)
+			add_losses(&l, r, n);
+		else
+			bench_add(r, "bare_requester", "ns", sender);
 		bench_add(r, "client", "ns", bench_ns(c.client) / n);
 		if (!o->no_probe)
 			bench_add(r, "core_speed", "ns", before > after ? before : after);

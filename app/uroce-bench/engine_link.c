@@ -64,6 +64,7 @@ engine_link_open(struct engine_link *l, const struct bench_options *o)
 		.depth = o->depth,
 		.size = o->size,
 		.places = stride >= MEM_BYTES ? 1 : MEM_BYTES / stride,
+		.sr = o->loss > 0,
 	};
 
 	policy_set(&params.policy, o->policy != NULL ? o->policy : "fixed");
@@ -75,6 +76,7 @@ engine_link_open(struct engine_link *l, const struct bench_options *o)
 	}
 	l->o = *o;
 	l->now_ns = 1000000000;
+	l->lost_rng = 1;
 	engine_pair_open(&l->pair, &params);
 	for (unsigned side = 0; side < 2; side++)
 		engine_set_lcore(&l->pair.node[side].engine, rte_lcore_id());
@@ -122,6 +124,22 @@ engine_link_send(struct engine_link *l, unsigned side)
 				 rte_eth_tx_burst(ports[side].id, 0, env->tx, (uint16_t)env->tx_n));
 }
 
+/* Frees the frames that are lost. Returns the number of the others, in order in m. */
+static uint32_t
+lose(struct engine_link *l, struct rte_mbuf **m, uint32_t n)
+{
+	uint32_t most = (uint32_t)(l->o.loss / 100 * UINT32_MAX), kept = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		l->lost_rng = l->lost_rng * 6364136223846793005u + 1442695040888963407u;
+		if (l->lost_rng >> 32 < most)
+			rte_pktmbuf_free(m[i]);
+		else
+			m[kept++] = m[i];
+	}
+	return kept;
+}
+
 uint32_t
 engine_link_receive(struct engine_link *l, unsigned side)
 {
@@ -131,8 +149,16 @@ engine_link_receive(struct engine_link *l, unsigned side)
 
 	do {
 		k = rte_eth_rx_burst(port, 0, m, ENGINE_LINK_BURST);
+		if (l->o.loss > 0) {
+			total = k;
+			if (side == 1) /* one worker has both engines */
+				l->pair.node[0].engine.env.behind = k >= ENGINE_LINK_BURST / 2;
+			k = lose(l, m, k);
+		}
 		if (k != 0)
 			engine_rx(&l->pair.node[side].engine, l->now_ns, port, m, k);
+		if (l->o.loss > 0)
+			return total;
 		total += k;
 	} while (k == ENGINE_LINK_BURST);
 	return total;

@@ -15,6 +15,7 @@ struct engine_link {
 	struct bench_options o;
 	struct engine_pair pair;
 	uint64_t now_ns;
+	uint64_t lost_rng; /* --loss: state of the random numbers; the same in every run */
 };
 
 /* Connected, nothing posted. Exits with 1 when there is no memory. */
@@ -29,7 +30,10 @@ uint32_t engine_link_poll(struct engine_link *l, unsigned side);
 
 /* Send the frames that a node's engine has built. */
 void engine_link_send(struct engine_link *l, unsigned side);
-/* Pass the frames that a node's port has received to its engine. Returns their number. */
+/*
+ * Pass the frames that a node's port has received to its engine. Returns their number. With --loss:
+ * one burst at most, as a worker does, so that frames wait in the port; drops their share.
+ */
 uint32_t engine_link_receive(struct engine_link *l, unsigned side);
 
 /*

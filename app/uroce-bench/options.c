@@ -109,7 +109,8 @@ static const struct cli_field options[] = {
 	 .legal = "a percentage above 0 and below 100",
 	 .help = "the rate when this share of the frames is lost each way, and its share of the\n"
 		 "rate without loss; between uroce0 and uroce1 of one daemon, or between --dev\n"
-		 "and --peer-dev"},
+		 "and --peer-dev. Mode engine: the cost with selective repeat while this share\n"
+		 "is lost; the same frames in every run"},
 	{ROW("idle", CLI_CHOICE, adaptive), .arg = "POLICY", .names = idle_names, .def = "poll",
 	 .help = "idle policy of the daemon"},
 	TEXT("dev-options", options, "LIST",
