@@ -81,6 +81,7 @@ static const struct row {
 	{"g", "(g is 1 / this)", offsetof(struct cc_param, g_inv), 1, 2, 65536, DCQCN},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
+_Static_assert(ROWS <= 32, "bits of a uint32_t");
 
 static uint32_t *
 member(struct cc_param *p, const struct row *r)
@@ -117,8 +118,8 @@ number(const char *text, size_t len, uint64_t *n)
 
 /* Takes one "name=value" of len characters. */
 static bool
-take_pair(struct cc_param *p, const char *policy, const char *text, size_t len, char *err,
-	  size_t room)
+take_pair(struct cc_param *p, const char *policy, const char *text, size_t len, uint32_t *seen,
+	  char *err, size_t room)
 {
 	const char *eq = memchr(text, '=', len);
 	size_t name_len = eq != NULL ? (size_t)(eq - text) : len;
@@ -131,6 +132,11 @@ take_pair(struct cc_param *p, const char *policy, const char *text, size_t len, 
 		if (strlen(r->name) != name_len || memcmp(r->name, text, name_len) != 0 ||
 		    !(r->policies & 1u << p->policy))
 			continue;
+		if (*seen & 1u << i) {
+			snprintf(err, room, "policy %s: %s is given twice", policy, r->name);
+			return false;
+		}
+		*seen |= 1u << i;
 		if (eq != NULL && number(eq + 1, len - name_len - 1, &n) && n >= r->least &&
 		    n <= r->most) {
 			*member(p, r) = (uint32_t)n * r->per_unit;
@@ -150,7 +156,7 @@ bool
 cc_param_parse(struct cc_param *p, const char *text, char *err, size_t room)
 {
 	size_t len = strcspn(text, ":");
-	uint32_t k;
+	uint32_t k, seen = 0; /* bits of rows */
 
 	for (k = 0; k < KINDS; k++) {
 		if (strlen(cc_param_policies[k]) == len &&
@@ -168,7 +174,7 @@ cc_param_parse(struct cc_param *p, const char *text, char *err, size_t room)
 	while (text[len] == ':') {
 		text += len + 1;
 		len = strcspn(text, ":");
-		if (!take_pair(p, cc_param_policies[k], text, len, err, room))
+		if (!take_pair(p, cc_param_policies[k], text, len, &seen, err, room))
 			return false;
 	}
 	return true;

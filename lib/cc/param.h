@@ -16,7 +16,7 @@
 extern const char *const cc_param_policies[];
 
 /*
- * Parses text. Parameters that depend on the rate of the link and are not in text stay 0 until
+ * Parses text, which names each parameter at most once. Parameters that depend on the rate of the link and are not in text stay 0 until
  * cc_param_fill. Returns true, or false with one line in err (room bytes) that names the policy or
  * parameter and what is legal.
  */

@@ -81,8 +81,9 @@ void cli_text(const struct cli_field *f, const void *base, char *out, size_t roo
 void cli_defaults(const struct cli_field *table, void *base);
 
 /*
- * Parse "key=value,key=value" into base; text is modified. Each key may be given once unless it is
- * `many`; *seen holds a bit for each row that was given and may span several calls. 0 or -EINVAL.
+ * Parse "key=value,key=value" into base; text is modified, and may be empty. An empty item, as
+ * after a trailing comma, is an error. Each key may be given once unless it is `many`; *seen holds
+ * a bit for each row that was given and may span several calls. 0 or -EINVAL.
  */
 int cli_pairs(const struct cli_field *table, void *base, char *text, uint64_t *seen, char *err,
 	      size_t room);

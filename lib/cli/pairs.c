@@ -39,16 +39,35 @@ take_pair(const struct cli_field *table, void *base, char *key, uint64_t *seen, 
 	return -EINVAL;
 }
 
+/* last: the key of the item before it, NULL: it is the first one. */
+static int
+empty_item(const char *last, char *err, size_t room)
+{
+	if (last == NULL)
+		snprintf(err, room, "begins with ','; legal: key=value,key=value");
+	else
+		snprintf(err, room,
+			 "nothing behind the ',' after %.60s=..; legal: "
+			 "key=value,key=value",
+			 last);
+	return -EINVAL;
+}
+
 int
 cli_pairs(const struct cli_field *table, void *base, char *text, uint64_t *seen, char *err,
 	  size_t room)
 {
-	char *pair;
+	char *pair, *last = NULL;
 	int rc = 0;
 
+	if (*text == '\0')
+		return 0;
 	while (rc == 0 && (pair = strsep(&text, ",")) != NULL) {
 		if (*pair != '\0')
 			rc = take_pair(table, base, pair, seen, err, room);
+		else
+			rc = empty_item(last, err, room);
+		last = pair;
 	}
 	return rc;
 }

@@ -71,6 +71,8 @@ wrong_texts_are_named(void **state)
 			 "target, add");
 	bad("swift:", "policy swift has no parameter ''; legal: rate, limit, min, window, target, "
 		      "add");
+	bad("swift:rate=1:rate=2", "policy swift: rate is given twice");
+	bad("swift:target=30:window=20:target=30", "policy swift: target is given twice");
 	bad("swift:target=0", "policy swift: 'target=0' is not target=1 .. 1000000 us");
 	bad("swift:target", "policy swift: 'target' is not target=1 .. 1000000 us");
 	bad("swift:target=-1", "policy swift: 'target=-1' is not target=1 .. 1000000 us");

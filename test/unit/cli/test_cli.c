@@ -166,7 +166,7 @@ a_key_is_given_once_unless_it_may_be_repeated(void **state)
 	char err[CLI_ERR_MAX];
 	struct values v;
 
-	assert_int_equal(pairs(&v, "list=a,large=3,,list=b", err), 0);
+	assert_int_equal(pairs(&v, "list=a,large=3,list=b", err), 0);
 	assert_int_equal(v.list.n, 2);
 	assert_int_equal(v.large, 3);
 	assert_int_equal(pairs(&v, "large=3,large=3", err), -22);
@@ -175,6 +175,23 @@ a_key_is_given_once_unless_it_may_be_repeated(void **state)
 	assert_string_equal(err, "large: needs a value, large=..");
 	assert_int_equal(pairs(&v, "size=3", err), -22);
 	assert_string_equal(err, "unknown 'size'; legal: fast small large text list");
+}
+
+static void
+an_empty_item_is_refused(void **state)
+{
+	char err[CLI_ERR_MAX];
+	struct values v;
+
+	assert_int_equal(pairs(&v, "", err), 0);
+	assert_int_equal(pairs(&v, "large=3,", err), -22);
+	assert_string_equal(err,
+			    "nothing behind the ',' after large=..; legal: key=value,key=value");
+	assert_int_equal(pairs(&v, "large=3,,list=b", err), -22);
+	assert_string_equal(err,
+			    "nothing behind the ',' after large=..; legal: key=value,key=value");
+	assert_int_equal(pairs(&v, ",large=3", err), -22);
+	assert_string_equal(err, "begins with ','; legal: key=value,key=value");
 }
 
 static int
@@ -269,6 +286,7 @@ main(void)
 		cmocka_unit_test(options_behind_a_command_are_the_commands),
 		cmocka_unit_test(errors_name_the_option_and_the_range),
 		cmocka_unit_test(a_key_is_given_once_unless_it_may_be_repeated),
+		cmocka_unit_test(an_empty_item_is_refused),
 		cmocka_unit_test(a_file_has_one_section),
 		cmocka_unit_test(values_are_written_as_they_are_read),
 	};
