@@ -110,6 +110,7 @@ static const struct field before_rcv[] = {
 	N(loss.excused),
 	N(loss.probe_read),
 	N(loss.alone),
+	N(loss.rtt_sack),
 	N(deadline_ns[QP_DEADLINE_ACK]),
 	N(deadline_ns[QP_DEADLINE_RNR]),
 	N(deadline_ns[QP_DEADLINE_PATH]),

@@ -31,20 +31,11 @@ calm(struct qp_sr *sr)
 		sr->threshold = 0;
 }
 
-/* The record of a retransmission of psn; NULL: none is known. */
-static struct qp_resent *
-resent_of(struct qp_mend *m, uint32_t psn)
-{
-	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW];
-
-	return r->serial != 0 && r->psn == psn ? r : NULL;
-}
-
 /* psn, which the peer lacked, has arrived. */
 static void
 arrived(struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
-	struct qp_resent *r = resent_of(m, psn);
+	struct qp_resent *r = req_resent_of(m, psn);
 	int32_t places = psn_diff(m->top_psn, psn);
 
 	qp_psns_remove(&m->lost, psn);
@@ -69,7 +60,7 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 	if (!(s->flags & WIRE_SACK_DUPLICATE))
 		return;
 	sr->dups_seen = dups;
-	r = m != NULL ? resent_of(m, psn) : NULL;
+	r = m != NULL ? req_resent_of(m, psn) : NULL;
 	if (r != NULL && r->judged && more != 0)
 		req_watch_stale(env, qp); /* the response to the probe */
 	if (r == NULL || r->judged || more > QP_SR_WINDOW)
@@ -131,7 +122,7 @@ take_held(struct qp *qp, struct qp_mend *m, struct qp_psns held)
 static bool
 is_lost(const struct qp_env *env, const struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
-	const struct qp_resent *r = resent_of(m, psn);
+	const struct qp_resent *r = req_resent_of(m, psn);
 	bool reorders = qp->conn.sr.threshold != 0;
 
 	/*
@@ -159,13 +150,6 @@ req_entry_of(const struct qp *qp, uint32_t psn, uint32_t *i)
 			return psn_lt(psn, e->first_psn) ? NULL : e;
 	}
 	return NULL;
-}
-
-static void
-lose(struct qp *qp, struct qp_mend *m, uint32_t psn)
-{
-	qp_psns_add(&m->lost, psn);
-	qp->conn.snd.resend = true;
 }
 
 /* Of a READ only the request was sent: its other PSNs, from base + k on, count as arrived. */
@@ -247,7 +231,7 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
 		if (req_fetches(e) && psn != e->first_psn) {
 			next = RTE_MIN(pass_read(qp, m, e, k), QP_SR_WINDOW);
 		} else if (is_lost(env, qp, m, psn)) {
-			lose(qp, m, psn);
+			req_lose(qp, m, psn);
 			data |= !req_fetches(e);
 			n++;
 		}
@@ -371,7 +355,7 @@ req_resent(struct qp_env *env, struct qp *qp, uint32_t psn)
 static void
 resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
-	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW], *was = resent_of(m, psn);
+	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW], *was = req_resent_of(m, psn);
 	uint32_t first_serial = was != NULL ? was->first_serial : m->serial + 1;
 
 	*r = (struct qp_resent){.psn = psn,
@@ -459,66 +443,4 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	}
 	snd->resend = false;
 	return m->reads.wanted.n != 0 ? req_resend_reads(env, qp, turn) : REQ_NEXT;
-}
-
-__rte_noinline bool
-req_probe_selective(struct qp_env *env, struct qp *qp)
-{
-	struct qp_snd *snd = &qp->conn.snd;
-	struct qp_sq_entry *e;
-	struct qp_mend *m;
-
-	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
-	    snd->tail == snd->head || !psn_lt(snd->una_psn, snd->next_psn))
-		return false;
-	e = qp_sq_entry(qp, snd->tail);
-	if (snd->next_psn != snd->high_psn && !req_fetches(e))
-		return false; /* on the way back to what follows it */
-	m = qp_mend_take(env->sr, qp);
-	if (m == NULL)
-		return false;
-	if (psn_lt(m->base_psn, snd->una_psn))
-		req_mend_advance(qp, m, snd->una_psn);
-	if (req_fetches(e) && m->base_psn == snd->una_psn && e->first_psn != snd->una_psn &&
-	    req_read_unknown(qp, e, snd->una_psn))
-		return false; /* a part, which must be requested whole */
-	if (req_fetches(e) && (m->base_psn != snd->una_psn || e->first_psn != snd->una_psn)) {
-		req_reads_lose_all(qp, m); /* the peer has executed it */
-		return true;
-	}
-	if (m->base_psn != snd->una_psn)
-		return false; /* the peer has executed it, but its ACK was of no use */
-	lose(qp, m, snd->una_psn);
-	return true;
-}
-
-void
-req_probe_tail(struct qp_env *env, struct qp *qp)
-{
-	const struct qp_snd *snd = &qp->conn.snd;
-	struct qp_mend *m = qp->bind.mend;
-	const struct qp_sq_entry *e;
-	uint32_t k, i = snd->tail;
-	struct qp_psns got;
-
-	if (qp->conn.sr.state != QP_SR_ON || m == NULL || resent_of(m, m->base_psn) == NULL)
-		return;
-	got = qp_psns_from(&m->got, m->base_psn);
-	for (k = 1; k < QP_SR_WINDOW && qp_psns_has(&got, k);)
-		k++;
-	if (snd->una_psn != psn_add(m->base_psn, k))
-		return; /* an ACK of the packets that were sent before the probe */
-	req_mend_advance(qp, m, snd->una_psn);
-	got = qp_psns_from(&m->got, m->base_psn);
-	k = RTE_MIN((uint32_t)psn_diff(snd->high_psn, m->base_psn), QP_SR_WINDOW) - 1;
-	while (k != 0 && qp_psns_has(&got, k))
-		k--;
-	if (k == 0)
-		return; /* the oldest, of the next probe */
-	e = req_entry_of(qp, psn_add(m->base_psn, k), &i);
-	if (e == NULL || req_fetches(e))
-		return;
-	env->counters->ctr[COUNTER_REQ_PROBE]++;
-	lose(qp, m, psn_add(m->base_psn, k));
-	env->ops->qp_wake(env->ops_ctx, qp);
 }

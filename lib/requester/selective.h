@@ -41,9 +41,9 @@ enum req_step req_resend_one(struct qp_env *env, struct qp *qp, uint32_t i, stru
  */
 enum req_step req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn turn);
 /*
- * una_psn has advanced after a probe. If the ACK covers the probed packet and nothing else that the
- * peer lacked, retransmits the last packet that it lacks: the SACK of this one shows all others
- * that are lost, whereas each probe of the oldest packet shows one.
+ * selective_probe.c: una_psn has advanced after a probe. If the ACK covers the probed packet and
+ * nothing else that the peer lacked, retransmits the last packet that it lacks: the SACK of this
+ * one shows all others that are lost, whereas each probe of the oldest packet shows one.
  */
 void req_probe_tail(struct qp_env *env, struct qp *qp);
 /* The packet psn was sent again: moves the probe, and times no round trip by it (Karn). */
@@ -54,6 +54,21 @@ req_threshold(const struct qp *qp)
 {
 	return qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD;
 }
+/* Returns the record of a retransmission of psn; NULL: none is known. */
+static inline struct qp_resent *
+req_resent_of(struct qp_mend *m, uint32_t psn)
+{
+	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW];
+
+	return r->serial != 0 && r->psn == psn ? r : NULL;
+}
+/* The packet psn, in flight, is lost: the next turn retransmits it. */
+static inline void
+req_lose(struct qp *qp, struct qp_mend *m, uint32_t psn)
+{
+	qp_psns_add(&m->lost, psn);
+	qp->conn.snd.resend = true;
+}
 /*
  * The window is full: may another new packet be sent because the peer holds some that were sent?
  * What the peer holds is not in flight. It holds no PSN QP_SR_WINDOW or more behind una_psn.
@@ -63,7 +78,8 @@ bool req_window_wider(const struct qp *qp);
 void req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn);
 /* The WQE of psn, from number *i on, where *i moves to it; NULL: none that has a PSN. */
 struct qp_sq_entry *req_entry_of(const struct qp *qp, uint32_t psn, uint32_t *i);
-/* Makes una_psn's packet a probe. Returns false, with no effect, if go-back-N has to do it. */
+/* selective_probe.c: makes una_psn's packet a probe. Returns false, with no effect, if go-back-N
+ * has to do it. */
 bool req_probe_selective(struct qp_env *env, struct qp *qp);
 
 /*
