@@ -376,6 +376,23 @@ probe_sends_the_oldest_packet_alone(void **state)
 	pkt_none(c);
 }
 
+/* Five packets are sent, SQ + 1 and on; none is acknowledged, and the first one is probed. */
+static struct conn *
+first_of_five_is_probed(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+
+	c->b->engine.env.plain = 0;
+	round_trip(c, SQ, 10000);
+	for (uint32_t i = 0; i < 5; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 5);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_none(c);
+	return c;
+}
+
 /*
  * All of five packets are lost. The ACK of the probed one shows that the peer lacks the second one,
  * too; the SACK of the last one shows that it lacks all of them: two round trips instead of five
@@ -385,22 +402,13 @@ REQUIREMENT("SR-04")
 static void
 lost_tail_is_found_by_its_last_packet(void **state)
 {
-	struct conn *c = conn_sr(state, QP_SR_ON);
-	uint32_t i;
+	struct conn *c = first_of_five_is_probed(state);
 
-	c->b->engine.env.plain = 0;
-	round_trip(c, SQ, 10000);
-	for (i = 0; i < 5; i++)
-		client_sends(c, i, 8);
-	assert_int_equal(pkt_count(c), 5);
-	bench_pass(c->b, c->qp->conn.snd.wait_ns);
-	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
-	pkt_none(c);
 	peer_ack(c, SQ + 1);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
 	pkt_none(c);
 	peer_sack(c, SQ + 2, 1 << 3, good);
-	for (i = 2; i < 5; i++)
+	for (uint32_t i = 2; i < 5; i++)
 		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + i);
 	pkt_none(c);
 }
@@ -409,16 +417,8 @@ lost_tail_is_found_by_its_last_packet(void **state)
 static void
 late_ack_sends_no_other_packet(void **state)
 {
-	struct conn *c = conn_sr(state, QP_SR_ON);
-	uint32_t i;
+	struct conn *c = first_of_five_is_probed(state);
 
-	c->b->engine.env.plain = 0;
-	round_trip(c, SQ, 10000);
-	for (i = 0; i < 5; i++)
-		client_sends(c, i, 8);
-	assert_int_equal(pkt_count(c), 5);
-	bench_pass(c->b, c->qp->conn.snd.wait_ns);
-	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 	peer_ack(c, SQ + 3);
 	pkt_none(c);
 }
