@@ -168,6 +168,7 @@ def main():
         for _ in range(2):
             pingpong(link, "-g", "1", "-s", "65536", "-n", "50")
         no_handoff(link)
+        pingpong(link, "-g", "0", "-n", "50")  # without a link-local address a copy of GID 1
         link.stop()
     with lib.case("two workers: each has a socket, which gets the packets of its QPs"):
         link = link_udp(9000, extra=lib.TWO_WORKERS)
@@ -179,7 +180,8 @@ def main():
         link.stop()
     with lib.case("one IPv6 address"):
         link = link_udp(1500, "addr={v6}")
-        pingpong(link, "-g", "2", "-s", "65536", "-n", "50")
+        for index in ("0", "2"):
+            pingpong(link, "-g", index, "-s", "65536", "-n", "50")
         link.stop()
     with lib.case("super-frames that are cut on the way"):
         cut_on_the_wire()
