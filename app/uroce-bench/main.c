@@ -19,8 +19,8 @@ static const struct {
 int
 main(int argc, char **argv)
 {
+	static char **plain; /* the command line of execv */
 	struct bench_options o;
-	char **plain = cli_args_with(argc, argv, "--no-huge");
 	int status = bench_script(argc, argv);
 
 	if (status != 0)
@@ -31,6 +31,7 @@ main(int argc, char **argv)
 		return connect_main(argc, argv);
 	if (argc == 4 && strcmp(argv[1], "node") == 0)
 		return node_main(argv[2], argv[3]);
+	plain = cli_args_with(argc, argv, "--no-huge");
 	bench_options_parse(&o, argc, argv);
 	client_host_init();
 	node_net_check_options(&o);

@@ -383,7 +383,7 @@ int
 main(int argc, char **argv)
 {
 	static struct daemon d;
-	char **plain = cli_args_with(argc, argv, "--no-huge");
+	static char **plain; /* the command line of execv */
 	struct quota_machine machine;
 	struct options opt;
 	char err[OPTIONS_ERR_MAX];
@@ -391,6 +391,7 @@ main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], BROKER_ARG) == 0)
 		broker_main(atoi(argv[2]));
+	plain = cli_args_with(argc, argv, "--no-huge");
 	journal_open();
 	options_init(&opt);
 	if (options_parse(&opt, argc, argv, err) < 0) {
