@@ -143,7 +143,7 @@ here(const struct bench_options *o)
 	return o->no_probe ? 0 : bench_speed_here();
 }
 
-/* What was sent again and held since the last call, for each of n messages. */
+/* Reports retransmissions, held requests, SACKs and probes per message, for the last n messages. */
 static void
 add_losses(struct engine_link *l, struct bench_report *r, double n)
 {

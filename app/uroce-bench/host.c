@@ -119,7 +119,7 @@ bench_eal_start(bool no_huge, char **plain)
 	int rc = use_huge ? rte_eal_init((int)RTE_DIM(huge), huge) : bench_eal_plain("0", NULL);
 
 	if (rc < 0 && use_huge && plain != NULL)
-		execv("/proc/self/exe", plain); /* EAL starts once in a process */
+		execv("/proc/self/exe", plain); /* a process can start EAL only once */
 	if (rc < 0)
 		bench_die("DPDK does not start: %s", rte_strerror(rte_errno));
 	atexit(runtime_dir_away);

@@ -39,7 +39,7 @@ take_pair(const struct cli_field *table, void *base, char *key, uint64_t *seen, 
 	return -EINVAL;
 }
 
-/* last: the key of the item before it, NULL: it is the first one. */
+/* Reports an empty item. last: key of the item before it; NULL: there is none. Returns -EINVAL. */
 static int
 empty_item(const char *last, char *err, size_t room)
 {
@@ -47,7 +47,7 @@ empty_item(const char *last, char *err, size_t room)
 		snprintf(err, room, "begins with ','; legal: key=value,key=value");
 	else
 		snprintf(err, room,
-			 "nothing behind the ',' after %.60s=..; legal: "
+			 "nothing follows the ',' after %.60s=..; legal: "
 			 "key=value,key=value",
 			 last);
 	return -EINVAL;

@@ -107,7 +107,7 @@ slot_stays(const struct net_addr *slot, const struct net_addr *addr, uint32_t n)
 	return false;
 }
 
-/* Does slot 0 have a copy of another slot's address? */
+/* Returns true if slot 0 has a copy of another slot's address. */
 static bool
 first_is_copy(const struct net_dev *d)
 {
@@ -124,7 +124,9 @@ has_link_local(const struct net_addr *addr, uint32_t n)
 	return false;
 }
 
-/* Programs that do not ask for an index use 0, so it has an address also without a link-local one.
+/*
+ * Fills slot 0 if there is no link-local address, because programs that do not choose an index use
+ * index 0.
  */
 static void
 copy_to_first(struct net_dev *d, uint64_t *added)

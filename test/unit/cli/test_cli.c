@@ -186,10 +186,10 @@ an_empty_item_is_refused(void **state)
 	assert_int_equal(pairs(&v, "", err), 0);
 	assert_int_equal(pairs(&v, "large=3,", err), -22);
 	assert_string_equal(err,
-			    "nothing behind the ',' after large=..; legal: key=value,key=value");
+			    "nothing follows the ',' after large=..; legal: key=value,key=value");
 	assert_int_equal(pairs(&v, "large=3,,list=b", err), -22);
 	assert_string_equal(err,
-			    "nothing behind the ',' after large=..; legal: key=value,key=value");
+			    "nothing follows the ',' after large=..; legal: key=value,key=value");
 	assert_int_equal(pairs(&v, ",large=3", err), -22);
 	assert_string_equal(err, "begins with ','; legal: key=value,key=value");
 }
