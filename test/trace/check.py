@@ -231,7 +231,7 @@ class Checker:
         mine["tx_roce"] += sum(f.sent for f, _ in both)
         mine["rx_roce"] += sum(not f.sent for f, _ in both)
         self.doubtful += responder.doubtful
-        self.doubtful_gaps += requester.doubtful_gaps
+        self.doubtful_gaps += requester.doubtful_gaps + (requester.shown is not None)
         self.gaps_or_probes += requester.gaps_or_probes
         self.late_responses += requester.late_responses
 
@@ -255,7 +255,8 @@ class Checker:
 
     def count(self, counts, requester, responder):
         rows = ((requester, "retransmitted_packets", "retransmitted_packets"),
-                (requester, "seq_naks", "rcvd_seq_naks"), (requester, "rnr_naks", "rcvd_rnr_naks"),
+                (requester, "taken_seq_naks", "rcvd_seq_naks"),
+                (requester, "taken_rnr_naks", "rcvd_rnr_naks"),
                 (requester, "fatal_naks", "rcvd_fatal_naks"),
                 (responder, "duplicate_requests", "duplicate_requests"),
                 (responder, "acks", "sent_acks"), (responder, "seq_naks", "sent_seq_naks"),

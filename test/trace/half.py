@@ -231,9 +231,11 @@ class Half:
             self.answered(f, psn)
         elif kind == 1:
             self.counts["rnr_naks"] += 1
+            self.counts["taken_rnr_naks"] += not self.rnr  # a requester that waits already ignores it
             self.rnr_nak(f, psn)
         elif kind == 3 and f.syndrome & 31 == 0:
             self.counts["seq_naks"] += 1
+            self.counts["taken_seq_naks"] += not self.rnr
             self.seq_nak(f, psn)
         elif kind == 3 and f.syndrome & 31 <= 4:
             self.counts["fatal_naks"] += 1
@@ -249,7 +251,7 @@ class Half:
         if not self.nakable(psn) or request is None or request.opcode not in TAKES_RECV:
             self.report(f, "NAK-10-psn", "the PSN of a request that needs a receive WQE", f.psn)
             return
-        self.rnr[psn] = (f.time, f)
+        self.rnr.setdefault(psn, (f.time, f))
         self.answered(f, psn - 1)
         self.wanted.clear()
         self.epsn, self.waits = psn, True

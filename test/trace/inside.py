@@ -24,9 +24,12 @@ class Requester(half.Half):
         self.least = half.PROBE_NS  # minimum quiet time before the next probe
         self.asked = False        # as read_gap, since the last progress
         self.gap_psn = 0          # the PSN that showed the gap in a READ's data
-        self.shown = None         # when a response showed the gap a second time
+        self.shown = None         # when a response last showed the gap once more
         self.shown_psn = 0        # that response's PSN
-        self.doubtful_gaps = 0    # shown, but another event moved next back first
+        self.other = None         # where next may be instead: a READ was requested again by a gap or a probe
+        self.unsure = False       # whether read_gap holds, for the same reason
+        self.late = False         # a probe was due before the last progress
+        self.doubtful_gaps = 0    # shown, but hidden by another event
         self.gaps_or_probes = 0   # shown, and a probe was due as well
         self.late_responses = 0   # a probe was due before progress: counted, its packet perhaps not sent any more
 
@@ -34,9 +37,14 @@ class Requester(half.Half):
         if self.next is None:
             self.next = self.high = self.una = f.psn + (1 << 24)
         psn, upto = near(f.psn, self.next), 0
+        if psn != self.next and psn == self.other:
+            self.next = psn
+        self.other, other = None, self.other
         if psn != self.next:
-            upto = self.unforeseen(f, psn)
-        self.shown = None
+            upto = self.unforeseen(f, psn, other)
+        elif psn == self.una:  # there, a gap that moved next back does not show
+            self.doubtful_gaps += self.shown is not None
+        self.shown, self.late = None, False
         if self.rnr_until is not None:
             if f.time < self.rnr_until:
                 self.report(f, "REQ-06-rnr", f"not for another {self.rnr_until - f.time} ns",
@@ -57,38 +65,62 @@ class Requester(half.Half):
             self.deadline = f.time + self.timeout_ns
             self.quiet = f.time
 
-    def unforeseen(self, f, psn):
+    def unforeseen(self, f, psn, other):
         """A request other than next: a gap shown again, a probe or the ACK timeout must explain it. Returns the PSN
-        that follows next, if it is not the one behind the request: the probe of a READ does not move it."""
-        probe = again = False
-        upto = 0
+        that follows next, if it is not the one behind the request: the probe of a READ does not move it. Sets other
+        if both may be; the argument is its value before."""
+        due = self.due(f.time)
+        at_end = f.opcode == 12 and self.high in (self.next, other)
+        alone = due and at_end and self.asks_one(f)
         if psn != self.una or psn > self.next:
             self.report(f, "REQ-05-psn", f"{self.next & 0xFFFFFF}, or {self.una & 0xFFFFFF} again",
                         f.psn)
-        elif self.shown is not None and f.time - self.shown < half.PROBE_NS:
+        elif self.shown is not None and f.time - self.shown < half.PROBE_NS and not alone:
             self.counts["read_response_gaps"] += 1
-            # A probe may also have been due.
-            self.gaps_or_probes += self.deadline is not None and f.time - self.quiet >= self.least
-            self.gap_psn = self.shown_psn
-            again, self.quiet = True, self.shown
-        elif self.rnr_until is not None or self.deadline is None or (
-                f.time < self.deadline and f.time - self.quiet < self.least):
+            self.gap_psn, self.quiet = self.shown_psn, self.shown
+            self.gaps_or_probes += due
+            self.unsure = due
+            self.other = self.high if due and at_end else None
+        elif self.late or due or self.timed_out(f.time):
+            self.doubtful_gaps += self.shown is not None and not alone
+            return self.retried(f, psn, at_end)
+        else:
             self.report(f, "REQ-05-rewind", "a NAK, RNR NAK, probe or time-out before this PSN",
                         f"{f.psn}, time-out in {(self.deadline or 0) - f.time} ns")
-        else:
-            probe = f.time < self.deadline
-            self.counts["sent_probes" if probe else "ack_timeouts"] += 1
-            self.read_gap = False
-        if probe:  # a probe leaves the ACK timeout alone
-            self.least, self.quiet = 2 * self.least, f.time
-            if f.opcode == 12 and self.next == self.high:
-                upto = self.next
-                if self.fetches and self.fetches[0][0] != self.fetches[0][2]:
-                    self.alone = psn
-        elif not again:  # a repeated gap leaves the ACK timeout alone
             self.rewind()
-        self.next = psn
-        return upto
+        return 0
+
+    def retried(self, f, psn, at_end):
+        """A probe, or the ACK timeout. A probe is not counted here if there was progress before its packet."""
+        probe = self.late or f.time < self.deadline
+        if not self.late:
+            self.counts["sent_probes" if probe else "ack_timeouts"] += 1
+        self.read_gap = self.unsure = False
+        if not probe:
+            self.rewind()
+            return 0
+        if not self.late:  # a probe leaves the ACK timeout alone
+            self.least, self.quiet = 2 * self.least, f.time
+        stays = at_end and self.next == self.high
+        if at_end and not stays:
+            self.other = self.high
+        if at_end and self.fetches and self.fetches[0][0] != self.fetches[0][2]:
+            self.alone = psn
+            if stays:
+                self.other = psn + 1
+        return self.high if stays else 0
+
+    def due(self, time):
+        """Whether a probe may have been sent by now."""
+        return self.rnr_until is None and self.deadline is not None and time - self.quiet >= self.least
+
+    def timed_out(self, time):
+        return self.rnr_until is None and self.deadline is not None and time >= self.deadline
+
+    def asks_one(self, f):
+        """Whether f requests one response of a READ that misses several, as a probe does."""
+        rest = self.fetches[0] if self.fetches else (0, 0, 0)
+        return rest[0] != rest[2] and half.Read(f, rest[0], self.mtu).end == rest[0] + 1 < rest[1]
 
     def span(self, f, psn):
         if f.opcode != 12:
@@ -98,7 +130,7 @@ class Requester(half.Half):
         return read.end - psn
 
     def rewind(self):
-        self.next = self.una
+        self.next, self.other, self.unsure = self.una, None, False
         if self.rnr_until is None:
             self.deadline = None
 
@@ -114,11 +146,15 @@ class Requester(half.Half):
     def moved(self, time, was):
         for psn in range(was, self.una):
             self.sent.pop(psn, None)
-        self.read_gap = self.asked = False
-        self.late_responses += self.deadline is not None and time - self.quiet >= self.least
+        self.read_gap = self.asked = self.unsure = False
+        late = self.due(time)
+        self.late_responses += late
+        self.late |= late
         self.quiet, self.least = time, half.PROBE_NS
         if self.next < self.una:
+            other = self.other
             self.rewind()
+            self.other = other
         if self.rnr_until is None:
             self.deadline = time + self.timeout_ns if self.next != self.una else None
 
@@ -147,14 +183,14 @@ class Requester(half.Half):
 
     def sequence_nak(self):
         if self.rnr_until is None:
-            self.counts["seq_naks"] += 1
+            self.counts["taken_seq_naks"] += 1
             self.least = half.PROBE_NS
             self.rewind()
             self.doubt()
 
     def rnr_wait(self, f):
         if self.rnr_until is None:
-            self.counts["rnr_naks"] += 1
+            self.counts["taken_rnr_naks"] += 1
             self.rnr_until = f.time + half.RNR_US[f.syndrome & 31] * 1000
             self.least = half.PROBE_NS
             self.rewind()
@@ -170,15 +206,17 @@ class Requester(half.Half):
             return
         if not self.read_gap:
             self.counts["read_response_gaps"] += 1
-            self.next = self.una
+            self.late_responses += self.due(f.time)
+            self.next, self.other, self.unsure = self.una, None, False
             self.quiet = f.time
             if not self.asked or self.deadline is None:
                 self.deadline = f.time + self.timeout_ns
             self.read_gap = self.asked = True
             self.gap_psn = psn
             self.doubt()
-        elif data and psn <= self.gap_psn and self.next != self.una and self.shown is None:
-            # Requests the data again if that was a round trip ago, which only the sender knows.
+        elif self.next != self.una and (self.unsure or self.due(f.time) or data and psn <= self.gap_psn):
+            # Requests the data again if that was a round trip ago, which only the sender knows, or a probe.
+            self.doubtful_gaps += self.shown not in (None, f.time)
             self.shown = f.time
             self.shown_psn = psn
 

@@ -223,6 +223,19 @@ def test_counters():
         case(f"{name}, one too many", got == [f"stats-{name}"], got)
 
 
+def test_rnr_again():
+    """A request sent twice before the RNR NAK arrives gets two of them; the requester takes the first."""
+    capture = on("rc_rnr", lambda c, i: c.again(i), "ACK")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.pcap"
+        frames.writer(path, capture.frames)
+        checker = check.Checker()
+        checker.read(path)
+    counts = {name: sum(c[name] for c in checker.counts.values()) for name in ("sent_rnr_naks", "rcvd_rnr_naks")}
+    case("a second RNR NAK is sent, but not taken", counts["sent_rnr_naks"] == counts["rcvd_rnr_naks"] + 1, counts)
+    case("two RNR NAKs break no rule", not checker.violations, checker.violations)
+
+
 def test_tables():
     header = (HERE.parent.parent / "lib/counters/counters.h").read_text().split("DROP_LIST", maxsplit=1)[0]
     named = set(re.findall(r'X\([A-Z_]+, "([a-z_]+)"\)', header))
@@ -242,7 +255,7 @@ def test_program():
 
 
 def main():
-    for test in (test_captures, test_mutations, test_every_rule_is_spoilt, test_counters,
+    for test in (test_captures, test_mutations, test_every_rule_is_spoilt, test_counters, test_rnr_again,
                  test_tables, test_program):
         test()
     print(f"1..{len(_cases)}")
