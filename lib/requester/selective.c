@@ -61,8 +61,9 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 		return;
 	sr->dups_seen = dups;
 	r = m != NULL ? req_resent_of(m, psn) : NULL;
-	if (r != NULL && r->judged && more != 0)
-		req_watch_stale(env, qp); /* the response to the probe */
+	/* The second response to the packet, if it has had one: this one is to the probe. */
+	if (r != NULL && r->judged && more != 0 && psn_lt(psn, qp->conn.snd.una_psn))
+		req_watch_stale(env, qp);
 	if (r == NULL || r->judged || more > QP_SR_WINDOW)
 		return; /* from the network, or of a probe before go-back-N */
 	r->judged = true;

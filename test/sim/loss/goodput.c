@@ -12,7 +12,6 @@
 #define POOL_MBUFS 16383
 #define POLL_NS    1000
 #define MTU        4096u
-#define DEPTH      64
 #define PLACES     4
 #define RX_BURST   32
 
@@ -24,6 +23,7 @@ static struct {
 	struct link link[2]; /* from node 0, from node 1 */
 	uint64_t poll_ns[2]; /* time of the next iteration of the node's worker */
 	uint64_t now_ns;
+	uint64_t *took_ns, posted_ns; /* with a depth of 1: of each message; of the last one */
 	uint64_t selective,
 		settled; /* packets sent again alone; sent at all when it last changed */
 } world;
@@ -60,11 +60,15 @@ post_sends(void)
 						    UROCE_WR_RDMA_READ};
 	uint64_t had = world.pair.posted;
 
+	if (world.took_ns != NULL && had != 0 && requester()->done == had)
+		world.took_ns[had - 1] = world.now_ns - world.posted_ns;
 	while (world.pair.posted < world.run.messages &&
-	       world.pair.posted - requester()->done < DEPTH)
+	       world.pair.posted - requester()->done < world.run.depth)
 		engine_pair_post(&world.pair, 0, opcode[world.run.op]);
-	if (world.pair.posted != had)
-		engine_pair_publish(&world.pair, 0);
+	if (world.pair.posted == had)
+		return;
+	world.posted_ns = world.now_ns;
+	engine_pair_publish(&world.pair, 0);
 }
 
 /* One iteration of a worker. Returns the time of the next. */
@@ -128,6 +132,23 @@ go(void)
 	}
 }
 
+static int
+ascending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static uint64_t
+p99_ns(uint32_t n)
+{
+	if (world.took_ns == NULL || n == 0)
+		return 0;
+	qsort(world.took_ns, n, sizeof(*world.took_ns), ascending);
+	return world.took_ns[n * 99 / 100];
+}
+
 struct goodput_result
 goodput_measure(const struct goodput_run *r)
 {
@@ -135,7 +156,7 @@ goodput_measure(const struct goodput_run *r)
 		.pool = pool,
 		.mtu = MTU,
 		.qps = 1,
-		.depth = DEPTH,
+		.depth = GOODPUT_DEPTH,
 		.size = r->size,
 		.places = PLACES,
 		.sr = r->sr,
@@ -148,6 +169,13 @@ goodput_measure(const struct goodput_run *r)
 
 	memset(&world, 0, sizeof(world));
 	world.run = *r;
+	if (r->depth == 1) {
+		world.took_ns = calloc(r->messages, sizeof(*world.took_ns));
+		if (world.took_ns == NULL) {
+			fprintf(stderr, "uroce-loss: no memory for %u times\n", r->messages);
+			exit(2);
+		}
+	}
 	engine_pair_open(&world.pair, &params);
 	for (i = 0; i < 2; i++) {
 		world.pair.node[i].engine.env.plain = r->plain[i];
@@ -156,12 +184,13 @@ goodput_measure(const struct goodput_run *r)
 		world.link[i].late = i == 0 ? r->late : 0;
 		sim_rng_init(&world.link[i].rng, r->seed, i);
 	}
-	post_recvs(DEPTH);
+	post_recvs(GOODPUT_DEPTH);
 	world.now_ns = 1000;
 	go();
 	done = requester()->done;
 	res = (struct goodput_result){
 		.gbps = (double)done * r->size * 8 / (double)world.now_ns,
+		.p99_ns = p99_ns(done),
 		.done = done,
 		.failed = world.pair.failed ||
 			  (done == r->messages && !engine_pair_verify(&world.pair)),
@@ -179,5 +208,6 @@ goodput_measure(const struct goodput_run *r)
 	for (i = 0; i < 2; i++)
 		link_drain(&world.link[i]);
 	engine_pair_close(&world.pair);
+	free(world.took_ns);
 	return res;
 }

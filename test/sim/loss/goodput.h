@@ -6,11 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define GOODPUT_DEPTH 64
+
 enum goodput_op { GOODPUT_WRITE, GOODPUT_SEND, GOODPUT_READ, GOODPUT_OPS };
 
 struct goodput_run { /* operation, sizes and mode of the transfer */
 	enum goodput_op op;
 	uint32_t size, messages;
+	uint32_t depth;       /* messages in flight, 1 .. GOODPUT_DEPTH */
 	uint32_t loss_ppm[2]; /* of frames from node 0 and from node 1 */
 	uint8_t plain[2];     /* QP_PLAIN_* of the nodes */
 	bool sr;              /* both have agreed to selective repeat */
@@ -22,6 +25,7 @@ struct goodput_run { /* operation, sizes and mode of the transfer */
 
 struct goodput_result {
 	double gbps;
+	uint64_t p99_ns; /* of a message's time; 0 with a depth of more than 1 */
 	uint32_t done;
 	bool failed; /* a message failed, or bytes differ */
 	uint64_t probes, timeouts, naks, gaps, resent, spurious;

@@ -26,6 +26,7 @@ static const double goals[] = {0, 0.4, 0.1}; /* share of the lossless goodput, b
 #define READ_REQUESTS_GOAL 0.8
 static const double sr_goals[] = {0.98, 0.95, 0.85};
 #define SR_SIZE      65536u
+#define SR_P99_GOAL  5 /* times that without loss */
 #define SR_LATE_GOAL 0.9
 #define SR_SETTLED   100u /* packets after which reordering causes no retransmission */
 
@@ -55,12 +56,14 @@ static const struct cli_field options[] = {
 };
 
 static struct goodput_result
-measure(enum goodput_op op, uint32_t size, const uint32_t loss_ppm[2], uint32_t late)
+measure(enum goodput_op op, uint32_t size, uint32_t depth, const uint32_t loss_ppm[2],
+	uint32_t late)
 {
 	struct goodput_run r = {
 		.op = op,
 		.size = size,
 		.messages = RTE_MAX(opt.packets / (size / MTU), 64u),
+		.depth = depth,
 		.loss_ppm = {loss_ppm[0], loss_ppm[1]},
 		.plain = {opt.plain_requester ? QP_PLAIN_REQUESTER : 0,
 			  opt.uroce_responder || opt.sr ? 0 : QP_PLAIN_RESPONDER},
@@ -80,7 +83,7 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 {
 	static const char *const ways[] = {"requests", "answers", "both"};
 	uint32_t ppm[2] = {way != 1 ? losses_ppm[loss] : 0, way != 0 ? losses_ppm[loss] : 0};
-	struct goodput_result r = measure(op, size, ppm, 0);
+	struct goodput_result r = measure(op, size, GOODPUT_DEPTH, ppm, 0);
 	/* With loss both ways, twice as many requests or their responses are lost. */
 	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
 	bool met, sr = opt.sr;
@@ -112,13 +115,31 @@ static bool
 late_line(enum goodput_op op, uint32_t size, uint32_t late, double whole)
 {
 	static const uint32_t none[2];
-	struct goodput_result r = measure(op, size, none, late);
+	struct goodput_result r = measure(op, size, GOODPUT_DEPTH, none, late);
 	bool met = !r.failed && r.gbps >= SR_LATE_GOAL * whole && r.settled <= SR_SETTLED;
 
 	printf("%-5s %7u B  overtaken by up to %2u %10.2f Gb/s  %.3f  sent again %" PRIu64
 	       ", %" PRIu64 " of these spurious, the last after %" PRIu64 " packets%s%s\n",
 	       op_name[op], size, late, r.gbps, r.gbps / whole, r.selective, r.vain, r.settled,
 	       r.failed ? " FAILED" : "", met ? "" : " below the goal");
+	fflush(stdout);
+	return met;
+}
+
+/* One message at a time: what a loss costs the slowest hundredth. */
+static bool
+lone_line(enum goodput_op op)
+{
+	static const uint32_t none[2], ppm[2] = {10000, 10000};
+	struct goodput_result whole = measure(op, MTU, 1, none, 0), r = measure(op, MTU, 1, ppm, 0);
+	/* Nothing is ever late, so no probe is spurious, and no round trip is measured from one. */
+	bool met = !r.failed && r.p99_ns <= SR_P99_GOAL * whole.p99_ns && r.spurious == 0;
+
+	printf("%-5s %7u B  alone, 1 %% of both: p99 %" PRIu64 " ns, %" PRIu64
+	       " without loss; probes %" PRIu64 " (%" PRIu64 " spurious) timeouts %" PRIu64
+	       "%s%s\n",
+	       op_name[op], MTU, r.p99_ns, whole.p99_ns, r.probes, r.spurious, r.timeouts,
+	       r.failed ? " FAILED" : "", met ? "" : " beyond the goal");
 	fflush(stdout);
 	return met;
 }
@@ -136,8 +157,10 @@ main(int argc, char **argv)
 		cli_wrong(&program, "'%s' is not an option: all start with --", argv[1]);
 	goodput_open();
 	for (enum goodput_op op = 0; op < GOODPUT_OPS; op++) {
+		if (opt.sr)
+			met &= lone_line(op);
 		for (unsigned s = 0; s < RTE_DIM(sizes); s++) {
-			double whole = measure(op, sizes[s], none, 0).gbps;
+			double whole = measure(op, sizes[s], GOODPUT_DEPTH, none, 0).gbps;
 
 			printf("%-5s %7u B  lossless %32.2f Gb/s\n", op_name[op], sizes[s], whole);
 			for (unsigned loss = 0; loss < RTE_DIM(losses_ppm); loss++)

@@ -393,6 +393,79 @@ first_of_five_is_probed(void **state)
 	return c;
 }
 
+/* The SACK of a duplicate: all before psn has arrived, the packet before it dups times too often.
+ */
+static void
+peer_sack_dup(struct conn *c, uint32_t psn, uint16_t dups)
+{
+	struct wire_sack told = {.version = WIRE_SACK_VERSION,
+				 .flags = WIRE_SACK_DUPLICATE,
+				 .dups = rte_cpu_to_be_16(dups),
+				 .dup_psn = rte_cpu_to_be_32(psn - 1)};
+
+	peer_sack(c, psn, 0, told);
+}
+
+/* Sends a message with this PSN; nothing is heard of it until it is probed. */
+static void
+send_and_probe(struct conn *c, uint32_t psn)
+{
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	pkt_none(c);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	pkt_none(c);
+}
+
+/*
+ * The only response to a probe is no measurement: it came a wait after the original. Losses of
+ * requests and of ACKs in any order leave the round trip, and with it the wait, as they were.
+ */
+REQUIREMENT("REQ-04")
+static void
+lost_requests_and_lost_acks_give_no_round_trip(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t was, psn = SQ + 1, i;
+
+	c->b->engine.env.plain = 0;
+	round_trip(c, SQ, 10000);
+	was = c->qp->conn.loss.srtt_ns;
+	for (i = 0; i < 8; i++) {
+		send_and_probe(c, psn); /* the request was lost */
+		bench_pass(c->b, 10000);
+		peer_ack(c, psn++);
+		send_cqe(c, 1, QP_WC_SUCCESS);
+		send_and_probe(c, psn++); /* the ACK was lost */
+		bench_pass(c->b, 10000);
+		peer_sack_dup(c, psn, (uint16_t)(i + 1));
+		send_cqe(c, 1, QP_WC_SUCCESS);
+	}
+	assert_int_equal(c->qp->conn.loss.srtt_ns, was);
+	assert_int_equal(OBS(c, REQ_PROBE_VAIN), 0);
+}
+
+/* Two responses to a packet and its probe: the first one was to the packet, and late. */
+REQUIREMENT("REQ-04")
+static void
+response_before_that_of_the_probe_gives_a_round_trip(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t was;
+
+	c->b->engine.env.plain = 0;
+	round_trip(c, SQ, 10000);
+	was = c->qp->conn.loss.srtt_ns;
+	send_and_probe(c, SQ + 1);
+	bench_pass(c->b, 1000);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	peer_sack_dup(c, SQ + 2, 1);
+	assert_true(c->qp->conn.loss.srtt_ns > was);
+	assert_int_equal(OBS(c, REQ_PROBE_VAIN), 1);
+}
+
 /*
  * All of five packets are lost. The ACK of the probed one shows that the peer lacks the second one,
  * too; the SACK of the last one shows that it lacks all of them: two round trips instead of five
@@ -489,6 +562,8 @@ main(void)
 		bench_test(wrong_sacks_are_dropped),
 		bench_test(peer_that_ignores_sacks_gets_naks),
 		bench_test(probe_sends_the_oldest_packet_alone),
+		bench_test(lost_requests_and_lost_acks_give_no_round_trip),
+		bench_test(response_before_that_of_the_probe_gives_a_round_trip),
 		bench_test(lost_tail_is_found_by_its_last_packet),
 		bench_test(late_ack_sends_no_other_packet),
 		bench_test(probed_packet_that_arrived_is_forgotten),
