@@ -3,11 +3,13 @@
 """Slow commands report their progress: on a terminal only, and not with -q."""
 import os
 import pty
+import select
 import subprocess
 import sys
 
 import lib
 
+HANGS_S = 60
 BENCH = lib.BUILD / "app/uroce-bench/uroce-bench"
 SETUP = lib.HERE.parents[1] / "scripts/setup.sh"
 # Slow commands, made short; their progress reports; the option that turns these off.
@@ -23,28 +25,35 @@ measure.rows(["engine64"], plan, measure.Prober())
 ''', lib.HERE.parents[1] / "app/uroce-bench/report", lib.HERE.parents[1] / "test/kit_py"]
 
 
-def build(quiet):
-    """setup_run of demo.sh, with a command that reports as ninja does."""
+def build(quiet, steps):
+    """setup_run of demo.sh, with a command that reports as ninja does. Each step ends when its file exists in the folder
+    steps."""
     return ["bash", "-ec", f". {SETUP}; setup_quiet={'yes' if quiet else ''}; "
             "log=$(mktemp); trap 'rm -f $log' EXIT; setup_run $log 'building x:' "
-            "sh -c 'echo \"[1/3] a\"; sleep 0.7; echo \"[2/3] b\"; sleep 0.7'; ! setup_run $log y false"]
+            "sh -c 'for i in 1 2; do echo \"[$i/3] a\"; until [ -e $0/$i ]; do sleep 0.05; done; done' "
+            f"{steps}; ! setup_run $log y false"]
 
 
 COMMANDS = [
-    ("uroce-bench engine", lambda q: [*ENGINE, *["-q"] * q], ["uroce-bench: engine: row 1, run 1 of 2", "run 2 of 2"]),
-    ("uroce-bench report", lambda q: [*REPORT, *["-q"] * q],
+    ("uroce-bench engine", lambda q, _: [*ENGINE, *["-q"] * q], ["uroce-bench: engine: row 1, run 1 of 2", "run 2 of 2"]),
+    ("uroce-bench report", lambda q, _: [*REPORT, *["-q"] * q],
      ["uroce-bench: turn 1 of 2, group 1 of 1: measuring engine64; 0 s so far", "turn 2 of 2"]),
     ("demo.sh's build", build, ["building x: 1 of 3", "building x: 2 of 3"]),
 ]
 
 
-def on_terminal(argv):
-    """Its exit status and its standard error, which is a terminal of 80 columns."""
+def on_terminal(argv, parts=(), steps=None):
+    """Its exit status and its standard error, which is a terminal of 80 columns. Creates file N in the folder steps once
+    the Nth of parts is shown."""
     master, slave = pty.openpty()
     proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
     os.close(slave)
     text = b""
+    shown = 0
     while True:
+        if not select.select([master], [], [], HANGS_S)[0]:
+            proc.kill()
+            raise TimeoutError(f"nothing more after {text}")
         try:
             part = os.read(master, 65536)
         except OSError:
@@ -52,22 +61,30 @@ def on_terminal(argv):
         if not part:
             break
         text += part
+        while shown < len(parts) and parts[shown].encode() in text:
+            shown += 1
+            (steps / str(shown)).touch()
     os.close(master)
     return proc.wait(60), text.decode()
 
 
 def main():
+    ended = lib.tmpdir()
+    for name in ("1", "2"):
+        (ended / name).touch()
     for name, argv, parts in COMMANDS:
         with lib.case(f"{name}: reports its progress on a terminal, and erases the line at the end"):
-            status, text = on_terminal(list(map(str, argv(False))))
+            steps = lib.tmpdir()
+            status, text = on_terminal(list(map(str, argv(False, steps))), parts, steps)
             assert status == 0, (status, text)
             assert all(part in text for part in parts), text
             assert text.endswith("\r\033[K"), repr(text)
             assert all(len(line) < 80 + 20 for line in text.split("\r\033[K")), text
         with lib.case(f"{name}: with -q it reports nothing"):
-            assert on_terminal(list(map(str, argv(True)))) == (0, "")
+            assert on_terminal(list(map(str, argv(True, ended)))) == (0, "")
         with lib.case(f"{name}: nothing goes to a file"):
-            done = subprocess.run(list(map(str, argv(False))), capture_output=True, text=True, timeout=120, check=True)
+            done = subprocess.run(list(map(str, argv(False, ended))), capture_output=True, text=True, timeout=120,
+                                  check=True)
             assert done.stderr == "", done.stderr
     with lib.case("demo.sh names a wrong argument"):
         done = subprocess.run([lib.HERE.parents[1] / "demo.sh", "--fast"], capture_output=True, text=True, timeout=60,
