@@ -126,12 +126,19 @@ def answers_once(link):
     lib.until("tcpdump listens", lambda: "listening on" in dump.output())
     lib.sh("ip", "-n", link.a.daemon.ns, "neigh", "flush", "all")
     lib.sh("ping", "-c", "2", "-i", "0.5", "-W", "5", "10.9.0.2", ns=link.a.daemon.ns)
-    lib.until("a reply", lambda: "is-at" in dump.output())
+    # tcpdump has printed all before the request for an address that nobody has
+    subprocess.run(["ip", "netns", "exec", link.a.daemon.ns, "ping", "-c", "1", "-W", "1", "10.9.0.77"], capture_output=True)
+
+    def as_many():
+        asked = len(re.findall(r"who-has 10\.9\.0\.2 tell 10\.9\.0\.1", dump.output()))
+        answered = len(re.findall(r"Reply 10\.9\.0\.2 is-at", dump.output()))
+        return "who-has 10.9.0.77" in dump.output() and asked == answered > 0
+    try:
+        lib.until("as many replies as requests", as_many)
+    except TimeoutError as late:
+        raise AssertionError(f"{late}:\n{dump.output()}") from None
     dump.popen.send_signal(signal.SIGINT)
     dump.wait(10)
-    asked = len(re.findall(r"who-has 10\.9\.0\.2 tell 10\.9\.0\.1", dump.output()))
-    answered = len(re.findall(r"Reply 10\.9\.0\.2 is-at", dump.output()))
-    assert asked == answered, dump.output()
 
 
 def vanish(link, spec):

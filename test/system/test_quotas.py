@@ -228,7 +228,7 @@ def memory():
         assert status == errno.ENOMEM
         assert (f"uid {ALICE} holds 1024 and wants 1 more MiB of registered memory; a uid may hold "
                 "1024 (option max-reg-mem-per-uid)") == why, why
-        assert why in daemon.proc.output()
+        lib.until("a log line", lambda: why in daemon.proc.output())
         assert bob.region(256 << 20)[0] == 0
     with lib.case("a region that shrinks, moves or is deregistered frees its quota"):
         def rereg(handle, length):
@@ -374,12 +374,15 @@ def turns():
             assert alice.c.do("CREATE_QP", small) == 0
         askers = Askers(daemon, ALICE, 50)
         lib.until("all of them are served", lambda: askers.served > 100, 60)
-        calls, before = 20, askers.served
-        for _ in range(calls):
+        served = []
+        for _ in range(41):
+            before = askers.served
             assert bob.c.call("QUERY_CLOCK")[0] == 0
-        served = askers.served - before
-        # Unfair scheduling served all fifty for each of Bob's calls.
-        assert served <= 5 * calls, served
+            served.append(askers.served - before)
+        # Unfair scheduling served all fifty for each of Bob's calls. The median, because the count continues while this
+        # thread waits for a processor.
+        assert sorted(served)[len(served) // 2] <= 5, served
+        before = askers.served
         lib.until("they are still served", lambda: askers.served > before + 200, 60)
         askers.end()
         alice.close()
