@@ -2,9 +2,9 @@
 /*
  * A verbs program: datagrams to a multicast group across a link.
  *
- *   groups recv DEVICE GROUP      joins, prints "joined", and succeeds once a datagram has arrived
- *                                 exactly once
- *   groups send DEVICE GROUP GID  sends one each 50 ms with this GID index, for ten seconds
+ *   groups recv DEVICE GROUP      joins, prints "joined", and succeeds once SEEN datagrams have
+ * arrived, each exactly once groups send DEVICE GROUP GID  sends a numbered one each 50 ms with
+ * this GID index, for ten seconds
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +15,10 @@
 #include "kit/verbside.h"
 
 #define GRH_BYTES 40
-#define TEXT      "to the group"
+#define TEXT      "to the group, number 000"
+#define DIGITS    3
+#define SENT      200
+#define SEEN      3 /* the copies of one datagram arrive before the datagram after the next one */
 
 static struct side side;
 static struct ibv_sge sge;
@@ -43,25 +46,34 @@ static int
 receive(struct ibv_qp *qp, const union ibv_gid *group)
 {
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+	const char *text = (const char *)side.buf + GRH_BYTES;
+	bool seen[SENT] = {false};
 	struct ibv_wc wc;
 	int polls = 0;
 
 	sge.length = 256;
-	if (ibv_post_recv(qp, &wr, &bad) != 0 || ibv_post_recv(qp, &wr, &bad) != 0)
+	if (ibv_post_recv(qp, &wr, &bad) != 0)
 		die("receive");
 	errno = ibv_attach_mcast(qp, group, 0);
 	if (errno != 0)
 		die("attach");
 	puts("joined");
 	fflush(stdout);
-	while (ibv_poll_cq(side.cq, 1, &wc) == 0 && polls++ < 3000)
-		usleep(10000);
-	if (polls > 3000 || wc.status != IBV_WC_SUCCESS || !(wc.wc_flags & IBV_WC_GRH) ||
-	    memcmp(side.buf + GRH_BYTES, TEXT, sizeof(TEXT)) != 0)
-		die("nothing came");
-	usleep(20000); /* shorter than the sender's pause */
-	if (ibv_poll_cq(side.cq, 1, &wc) != 0)
-		die("the datagram arrived twice");
+	for (int n = 0; n < SEEN; n++) {
+		int number;
+
+		while (ibv_poll_cq(side.cq, 1, &wc) == 0 && polls++ < 3000)
+			usleep(10000);
+		if (polls > 3000 || wc.status != IBV_WC_SUCCESS || !(wc.wc_flags & IBV_WC_GRH) ||
+		    memcmp(text, TEXT, sizeof(TEXT) - 1 - DIGITS) != 0)
+			die("nothing came");
+		number = atoi(text + sizeof(TEXT) - 1 - DIGITS);
+		if (number < 0 || number >= SENT || seen[number])
+			die("the datagram arrived twice");
+		seen[number] = true;
+		if (ibv_post_recv(qp, &wr, &bad) != 0)
+			die("receive");
+	}
 	return ibv_detach_mcast(qp, group, 0);
 }
 
@@ -81,13 +93,14 @@ transmit(struct ibv_qp *qp, const union ibv_gid *group, int index)
 	struct ibv_wc wc;
 
 	sge.length = sizeof(TEXT);
-	memcpy(side.buf, TEXT, sizeof(TEXT));
 	wr.wr.ud.ah = ibv_create_ah(side.pd, &attr);
 	wr.wr.ud.remote_qpn = 0xffffff;
 	wr.wr.ud.remote_qkey = VERBS_QKEY;
 	if (wr.wr.ud.ah == NULL)
 		die("address handle");
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < SENT; i++) {
+		snprintf((char *)side.buf, sizeof(TEXT), "%.*s%0*d", (int)sizeof(TEXT) - 1 - DIGITS,
+			 TEXT, DIGITS, i);
 		if (ibv_post_send(qp, &wr, &bad) != 0 || !verbs_wait(side.cq, &wc) ||
 		    wc.status != IBV_WC_SUCCESS)
 			die("send");
