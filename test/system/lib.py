@@ -103,6 +103,15 @@ def mac_of(ns, iface):
     return shown[0]["address"]
 
 
+def frames_in(path):
+    """Number of frames in a pcap file, which tcpdump may still be writing."""
+    data, pos, frames = path.read_bytes() if path.exists() else b"", 24, 0
+    while pos + 16 <= len(data):
+        pos += 16 + int.from_bytes(data[pos + 8:pos + 12], sys.byteorder)
+        frames += pos <= len(data)
+    return frames
+
+
 # --- daemon and clients --------------------------------------------------------------------------
 
 def as_user():

@@ -40,6 +40,9 @@ def capture(gid):
                    server_args=["-d", "{dev}", "-g", gid])
     lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong",
                    ["-d", "{dev}", "-g", gid, "-c", "-n", "50", "-s", "5001"])
+    for side, path in zip((link.a, link.b), parts):
+        got = side.daemon.counters()["rx_roce"]
+        lib.until("tcpdump has written what arrived", lambda path=path, got=got: lib.frames_in(path) >= got, 60, every=0.5)
     link.stop()
     for dump in dumps:
         dump.popen.send_signal(signal.SIGINT)

@@ -205,6 +205,8 @@ def cut_on_the_wire():
                       "-w", path, "udp port 4791"], ns=ends[1])
     lib.until("tcpdump listens", lambda: "listening on" in dump.output())
     pingpong(link, "-g", "1", "-m", "1024", "-s", "65536", "-n", "50")
+    got = b.daemon.counters()["rx_roce"]
+    lib.until("tcpdump has written what arrived", lambda: lib.frames_in(path) >= got, 60, every=0.5)
     dump.popen.send_signal(signal.SIGINT)
     dump.wait(10)
     done = subprocess.run([WIRE_CHECK, path], text=True, capture_output=True, timeout=120)
