@@ -47,12 +47,12 @@ repeats only such runs |
 finished, although the last data can still be read |
 | `udpong` | all | datagram rsockets address a peer by its LID, without GRH; RoCE has no LIDs |
 | `rdma_xclient`, `rdma_xserver` | `-c x` | XRC is not supported |
-| `fio` | `--ioengine=rdma --verb=send` | runs with a server whose `--iodepth` covers all messages (the suite: 128). \
-With a smaller one, on a busy machine or while frames are lost the client may hang after `cq completion status`, as on \
-any RC device: 13, because it connects with an RNR retry count of 0 and gives its server a fixed 0.5 s to post \
-receives (then the server's daemon counts `sent_rnr_naks`); 12, because the server destroys its QP at its last \
-receive, and if that one's ACK is lost nobody sends another. A client whose connection fails says so and ends with \
-status 0 |
+| `fio` | `--ioengine=rdma` | runs; `--verb=send` with a server whose `--iodepth` covers all messages (the suite: 128). \
+With a smaller one, on a busy machine or while frames are lost the client may hang after `cq completion status`: 13, \
+because it connects with an RNR retry count of 0 and gives its server a fixed 0.5 s to post receives, or because its \
+memory was late ([memory.md](memory.md)) (then the server's daemon counts `sent_rnr_naks`); 12, because the server \
+destroys its QP at its last receive, and if that one's ACK is lost nobody sends another. A client whose connection \
+fails says so and ends with status 0 |
 | librspreload | `nc` of netcat-openbsd | it calls `accept4`, and `socket` with `SOCK_NONBLOCK`, which librspreload \
 does not take over |
 | librspreload | `iperf3` | no data is read, on any device: `select` of librspreload 44.0 answers with the numbers of \

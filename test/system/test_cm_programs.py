@@ -192,7 +192,7 @@ def test_programs_run_unmodified(ends, folder, lossy):
             continue
         name = case.name.format(s="ADDR", s6="ADDR6", c="OWN")
         run_case(ends, f"{case.program}: {name}{', 1 % lost' if lossy else ''}",
-                 lambda case=case: cm_run.pair(ends, case))
+                 lambda case=case: cm_run.pair(ends, case, lossy))
     mark = ", 1 % lost" if lossy else ""
     run_case(ends, f"rcopy: FILE ADDR:FILE{mark}", lambda: copy(ends))
     run_case(ends, f"librspreload: nc.traditional -q 1 ADDR PORT{mark}", lambda: preloaded(ends))
