@@ -183,7 +183,7 @@ def plain():
         daemon = lib.Daemon(["net_ring0"], [DEV], lib.netns(), before=("env", "JOURNAL_STREAM=1:2"))
         subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "addr", "add", "10.9.0.77/24", "dev", "uroce0"],
                        capture_output=True, timeout=20, check=True)
-        assert "uroced: uroce0: GID" in daemon.proc.output(), daemon.proc.output()
+        lib.until("a log line", lambda: "uroced: uroce0: GID" in daemon.proc.output())
         daemon.stop()
 
 
