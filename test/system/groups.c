@@ -3,8 +3,9 @@
  * A verbs program: datagrams to a multicast group across a link.
  *
  *   groups recv DEVICE GROUP      joins, prints "joined", and succeeds once SEEN datagrams have
- * arrived, each exactly once groups send DEVICE GROUP GID  sends a numbered one each 50 ms with
- * this GID index, for ten seconds
+ *                                 arrived, each exactly once
+ *   groups send DEVICE GROUP GID  sends a numbered one each 50 ms with this GID index, for ten
+ *                                 seconds
  */
 #include <arpa/inet.h>
 #include <errno.h>
