@@ -11,18 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
+#include "map/copier_credit.h"
 
-#define FREE_NS      3000 /* not charged per wait and FREE_BYTES: about the time of a copy */
-#define FREE_BYTES   4096u
-#define WAIT_MIN_NS  5000      /* shortest wait limit, with hardly any credit */
-#define WAIT_MAX_NS  2000000   /* longest wait limit: a core may be busy for this long */
 #define WAIT_ALL_NS  10000000u /* limit including time in which other threads ran */
 #define SPIN_NS      2000      /* spin before sleeping, if the thread is not urgent */
 #define NAP_NS       1000000   /* longest sleep */
 #define LOOK_NS      5000u /* most time charged between two polls; other threads ran in the rest */
-#define REFILL_NS    100000u     /* interval of credit refills .. */
-#define REFILL_PART  10u         /* .. each by this part of the elapsed time */
-#define SPINS        8u          /* polls per clock read */
+#define SPINS        8u    /* polls per clock read */
 #define KEEP_NS      2000000000u /* kept results are discarded after this time */
 #define SILENT_ASKED 16u         /* withdrawn jobs before the thread counts as stuck .. */
 #define SILENT_GAP   100000000u  /* .. with at most this time between them */
@@ -177,39 +172,6 @@ copier_settled(const struct copier *c)
 	       __atomic_load_n(&s->area->slot[left - 1].state, __ATOMIC_ACQUIRE) == COPY_OVER;
 }
 
-/* ---- credit ---- */
-
-static int64_t
-credit_left(struct copier_credit *c, uint64_t now)
-{
-	uint64_t at = __atomic_load_n(&c->at_ns, __ATOMIC_RELAXED);
-	int64_t left = __atomic_load_n(&c->left_ns, __ATOMIC_RELAXED), more;
-
-	if (now - at < REFILL_NS ||
-	    !__atomic_compare_exchange_n(&c->at_ns, &at, now, false, __ATOMIC_RELAXED,
-					 __ATOMIC_RELAXED))
-		return left;
-	more = (int64_t)((now - at) / REFILL_PART);
-	if (more > COPIER_BURST_NS - left)
-		more = COPIER_BURST_NS - left;
-	return __atomic_add_fetch(&c->left_ns, more, __ATOMIC_RELAXED);
-}
-
-/* The part of the wait for a job that is not charged. */
-static int64_t
-free_ns(uint32_t len)
-{
-	return len <= FREE_BYTES ? FREE_NS
-				 : FREE_NS * (int64_t)((len + FREE_BYTES - 1) / FREE_BYTES);
-}
-
-static void
-credit_charge(struct copier_credit *c, int64_t cost_ns)
-{
-	if (cost_ns > 0)
-		__atomic_sub_fetch(&c->left_ns, cost_ns, __ATOMIC_RELAXED);
-}
-
 /* ---- places ---- */
 
 static bool
@@ -313,6 +275,8 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 	slot->va = j->va;
 	slot->len = j->len;
 	slot->waits = 0;
+	slot->begun_ns = 0;
+	slot->ended_ns = 0;
 	if (j->op == COPY_WRITE)
 		memcpy(s->area->bytes[i], j->src, j->len);
 	else if (j->op == COPY_ATOMIC)
@@ -333,6 +297,20 @@ sleep_on_slot(struct copy_slot *slot, uint32_t state)
 	/* Partner: copier_serve.c, serve_slot. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &slot->state, FUTEX_WAIT, state, &limit, NULL, 0);
+}
+
+/* The part of the last took_ns, in which the worker slept, during which the thread had the job. */
+static int64_t
+begun_part(const struct copy_slot *slot, uint64_t now, uint64_t took_ns)
+{
+	uint64_t begun = __atomic_load_n(&slot->begun_ns, __ATOMIC_RELAXED);
+	uint64_t ended = __atomic_load_n(&slot->ended_ns, __ATOMIC_RELAXED);
+
+	if (ended == 0)
+		ended = now;
+	if (begun == 0 || begun >= ended)
+		return 0;
+	return (int64_t)(ended - begun < took_ns ? ended - begun : took_ns);
 }
 
 /*
@@ -360,6 +338,8 @@ await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uin
 		*now += took;
 		if (before == COPY_BEGUN)
 			*cost_ns += (int64_t)(slept || took < LOOK_NS ? took : LOOK_NS);
+		else if (slept)
+			*cost_ns += begun_part(slot, *now, took);
 		if (state == COPY_DONE)
 			return true;
 		if (*cost_ns >= limit_ns || *now - from >= WAIT_ALL_NS)
@@ -426,14 +406,6 @@ take_result(struct side *s, uint32_t i, const struct job *j)
 	return rc;
 }
 
-static int64_t
-wait_limit(int64_t credit_ns)
-{
-	if (credit_ns < WAIT_MIN_NS)
-		return WAIT_MIN_NS;
-	return credit_ns < WAIT_MAX_NS ? credit_ns : WAIT_MAX_NS;
-}
-
 static int
 do_job(struct copier *c, const struct job *j)
 {
@@ -454,9 +426,8 @@ do_job(struct copier *c, const struct job *j)
 	if (i < 0)
 		return i;
 	put_job(s, (uint32_t)i, j);
-	done = await(s->area, &s->area->slot[i], wait_limit(credit) + free_ns(j->len) - FREE_NS,
-		     &now, &cost);
-	credit_charge(c->credit, cost - free_ns(j->len));
+	done = await(s->area, &s->area->slot[i], credit_wait_ns(credit, j->len), &now, &cost);
+	credit_charge(c->credit, cost, j->len);
 	if (!done && slot_move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
 		place_free(s, (uint32_t)i);
 		return job_unserved(c, now);

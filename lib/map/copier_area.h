@@ -40,6 +40,8 @@ struct copy_slot {
 	int32_t result; /* 0 or -errno */
 	struct mem_atomic atomic;
 	uint64_t orig;
+	/* CLOCK_MONOTONIC when the thread began and ended the job; 0: not yet. Atomic. */
+	uint64_t begun_ns, ended_ns;
 } __attribute__((aligned(64)));
 
 struct copier_area {

@@ -2,10 +2,14 @@
 /* Copiers: the worker's side against a controlled thread and against the real one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
 #include "suite.h"
@@ -310,6 +314,54 @@ thread_copies_to_and_from_a_process(void **state)
 	close(mem);
 }
 
+/* Serves the area's jobs with their times, and holds each for HELD_NS. */
+#define HELD_NS 500000
+
+static void *
+slow_main(void *arg)
+{
+	const struct timespec nap = {.tv_nsec = HELD_NS};
+	struct copy_slot *s = &area->slot[0];
+
+	while (!__atomic_load_n(&quit, __ATOMIC_ACQUIRE)) {
+		uint32_t state = COPY_ASKED;
+		struct timespec t;
+
+		/* The worker, whose CPU this thread shares as far as it knows, sleeps before. */
+		if (__atomic_load_n(&s->waits, __ATOMIC_ACQUIRE) == 0 ||
+		    !__atomic_compare_exchange_n(&s->state, &state, COPY_BEGUN, false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		s->begun_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+		nanosleep(&nap, NULL);
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		s->ended_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+		s->result = 0;
+		__atomic_store_n(&s->state, COPY_DONE, __ATOMIC_RELEASE);
+		syscall(SYS_futex, &s->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	}
+	return NULL;
+}
+
+/* A worker that sleeps before the thread begins is charged, too, for the time of slow memory. */
+REQUIREMENT("MEM-05")
+static void
+slow_copy_is_charged_to_a_sleeping_worker(void **state)
+{
+	uint64_t orig;
+	int64_t left;
+
+	quit = false;
+	assert_int_equal(pthread_create(&server, NULL, slow_main, NULL), 0);
+	assert_int_equal(add_until(0, &orig), 0);
+	left = credit.left_ns;
+	assert_int_equal(add(0, &orig), 0);
+	/* Each refill gives a tenth of the time. */
+	assert_true(credit.left_ns < left - HELD_NS / 2);
+	serve_no_more();
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -320,6 +372,7 @@ main(void)
 		T(slots_of_abandoned_copies_are_freed),
 		T(copy_that_waits_too_long_fails),
 		T(thread_that_never_polls_is_detected),
+		T(slow_copy_is_charged_to_a_sleeping_worker),
 		T(without_credit_no_copy_is_requested),
 		T(copier_without_a_thread_fails),
 		T(lost_thread_is_replaced),
