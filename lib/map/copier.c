@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -275,6 +276,7 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 	slot->va = j->va;
 	slot->len = j->len;
 	slot->waits = 0;
+	slot->cpu = (uint32_t)sched_getcpu();
 	slot->begun_ns = 0;
 	slot->ended_ns = 0;
 	if (j->op == COPY_WRITE)
@@ -316,13 +318,15 @@ begun_part(const struct copy_slot *slot, uint64_t now, uint64_t took_ns)
 /*
  * Wait until the slot's job is done or limit_ns have been charged. *now: the current time, updated;
  * *cost_ns: the time to charge. Not charged are the time before the thread begins the job and the
- * excess of long gaps between two polls: neither is caused by the client's memory.
+ * excess of long gaps between two polls: neither is caused by the client's memory. A thread on the
+ * worker's CPU can only run while the worker does not, so the worker sleeps at once.
  */
 static bool
 await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uint64_t *now,
       int64_t *cost_ns)
 {
 	bool urgent = __atomic_load_n(&a->urgent, __ATOMIC_RELAXED) != 0, slept = false;
+	bool here = __atomic_load_n(&a->bound, __ATOMIC_RELAXED) == slot->cpu + 1;
 	uint64_t from = *now, took;
 	uint32_t state = COPY_ASKED, before;
 
@@ -330,7 +334,7 @@ await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uin
 	for (uint32_t n = 1;; n++) {
 		before = state;
 		state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-		if (state != COPY_DONE && n % SPINS != 0 && !slept) {
+		if (state != COPY_DONE && n % SPINS != 0 && !slept && !here) {
 			__builtin_ia32_pause();
 			continue;
 		}
@@ -344,7 +348,7 @@ await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uin
 			return true;
 		if (*cost_ns >= limit_ns || *now - from >= WAIT_ALL_NS)
 			return false;
-		slept = !urgent && *now - from >= SPIN_NS;
+		slept = !urgent && (here || *now - from >= SPIN_NS);
 		if (slept)
 			sleep_on_slot(slot, state);
 	}

@@ -35,6 +35,7 @@ struct copy_slot {
 	uint32_t state; /* enum copy_state; atomic */
 	uint32_t op;    /* enum copy_op */
 	uint32_t waits; /* the worker sleeps on state */
+	uint32_t cpu;   /* CPU of the worker */
 	uint64_t va;
 	uint32_t len;
 	int32_t result; /* 0 or -errno */
@@ -48,6 +49,7 @@ struct copier_area {
 	uint32_t bell;   /* futex: workers change it to wake the thread */
 	uint32_t asleep; /* the thread sleeps or is about to */
 	uint32_t urgent; /* the thread gets a core as soon as it wakes (sched/slice.h) */
+	uint32_t bound;  /* 1 + the CPU that the thread follows its worker to; 0: none. Atomic */
 	uint32_t closed; /* by the daemon */
 	uint32_t refused;
 	uint64_t begun; /* jobs begun by the thread; atomic */

@@ -314,6 +314,57 @@ thread_copies_to_and_from_a_process(void **state)
 	close(mem);
 }
 
+/* Runs jobs of a worker on cpu until the thread is bound to it. */
+static void
+check_follows(int cpu)
+{
+	static uint8_t bytes[64], seen[64];
+	cpu_set_t set;
+	int rc;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
+	/* A job may be withdrawn on a busy machine. The thread binds itself after a job is done. */
+	for (int i = 0; i < 100 && __atomic_load_n(&area->bound, __ATOMIC_RELAXED) != cpu + 1u;
+	     i++) {
+		while ((rc = copier_read(copier, (uintptr_t)bytes, seen, sizeof(seen))) == -EAGAIN)
+			;
+		assert_int_equal(rc, 0);
+		usleep(1000);
+	}
+	assert_int_equal(__atomic_load_n(&area->bound, __ATOMIC_RELAXED), cpu + 1);
+}
+
+/* A thread that is not urgent follows its worker to every CPU, one after the other. */
+REQUIREMENT("MEM-05")
+static void
+thread_follows_its_worker(void **state)
+{
+	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	cpu_set_t all;
+
+	assert_true(mem >= 0);
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	area->urgent = 2; /* the thread has not begun */
+	assert_int_equal(pthread_create(&server, NULL, real_main, &mem), 0);
+	while (__atomic_load_n(&area->urgent, __ATOMIC_RELAXED) == 2)
+		usleep(100);
+	__atomic_store_n(&area->urgent, 0, __ATOMIC_RELAXED); /* root's would be */
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (CPU_ISSET(cpu, &all))
+			check_follows(cpu);
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	copier_destroy(copier);
+	assert_int_equal(pthread_join(server, NULL), 0);
+	close(mem);
+	assert_int_equal(copier_create(&credit, &copier, &mem), 0); /* for teardown */
+	copier_area_unmap(area);
+	area = copier_area_map(mem);
+	close(mem);
+}
+
 /* Serves the area's jobs with their times, and holds each for HELD_NS. */
 #define HELD_NS 500000
 
@@ -372,6 +423,7 @@ main(void)
 		T(slots_of_abandoned_copies_are_freed),
 		T(copy_that_waits_too_long_fails),
 		T(thread_that_never_polls_is_detected),
+		T(thread_follows_its_worker),
 		T(slow_copy_is_charged_to_a_sleeping_worker),
 		T(without_credit_no_copy_is_requested),
 		T(copier_without_a_thread_fails),
