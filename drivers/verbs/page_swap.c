@@ -16,6 +16,7 @@
 #define WINDOW_PAGES                                                                               \
 	16384u           /* pages of a chunk, absent ones too: bounds the scan while stores wait */
 #define DATA_PAGES  512u /* pages of a memfd checked per call */
+#define PROBE_PAGES 16u  /* checked first: mincore walks over holes slowly */
 #define TABLE_BYTES (2ull << 20) /* covered by one page table: mremap moves whole tables */
 
 #define HUGE_SHIFT  26 /* MAP_HUGE_SHIFT: log2 of the page size in the mmap flags */
@@ -381,6 +382,19 @@ page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t 
 	return err;
 }
 
+/* Sets *run to the number of pages in memory from at on, at most n. False if that is unknown. */
+static bool
+run_in_memory(uint64_t at, uint64_t n, uint64_t *run)
+{
+	unsigned char there[DATA_PAGES];
+
+	if (syscall(SYS_mincore, at, n * BASE_PAGE, there) != 0)
+		return false;
+	for (*run = 0; *run < n && (there[*run] & 1) != 0;)
+		++*run;
+	return true;
+}
+
 /*
  * mincore(2) reports pages in memory, but reports swapped-out pages as holes. Seeking data finds
  * both, but seeking a hole walks over all data up to the hole.
@@ -388,8 +402,7 @@ page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t 
 int
 page_swap_data(int fd, uint64_t at, uint32_t page_size, uint64_t *pos, uint64_t end, uint64_t *len)
 {
-	unsigned char there[DATA_PAGES];
-	uint64_t n = (end - *pos) / BASE_PAGE, run = 0;
+	uint64_t n = (end - *pos) / BASE_PAGE, probe, run, more;
 
 	if (*pos >= end)
 		return -ENOENT;
@@ -397,10 +410,12 @@ page_swap_data(int fd, uint64_t at, uint32_t page_size, uint64_t *pos, uint64_t 
 	if (fd < 0 || page_size > BASE_PAGE)
 		return 0;
 	n = n < DATA_PAGES ? n : DATA_PAGES;
-	if (syscall(SYS_mincore, at + *pos, n * BASE_PAGE, there) != 0)
+	probe = n < PROBE_PAGES ? n : PROBE_PAGES;
+	if (!run_in_memory(at + *pos, probe, &run))
 		return 0;
-	while (run < n && (there[run] & 1) != 0)
-		run++;
+	if (run == probe && n > probe &&
+	    run_in_memory(at + *pos + probe * BASE_PAGE, n - probe, &more))
+		run += more;
 	if (run == 0) {
 		off_t data = lseek(fd, (off_t)*pos, SEEK_DATA);
 

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* page_swap_data finds the pages of a memfd; this file's syscall counts the pages that it asks for.
+ */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "page_swap.h"
+
+#define PAGE  4096u
+#define PAGES 2112u /* 64 blocks of 33 pages, as Ceph's buffers */
+
+static uint64_t asked_pages;
+
+long
+syscall(long nr, ...)
+{
+	static long (*real)(long nr, ...);
+	long arg[6];
+	va_list args;
+
+	if (real == NULL)
+		real = (long (*)(long, ...))(uintptr_t)dlsym(RTLD_NEXT, "syscall");
+	va_start(args, nr);
+	for (unsigned i = 0; i < 6; i++)
+		arg[i] = va_arg(args, long);
+	va_end(args);
+	if (nr == SYS_mincore)
+		asked_pages += (uint64_t)arg[1] / PAGE;
+	return real(nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+}
+
+/* Fills the first `there` pages of each block. Returns how many pages page_swap_data asked for. */
+static uint64_t
+check_blocks(unsigned block, unsigned there)
+{
+	static bool found[PAGES];
+	int fd = memfd_create("data", MFD_CLOEXEC);
+	uint64_t end = (uint64_t)PAGES * PAGE, pos = 0, len;
+	char *at;
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)end), 0);
+	at = mmap(NULL, end, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	for (unsigned i = 0; i < PAGES; i++) {
+		if (i % block < there)
+			at[(size_t)i * PAGE] = 1;
+	}
+	memset(found, 0, sizeof(found));
+	asked_pages = 0;
+	for (; page_swap_data(fd, (uintptr_t)at, PAGE, &pos, end, &len) == 0; pos += len) {
+		assert_true(len != 0 && len % PAGE == 0 && pos + len <= end);
+		memset(found + pos / PAGE, 1, len / PAGE);
+	}
+	for (unsigned i = 0; i < PAGES; i++)
+		assert_int_equal(found[i], i % block < there);
+	munmap(at, end);
+	close(fd);
+	return asked_pages;
+}
+
+static void
+finds_runs_of_every_length(void **state)
+{
+	static const unsigned lengths[] = {0,  1,   2,   15,  16,  17,  31,
+					   32, 511, 512, 513, 527, 528, 529};
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		check_blocks(lengths[i] + 1, lengths[i]);
+		check_blocks(lengths[i] + 20, lengths[i]);
+		check_blocks(PAGES, lengths[i]);
+	}
+	check_blocks(PAGES, PAGES);
+}
+
+/* The kernel looks up each absent page that it is asked for. */
+static void
+asks_for_few_pages_if_runs_are_short(void **state)
+{
+	assert_in_range(check_blocks(33, 1), 1, PAGES);
+	assert_in_range(check_blocks(PAGES, PAGES), PAGES, PAGES);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(finds_runs_of_every_length),
+		cmocka_unit_test(asks_for_few_pages_if_runs_are_short),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
