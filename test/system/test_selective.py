@@ -60,7 +60,7 @@ def writes():
     lost = sum(impair(side, "show")["drop"] for side in (lnk.a, lnk.b))
     after = totals(lnk)
     again, probes = (after[name] - before[name] for name in ("retransmitted_packets", "sent_probes"))
-    print(f"  lost {lost}, sent again {again}, probes {probes}, spurious {after['spurious_retransmissions']}")
+    print(f"# lost {lost}, sent again {again}, probes {probes}, spurious {after['spurious_retransmissions']}")
     assert lost > 50 and again <= 1.1 * lost + probes + 20, (lost, again, probes)
     lnk.stop()
 
@@ -74,7 +74,7 @@ def agreed():
     assert lost > 20, lost
     assert stats["sent_sacks"] > 0 and stats["rcvd_sacks"] > 0, stats
     assert stats["selective_retransmissions"] > 0 and stats["held_requests"] > 0, stats
-    print(f"  lost {lost}, sent again {stats['retransmitted_packets']}, alone "
+    print(f"# lost {lost}, sent again {stats['retransmitted_packets']}, alone "
           f"{stats['selective_retransmissions']}, spurious {stats['spurious_retransmissions']}, "
           f"NAKs {stats['sent_seq_naks']}")
     lnk.stop()

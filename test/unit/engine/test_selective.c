@@ -393,8 +393,7 @@ first_of_five_is_probed(void **state)
 	return c;
 }
 
-/* The SACK of a duplicate: all before psn has arrived, the packet before it dups times too often.
- */
+/* The SACK of a duplicate of psn - 1, the dups-th in all. All before psn has arrived. */
 static void
 peer_sack_dup(struct conn *c, uint32_t psn, uint16_t dups)
 {
