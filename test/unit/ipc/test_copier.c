@@ -265,6 +265,22 @@ real_main(void *arg)
 	return NULL;
 }
 
+/* Ends the copier with real_main's thread, and makes another one for teardown. mem: the thread's.
+ */
+static void
+end_real(int mem)
+{
+	int shared;
+
+	copier_destroy(copier);
+	assert_int_equal(pthread_join(server, NULL), 0);
+	close(mem);
+	assert_int_equal(copier_create(&credit, &copier, &shared), 0);
+	copier_area_unmap(area);
+	area = copier_area_map(shared);
+	close(shared);
+}
+
 /* This process is also the client. The thread sleeps in between and ends with its copier. */
 REQUIREMENT("MEM-05", "RSP-04")
 static void
@@ -305,13 +321,7 @@ thread_copies_to_and_from_a_process(void **state)
 	while ((rc = copier_read(copier, 0, seen, 8)) == -EAGAIN)
 		;
 	assert_int_equal(rc, -EFAULT);
-	copier_destroy(copier);
-	assert_int_equal(pthread_join(server, NULL), 0);
-	close(mem);
-	assert_int_equal(copier_create(&credit, &copier, &mem), 0); /* for teardown */
-	copier_area_unmap(area);
-	area = copier_area_map(mem);
-	close(mem);
+	end_real(mem);
 }
 
 /* Runs jobs of a worker on cpu until the thread is bound to it. */
@@ -356,13 +366,7 @@ thread_follows_its_worker(void **state)
 			check_follows(cpu);
 	}
 	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
-	copier_destroy(copier);
-	assert_int_equal(pthread_join(server, NULL), 0);
-	close(mem);
-	assert_int_equal(copier_create(&credit, &copier, &mem), 0); /* for teardown */
-	copier_area_unmap(area);
-	area = copier_area_map(mem);
-	close(mem);
+	end_real(mem);
 }
 
 /* Serves the area's jobs with their times, and holds each for HELD_NS. */
