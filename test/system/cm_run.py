@@ -81,7 +81,7 @@ ATTEMPTS = 5
 
 def counted(ends, again):
     """How often the server's daemon has counted the reason."""
-    return ends.link.b.daemon.show(again.topic)[again.topic][0]["total"][again.counter]
+    return ends.link.b.daemon.counters(again.topic)[again.counter]
 
 
 def pair(ends, case, lossy):
