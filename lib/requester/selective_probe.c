@@ -40,7 +40,7 @@ req_probe_selective(struct qp_env *env, struct qp *qp)
 void
 req_probe_tail(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->conn.snd;
+	const struct qp_snd *snd = &qp->conn.snd;
 	struct qp_mend *m = qp->bind.mend;
 	const struct qp_sq_entry *e;
 	uint32_t k, i = snd->tail;
@@ -63,8 +63,6 @@ req_probe_tail(struct qp_env *env, struct qp *qp)
 	e = req_entry_of(qp, psn_add(m->base_psn, k), &i);
 	if (e == NULL || req_fetches(e))
 		return;
-	/* The ACK was the response to the probe, a wait after the original: no measurement. */
-	snd->watch &= (uint8_t)~QP_WATCH_SPURIOUS;
 	env->counters->ctr[COUNTER_REQ_PROBE]++;
 	req_lose(qp, m, psn_add(m->base_psn, k));
 	env->ops->qp_wake(env->ops_ctx, qp);
