@@ -17,9 +17,8 @@ extern const char *const cc_param_policies[];
 
 /*
  * Parses text, which names each parameter at most once. Parameters that depend on the rate of the
- * link and are not in text stay 0 until cc_param_fill. Returns true if text is
- * legal; otherwise false, and err (room bytes) is one line that names the policy or parameter and
- * the legal values.
+ * link and are not in text stay 0 until cc_param_fill. Returns true if text is legal; otherwise
+ * false, and err (room bytes) is one line that names the policy or parameter and the legal values.
  */
 bool cc_param_parse(struct cc_param *p, const char *text, char *err, size_t room);
 

@@ -63,15 +63,6 @@ struct job {
 	uint64_t *orig;
 };
 
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* ---- create and destroy ---- */
 
 static void
@@ -338,7 +329,7 @@ await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uin
 			__builtin_ia32_pause();
 			continue;
 		}
-		took = now_ns() - *now;
+		took = copier_now_ns() - *now;
 		*now += took;
 		if (before == COPY_BEGUN)
 			*cost_ns += (int64_t)(slept || took < LOOK_NS ? took : LOOK_NS);
@@ -414,7 +405,7 @@ static int
 do_job(struct copier *c, const struct job *j)
 {
 	struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
-	uint64_t now = now_ns();
+	uint64_t now = copier_now_ns();
 	int rc = abandoned_settle(s, now), i;
 	int64_t credit, cost;
 	bool done;

@@ -3,7 +3,18 @@
 #ifndef UROCE_MAP_COPIER_AREA_H
 #define UROCE_MAP_COPIER_AREA_H
 
+#include <time.h>
 #include "map/copier.h"
+
+/* CLOCK_MONOTONIC in ns: begun_ns and ended_ns are compared with the worker's time. Any thread. */
+static inline uint64_t
+copier_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
 
 /*
  *   FREE      -> ASKED      worker: submits a job

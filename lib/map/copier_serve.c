@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
 #include "sched/slice.h"
@@ -17,15 +16,6 @@
 struct follow {
 	uint32_t cpu, jobs;
 };
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 struct copier_area *
 copier_area_map(int shared)
@@ -147,11 +137,11 @@ serve_slot(struct copier_area *a, uint32_t i, int mem, pthread_mutex_t *atomics,
 	    !__atomic_compare_exchange_n(&s->state, &state, COPY_BEGUN, false, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED))
 		return false;
-	__atomic_store_n(&s->begun_ns, now_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&s->begun_ns, copier_now_ns(), __ATOMIC_RELAXED);
 	__atomic_add_fetch(&a->begun, 1, __ATOMIC_RELEASE);
 	*cpu = s->cpu;
 	s->result = execute(mem, s, a->bytes[i], atomics);
-	__atomic_store_n(&s->ended_ns, now_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&s->ended_ns, copier_now_ns(), __ATOMIC_RELAXED);
 	state = COPY_BEGUN;
 	if (!__atomic_compare_exchange_n(&s->state, &state, COPY_DONE, false, __ATOMIC_RELEASE,
 					 __ATOMIC_RELAXED))

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* page_swap_data finds the pages of a memfd; this file's syscall counts the pages that it asks for.
- */
+/* page_swap_data finds the pages of a memfd; syscall() here counts the pages asked for. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
