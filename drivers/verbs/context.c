@@ -132,49 +132,44 @@ prov_call_destroy(struct ibv_context *ibctx, uint16_t op, uint32_t handle)
 	return rc && prov_context_alive(prov_context_of(ibctx)) ? rc : 0;
 }
 
-int
-prov_map_rings(struct prov_context *ctx, const struct uroce_ring_loc *const *locs,
-	       const size_t *hdr_bytes, void **rings, unsigned int n, int *fds, unsigned int nfds)
+/* Maps the rings of a reply, and closes every descriptor. 0 or a positive errno. */
+static int
+map_rings(struct prov_context *ctx, const struct prov_rings *r, int *fds, unsigned int nfds)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&ctx->seg_mutex);
-	for (unsigned int i = 0; i < n && rc == 0; i++) {
-		rings[i] = NULL;
-		if (locs[i]->entries)
-			rc = ipc_segmap_ring(&ctx->segs, locs[i], hdr_bytes[i], &fds, &nfds,
-					     &rings[i]);
+	for (unsigned int i = 0; i < r->n && rc == 0; i++) {
+		r->rings[i] = NULL;
+		if (r->locs[i]->entries)
+			rc = ipc_segmap_ring(&ctx->segs, r->locs[i], r->hdr_bytes, &fds, &nfds,
+					     &r->rings[i]);
 	}
-	pthread_mutex_unlock(&ctx->seg_mutex);
 	while (nfds)
 		close(fds[--nfds]);
-	if (rc)
-		errno = -rc;
 	return -rc;
 }
 
 int
-prov_call_ring(struct ibv_context *ibctx, const struct prov_ring_call *c, void **ring)
+prov_call_rings(struct ibv_context *ibctx, struct ipc_call *call, const struct prov_rings *r)
 {
-	int fds[1];
-	struct ipc_call call = {
-		.op = c->op,
-		.req = c->req,
-		.req_len = c->req_len,
-		.rep = c->rep,
-		.rep_len = c->rep_len,
-		.rep_fds = fds,
-		.rep_fds_max = 1,
-	};
+	struct prov_context *ctx = prov_context_of(ibctx);
+	int fds[PROV_MAX_RINGS];
+	bool made;
 	int rc;
 
-	rc = prov_call_fds(ibctx, &call);
+	call->rep_fds = fds;
+	call->rep_fds_max = r->n;
+	fork_enter(); /* before the lock: a child initialises it */
+	pthread_mutex_lock(&ctx->seg_mutex);
+	rc = prov_call_fds(ibctx, call);
+	made = rc == 0;
+	if (made)
+		rc = map_rings(ctx, r, fds, call->rep_nfds);
+	pthread_mutex_unlock(&ctx->seg_mutex);
+	if (made && rc && r->made)
+		prov_call_destroy(ibctx, r->destroy, *r->made);
 	if (rc)
-		return rc;
-	rc = prov_map_rings(prov_context_of(ibctx), &c->loc, &c->hdr_bytes, ring, 1, fds,
-			    call.rep_nfds);
-	if (rc == 0 && !*ring)
-		rc = prov_fail(EPROTO);
+		errno = rc;
 	return rc;
 }
 

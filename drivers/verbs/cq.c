@@ -28,18 +28,21 @@ static int
 cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_len,
 	   struct uroce_create_cq_rep *rep, void **ring)
 {
-	const struct prov_ring_call c = {
+	struct ipc_call call = {
 		.op = op,
 		.req = req,
 		.req_len = req_len,
 		.rep = rep,
 		.rep_len = sizeof(*rep),
-		.loc = &rep->ring,
-		.hdr_bytes = UROCE_CQ_HDR,
 	};
-	int rc = prov_call_ring(&ctx->vctx.context, &c, ring);
+	const struct uroce_ring_loc *loc = &rep->ring;
+	const struct prov_rings rings = {
+		&loc, UROCE_CQ_HDR,          ring,
+		1,    UROCE_CTRL_DESTROY_CQ, op == UROCE_CTRL_CREATE_CQ ? &rep->handle : NULL,
+	};
+	int rc = prov_call_rings(&ctx->vctx.context, &call, &rings);
 
-	if (rc == 0 && rep->ring.stride != sizeof(struct uroce_cqe))
+	if (rc == 0 && (!*ring || rep->ring.stride != sizeof(struct uroce_cqe)))
 		rc = prov_fail(EPROTO);
 	return rc;
 }

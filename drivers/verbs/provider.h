@@ -268,27 +268,26 @@ int prov_call_fds(struct ibv_context *ctx, struct ipc_call *call);
  */
 int prov_call_destroy(struct ibv_context *ctx, uint16_t op, uint32_t handle);
 
-/*
- * Maps the rings that a reply describes: maps new segments and sets each of rings to the ring's
- * header. locs, hdr_bytes and rings have n elements each; a loc with entries 0 is skipped. Closes
- * every descriptor, also on failure. 0 or a positive errno.
- */
-int prov_map_rings(struct prov_context *ctx, const struct uroce_ring_loc *const *locs,
-		   const size_t *hdr_bytes, void **rings, unsigned int n, int *fds,
-		   unsigned int nfds);
+#define PROV_MAX_RINGS 2
 
-/* A request whose reply has one ring. */
-struct prov_ring_call {
-	uint16_t op;
-	const void *req;
-	size_t req_len;
-	void *rep;
-	size_t rep_len;
-	const struct uroce_ring_loc *loc; /* in rep */
-	size_t hdr_bytes;                 /* of the ring's header */
+/* The rings that a reply describes: n locations in it, and where their headers are mapped. */
+struct prov_rings {
+	const struct uroce_ring_loc *const *locs;
+	size_t hdr_bytes; /* of each ring's header */
+	void **rings;
+	unsigned int n;       /* 1 .. PROV_MAX_RINGS */
+	uint16_t destroy;     /* the operation that destroys what the request created */
+	const uint32_t *made; /* its handle in the reply; NULL: the request creates nothing */
 };
-/* Sends the request and maps the ring of its reply. 0 or a positive errno. */
-int prov_call_ring(struct ibv_context *ctx, const struct prov_ring_call *c, void **ring);
+
+/*
+ * Sends the request of call, maps the new segments that its reply names, and sets each of r->rings
+ * to the ring's header, or to NULL if its location has 0 entries. If they cannot be mapped, the
+ * object is destroyed. Any thread. One at a time, because a reply may name a segment whose
+ * descriptor came with the reply before. call's rep_fds and rep_fds_max are set here. 0 or a
+ * positive errno, which is also left in errno.
+ */
+int prov_call_rings(struct ibv_context *ctx, struct ipc_call *call, const struct prov_rings *r);
 
 /* The open context whose command descriptor is cmd_fd, or NULL. */
 struct prov_context *prov_context_by_cmd_fd(int cmd_fd);

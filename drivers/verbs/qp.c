@@ -33,19 +33,11 @@ prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc *loc,
 	r->cons = 0;
 }
 
-/* Maps the reply's rings into qp. Refuses rings that cannot hold WQEs of the granted sizes. */
+/* Takes the reply's mapped rings. Refuses rings that cannot hold WQEs of the granted sizes. */
 static int
 qp_attach(struct prov_context *ctx, struct prov_qp *qp, const struct uroce_create_qp_rep *rep,
-	  int *fds, unsigned int nfds)
+	  void *const ring[2])
 {
-	static const size_t hdr_bytes[2] = {UROCE_RING_HDR, UROCE_RING_HDR};
-	const struct uroce_ring_loc *loc[2] = {&rep->sq, &rep->rq};
-	void *ring[2];
-	int rc;
-
-	rc = prov_map_rings(ctx, loc, hdr_bytes, ring, 2, fds, nfds);
-	if (rc)
-		return rc;
 	if (!ring[0] || rep->worker >= ctx->nworkers ||
 	    rep->sq.stride < uroce_sq_stride(rep->cap.max_send_sge, rep->cap.max_inline) ||
 	    (ring[1] && rep->rq.stride < uroce_rq_stride(rep->cap.max_recv_sge)))
@@ -82,22 +74,24 @@ qp_request(struct prov_context *ctx, struct prov_qp *qp, const struct qp_wanted 
 			w->cap->max_recv_sge, w->cap->max_inline_data},
 	};
 	struct uroce_create_qp_rep rep;
-	int fds[2];
 	struct ipc_call call = {
 		.op = UROCE_CTRL_CREATE_QP,
 		.req = &req,
 		.req_len = sizeof(req),
 		.rep = &rep,
 		.rep_len = sizeof(rep),
-		.rep_fds = fds,
-		.rep_fds_max = 2,
+	};
+	const struct uroce_ring_loc *locs[] = {&rep.sq, &rep.rq};
+	void *ring[2];
+	const struct prov_rings rings = {
+		locs, UROCE_RING_HDR, ring, 2, UROCE_CTRL_DESTROY_QP, &rep.handle,
 	};
 	int rc;
 
-	rc = prov_call_fds(&ctx->vctx.context, &call);
+	rc = prov_call_rings(&ctx->vctx.context, &call, &rings);
 	if (rc)
 		return rc;
-	rc = qp_attach(ctx, qp, &rep, fds, call.rep_nfds);
+	rc = qp_attach(ctx, qp, &rep, ring);
 	if (rc) {
 		prov_call_destroy(&ctx->vctx.context, UROCE_CTRL_DESTROY_QP, rep.handle);
 		return rc;

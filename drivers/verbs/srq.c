@@ -10,17 +10,21 @@ static int
 srq_ring_request(struct ibv_context *ctx, uint16_t op, const void *req, size_t req_len,
 		 struct uroce_create_srq_rep *rep, void **ring)
 {
-	const struct prov_ring_call c = {
+	struct ipc_call call = {
 		.op = op,
 		.req = req,
 		.req_len = req_len,
 		.rep = rep,
 		.rep_len = sizeof(*rep),
-		.loc = &rep->ring,
-		.hdr_bytes = UROCE_RING_HDR,
 	};
+	const struct uroce_ring_loc *loc = &rep->ring;
+	const struct prov_rings rings = {
+		&loc, UROCE_RING_HDR,         ring,
+		1,    UROCE_CTRL_DESTROY_SRQ, op == UROCE_CTRL_CREATE_SRQ ? &rep->handle : NULL,
+	};
+	int rc = prov_call_rings(ctx, &call, &rings);
 
-	return prov_call_ring(ctx, &c, ring);
+	return rc == 0 && !*ring ? prov_fail(EPROTO) : rc;
 }
 
 /* Requests an SRQ from the daemon; attr gets the granted sizes. 0 or a positive errno. */

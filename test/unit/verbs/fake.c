@@ -94,7 +94,7 @@ carve(struct fake *f, struct exchange *x, struct uroce_ring_loc *loc, size_t hdr
 	void *ring = f->seg + f->seg_used;
 
 	*loc = (struct uroce_ring_loc){
-		.seg = 3,
+		.seg = f->seg_id,
 		.new_seg = !f->seg_sent,
 		.seg_bytes = SEG_BYTES,
 		.off = f->seg_used,
@@ -530,6 +530,7 @@ fake_start(const char *path)
 	f->async_fd = f->conn = -1;
 	f->hello_version = UROCE_ABI_VERSION;
 	f->refuse_why = "";
+	f->seg_id = 3;
 	f->seg_fd = memfd_of(SEG_BYTES);
 	f->seg = map_of(f->seg_fd, SEG_BYTES);
 	f->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -73,6 +73,7 @@ struct fake {
 	int seg_fd, db_fd;
 	uint8_t *seg;
 	uint64_t seg_used;
+	uint32_t seg_id; /* of the segment that holds all rings */
 	bool seg_sent;
 	struct fake_cq cq[FAKE_OBJS];
 	struct fake_qp qp[FAKE_OBJS];

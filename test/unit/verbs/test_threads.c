@@ -279,6 +279,65 @@ each_completion_goes_to_one_thread(void **state)
 	ibv_destroy_cq(cq);
 }
 
+int __real_ipc_client_call(struct ipc_client *c, struct ipc_call *call);
+int __wrap_ipc_client_call(struct ipc_client *c, struct ipc_call *call);
+
+static bool slow_with_segments; /* a thread that receives a new segment goes on late */
+
+int
+__wrap_ipc_client_call(struct ipc_client *c, struct ipc_call *call)
+{
+	int rc = __real_ipc_client_call(c, call);
+
+	if (slow_with_segments && rc == 0 && call->rep_nfds > 0)
+		usleep(RACE_MS * 1000 / 5);
+	return rc;
+}
+
+struct creator {
+	struct fixture *r;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	pthread_t t;
+};
+
+static void *
+create_cq_and_qp(void *arg)
+{
+	struct creator *c = arg;
+
+	c->cq = ibv_create_cq(c->r->ctx, 16, NULL, NULL, 0);
+	c->qp = fixture_create_qp(c->r, IBV_QPT_RC);
+	return NULL;
+}
+
+/* The reply to a later request may name a segment that came with the reply to an earlier one. */
+static void
+rings_of_a_new_segment_reach_every_thread(void **state)
+{
+	struct fixture *r = *state;
+	struct creator c[POSTERS];
+
+	r->f->seg_id++;
+	r->f->seg_sent = false;
+	slow_with_segments = true;
+	for (unsigned int i = 0; i < POSTERS; i++) {
+		c[i] = (struct creator){.r = r};
+		pthread_create(&c[i].t, NULL, create_cq_and_qp, &c[i]);
+	}
+	for (unsigned int i = 0; i < POSTERS; i++)
+		pthread_join(c[i].t, NULL);
+	slow_with_segments = false;
+	for (unsigned int i = 0; i < POSTERS; i++) {
+		assert_non_null(c[i].cq);
+		assert_non_null(c[i].qp);
+	}
+	for (unsigned int i = 0; i < POSTERS; i++) {
+		assert_int_equal(ibv_destroy_qp(c[i].qp), 0);
+		assert_int_equal(ibv_destroy_cq(c[i].cq), 0);
+	}
+}
+
 /* The daemon shares the cores: an idle poller must not keep them from it. */
 static int
 yielding_setup(void **state)
@@ -301,6 +360,8 @@ main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(each_completion_goes_to_one_thread, yielding_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(rings_of_a_new_segment_reach_every_thread,
+						fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
