@@ -3,7 +3,6 @@
 #include "provider.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,18 +40,6 @@ prov_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from)
 	to->dlid = from->dlid;
 }
 
-void
-prov_ah_explain(const struct ibv_ah_attr *attr, const char *what)
-{
-	int err = errno;
-
-	if (attr->is_global || getenv("UROCE_VERBOSE") == NULL)
-		return;
-	fprintf(stderr,
-		"uroce: %s: RoCE needs a GRH: -g 1 (is_global = 1 and grh.sgid_index = 1)\n", what);
-	errno = err;
-}
-
 struct ibv_ah *
 prov_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -64,7 +51,6 @@ prov_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		return NULL;
 	prov_ah_attr_out(&req.attr, attr);
 	if (prov_call(pd->context, UROCE_CTRL_CREATE_AH, &req, sizeof(req), &rep, sizeof(rep))) {
-		prov_ah_explain(attr, "ibv_create_ah");
 		free(ah);
 		return NULL;
 	}

@@ -76,16 +76,21 @@ const struct verbs_context_ops prov_context_ops = {
 };
 
 /*
- * Prints the daemon's reason for a refusal, such as the limit that was reached: the caller gets
- * only an errno. At most one line a second.
+ * Prints the daemon's reason for a refusal, such as the limit that was reached or the attribute
+ * that is wrong: the caller gets only an errno. At most one line a second. Programs ask for QPs
+ * that are too large, to learn what is possible: such reasons are printed only with UROCE_VERBOSE.
  */
 static void
-print_reason(const char *why)
+print_reason(uint16_t op, int rc, const char *why)
 {
 	static time_t last; /* two threads at the same moment may print one line more */
 	time_t now = time(NULL);
 
-	if (*why == '\0' || __atomic_exchange_n(&last, now, __ATOMIC_RELAXED) == now)
+	if (op == UROCE_CTRL_CREATE_QP && rc == EINVAL && getenv("UROCE_VERBOSE") == NULL)
+		return;
+	if (*why == '\0')
+		return;
+	if (__atomic_exchange_n(&last, now, __ATOMIC_RELAXED) == now)
 		return;
 	fprintf(stderr, "uroce: uroced refuses: %s\n", why);
 }
@@ -100,7 +105,7 @@ prov_call_fds(struct ibv_context *ibctx, struct ipc_call *call)
 	rc = -ipc_client_call(&ctx->ipc, call);
 
 	if (rc)
-		print_reason(call->why);
+		print_reason(call->op, rc, call->why);
 	if (rc == EIO || rc == EPROTO)
 		prov_context_alive(ctx);
 	if (rc)

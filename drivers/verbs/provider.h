@@ -384,8 +384,6 @@ struct ibv_ah *prov_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int prov_destroy_ah(struct ibv_ah *ah);
 /* Address attributes in the ABI's layout and back. */
 void prov_ah_attr_out(struct uroce_ah_attr *to, const struct ibv_ah_attr *from);
-/* If UROCE_VERBOSE is set, prints to stderr that attr lacks a GRH. Keeps errno. */
-void prov_ah_explain(const struct ibv_ah_attr *attr, const char *what);
 void prov_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from);
 
 /* ---- query.c ---- */

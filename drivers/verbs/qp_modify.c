@@ -107,8 +107,6 @@ prov_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		state_set(qp, IBV_QPS_RESET);
 	rc = prov_call(ibqp->context, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL, 0);
 	if (rc) {
-		if (mask & IBV_QP_AV)
-			prov_ah_explain(&attr->ah_attr, "ibv_modify_qp");
 		if (reset)
 			state_set(qp, before);
 		return rc;

@@ -52,6 +52,11 @@ ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it)
 	rep->close_fd[rep->nfds++] = close_it;
 }
 
+/* Sets the reason of a refusal, one sentence without full stop; the rest is cut off. Returns err.
+ */
+int ctrl_refuse(struct ctrl_rep *rep, int err, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* Runs the handler of op (dispatch.c). Returns 0 with a reply, a positive errno, or CTRL_LATER. */
 int dispatch(struct session *s, uint16_t op, const struct ctrl_req *req, struct ctrl_rep *rep);
 

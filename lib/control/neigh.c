@@ -36,17 +36,14 @@ neigh_send(struct device *dev, const struct net_frame *f)
 }
 
 void
-neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn)
+neigh_why(const struct session *s, const struct uroce_ah_attr *ah, const char *what,
+	  char why[UROCE_CTRL_MAX_WHY])
 {
-	const char *why = net_path_why(&s->dev->net, ah);
-	char what[32] = "address handle";
+	const char *path = net_path_why(&s->dev->net, ah);
 
-	if (why == NULL)
-		return;
-	if (qpn != 0)
-		snprintf(what, sizeof(what), "QP %u", qpn);
-	LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s, GID index %u of %s: %s", s->id, s->comm,
-		    s->peer.pid, what, ah->sgid_index, s->dev->name, why);
+	if (path != NULL)
+		snprintf(why, UROCE_CTRL_MAX_WHY, "%sGID index %u of %s: %s", what, ah->sgid_index,
+			 s->dev->name, path);
 }
 
 /* Requests the MAC of hop. Returns false if its user gets no neighbour entry now. */

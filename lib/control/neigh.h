@@ -20,10 +20,11 @@ void neigh_ask(struct session *s, const uint8_t hop[16]);
 /* Requests the MAC of hop for uid, without a client. */
 void neigh_ask_for(struct device *dev, const uint8_t hop[16], uid_t uid);
 /*
- * Logs why ah was refused to a client of the device, if its path is the reason, at a limited rate.
- * The client gets only EINVAL or ENETUNREACH. qpn 0: an address handle.
+ * Writes to why why ah is refused to a client of the device, if its path is the reason. what: "" or
+ * which object and attribute, with ": " at the end.
  */
-void neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn);
+void neigh_why(const struct session *s, const struct uroce_ah_attr *ah, const char *what,
+	       char why[UROCE_CTRL_MAX_WHY]);
 /* Announces all our addresses on the link. */
 void neigh_announce(struct device *dev);
 /* Announces GID index only, if it is set. */

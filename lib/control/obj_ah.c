@@ -56,7 +56,7 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (pd == NULL)
 		return ENOENT;
 	if (q->attr.port_num != 1)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "port_num is %u, not 1", q->attr.port_num);
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
 		return ENOMEM;
@@ -72,7 +72,7 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		rc = object_add(&ah_kind, &o->o, s, pd);
 	}
 	if (rc == -EINVAL || rc == -ENETUNREACH)
-		neigh_refused(s, &q->attr, 0);
+		neigh_why(s, &q->attr, "", rp->why);
 	if (rc != 0) {
 		free(o->ah);
 		free(o);

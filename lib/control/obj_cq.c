@@ -126,7 +126,7 @@ cq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	int rc;
 
 	if (q->cqe == 0 || q->cqe > EVENTS_MAX_CQE)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "cqe is %u, not in 1 .. %u", q->cqe, EVENTS_MAX_CQE);
 	if (q->channel != 0) {
 		ch = idtab_get(&s->channels, q->channel - 1);
 		if (ch == NULL)
@@ -176,15 +176,17 @@ cq_resize_obj(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	struct uroce_create_cq_rep *rep = rp->body;
 	struct obj_cq *cq = idtab_get(&s->cqs, q->handle);
 	struct ipc_extent ext;
-	uint32_t entries;
+	uint32_t entries, waiting;
 	int rc;
 
 	if (cq == NULL)
 		return ENOENT;
 	if (q->cqe == 0 || q->cqe > EVENTS_MAX_CQE)
-		return EINVAL;
-	if (cq_waiting(cq) > q->cqe)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "cqe is %u, not in 1 .. %u", q->cqe, EVENTS_MAX_CQE);
+	waiting = cq_waiting(cq);
+	if (waiting > q->cqe)
+		return ctrl_refuse(rp, EINVAL, "cqe is %u, but %u completions wait in the CQ",
+				   q->cqe, waiting);
 	entries = pow2_at_least(q->cqe);
 	rc = session_ring_alloc(s, UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe), &ext);
 	if (rc < 0)

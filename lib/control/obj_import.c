@@ -71,7 +71,7 @@ mr_import(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (m == NULL || pd == NULL)
 		return ENOENT;
 	if (m->o.pd->shared != pd->shared)
-		return EINVAL; /* the region belongs to another PD: its keys would not work here */
+		return ctrl_refuse(rp, EINVAL, "the region belongs to another PD");
 	rep->lkey = rep->rkey = m->mr.key;
 	rep->length = m->mr.len;
 	return 0;

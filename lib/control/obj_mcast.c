@@ -52,8 +52,10 @@ mcast_attach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 
 	if (q == NULL)
 		return ENOENT;
-	if (q->qp->conn.type != QP_TYPE_UD || !net_gid_is_mcast(r->gid))
-		return EINVAL;
+	if (q->qp->conn.type != QP_TYPE_UD)
+		return ctrl_refuse(rp, EINVAL, "QP %u is not UD", q->qp->conn.qpn);
+	if (!net_gid_is_mcast(r->gid))
+		return ctrl_refuse(rp, EINVAL, "the GID is no multicast address");
 	if (!port_takes_groups(&s->dev->port))
 		return EOPNOTSUPP;
 	if (member_find(q, r->gid) != NULL)
@@ -98,7 +100,8 @@ mcast_detach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return ENOENT;
 	o = member_find(q, r->gid);
 	if (o == NULL)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "QP %u is not attached to this group",
+				   q->qp->conn.qpn);
 	member_free(o);
 	q->o.refs--;
 	/*

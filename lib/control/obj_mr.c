@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions: the mapping of the client's memory (map/mrmap.h) and its key. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "map/mrfill.h"
@@ -18,27 +19,39 @@
 #define ACCESS_OPTIONAL 0x3ff00000u
 
 static int
-check_access(uint32_t access)
+check_access(uint32_t access, struct ctrl_rep *rp)
 {
-	if (access & ~(ACCESS_KNOWN | ACCESS_HUGETLB | ACCESS_OPTIONAL))
-		return EOPNOTSUPP;
-	/* remote write rights require local write */
+	uint32_t unknown = access & ~(ACCESS_KNOWN | ACCESS_HUGETLB | ACCESS_OPTIONAL);
+
+	if (unknown)
+		return ctrl_refuse(rp, EOPNOTSUPP, "access 0x%x: 0x%x is not supported", access,
+				   unknown);
 	if ((access & (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)) && !(access & MEM_LOCAL_WRITE))
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL,
+				   "access 0x%x: remote write and atomics also need "
+				   "IBV_ACCESS_LOCAL_WRITE",
+				   access);
 	return 0;
 }
 
 static int
-mr_check(const struct uroce_reg_mr_req *q)
+mr_check(const struct uroce_reg_mr_req *q, struct ctrl_rep *rp)
 {
 	if (q->npieces > UROCE_MR_MAX_PIECES || q->addr + q->length < q->addr ||
 	    q->iova + q->length < q->iova)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL,
+				   "address 0x%" PRIx64 ", iova 0x%" PRIx64 ", length %" PRIu64
+				   ": the range wraps around",
+				   q->addr, q->iova, q->length);
 	if ((q->access & MEM_ZERO_BASED) && q->iova != 0)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "iova 0x%" PRIx64 " of a zero-based region is not 0",
+				   q->iova);
 	if ((q->access & MEM_REMOTE_ATOMIC) && !mr_carries_atomics(q->iova, q->addr))
-		return EINVAL;
-	return check_access(q->access);
+		return ctrl_refuse(rp, EINVAL,
+				   "address 0x%" PRIx64 " and iova 0x%" PRIx64
+				   " differ modulo 8, which atomics do not allow",
+				   q->addr, q->iova);
+	return check_access(q->access, rp);
 }
 
 /* Fills in the region's description for workers. */
@@ -276,7 +289,7 @@ mr_reg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	struct uroce_reg_mr_rep *rep = rp->body;
 	struct obj_pd *pd = idtab_get(&s->pds, q->pd);
 	struct obj_mr *m;
-	int rc = mr_check(q);
+	int rc = mr_check(q, rp);
 
 	if (rc != 0)
 		return rc;
@@ -349,14 +362,14 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (m == NULL)
 		return ENOENT;
 	if (q->flags == 0 || (q->flags & ~(REREG_TRANSLATION | REREG_PD | REREG_ACCESS)))
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "flags 0x%x: none, or unknown ones", q->flags);
 	if (q->flags & REREG_PD) {
 		pd = idtab_get(&s->pds, q->reg.pd);
 		if (pd == NULL)
 			return ENOENT;
 	}
 	if (q->flags & (REREG_TRANSLATION | REREG_ACCESS)) {
-		rc = mr_check(&q->reg);
+		rc = mr_check(&q->reg, rp);
 		if (rc == 0)
 			rc = mr_map(s, &q->reg, req, &map, &cost);
 		if (rc != 0)

@@ -52,7 +52,8 @@ mw_alloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (pd == NULL)
 		return ENOENT;
 	if (q->type != MW_TYPE_1 && q->type != MW_TYPE_2)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "type is %u, not %u or %u", q->type, MW_TYPE_1,
+				   MW_TYPE_2);
 	m = calloc(1, sizeof(*m));
 	if (m == NULL)
 		return ENOMEM;

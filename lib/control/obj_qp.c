@@ -221,7 +221,7 @@ const struct object_kind qp_kind = {
 /* Looks up the objects of the request and fills in *c. */
 static int
 qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
-	   const struct uroce_create_qp_req *req, struct qp_create *c)
+	   const struct uroce_create_qp_req *req, struct qp_create *c, struct ctrl_rep *rp)
 {
 	struct uroce_qp_cap cap = req->cap;
 	int rc;
@@ -233,7 +233,7 @@ qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
 		if (q->srq == NULL)
 			return ENOENT;
 		if (req->qp_type == QP_TYPE_UC)
-			return EINVAL; /* ibv_create_qp(3): only RC and UD have SRQs */
+			return ctrl_refuse(rp, EINVAL, "a UC QP has no SRQ");
 		c->srq = &q->srq->srq;
 		cap.max_recv_wr = cap.max_recv_sge = 0; /* ignore the client's values */
 	}
@@ -254,6 +254,12 @@ qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
 	c->sig_all = req->sq_sig_all != 0;
 	c->user_handle = req->user_handle;
 	rc = qp_cap_grant(&cap, &c->cap);
+	if (rc != 0)
+		ctrl_refuse(rp, rc,
+			    "max_send_wr %u or max_recv_wr %u is above %u, max_send_sge %u or "
+			    "max_recv_sge %u above %u, or max_inline_data %u above %u",
+			    cap.max_send_wr, cap.max_recv_wr, QP_MAX_WR, cap.max_send_sge,
+			    cap.max_recv_sge, QP_MAX_SGE, cap.max_inline, QP_MAX_INLINE);
 	if (q->srq != NULL)
 		c->cap.max_recv_wr = c->cap.max_recv_sge = 0;
 	return rc;
@@ -271,7 +277,7 @@ qp_obj_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 
 	if (q == NULL)
 		return ENOMEM;
-	rc = qp_prepare(q, s, pd, r, &c);
+	rc = qp_prepare(q, s, pd, r, &c, rp);
 	if (rc == 0)
 		rc = -object_add(&qp_kind, &q->o, s, pd);
 	if (rc != 0) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "qp/migrate.h"
+#include "qp/refusal.h"
 #include "control/device.h"
 #include "control/neigh.h"
 #include "control/obj.h"
@@ -28,6 +29,7 @@ struct modify_call {
 	bool rtr;             /* the QP goes to RTR .. */
 	enum qp_sr_state sr;  /* .. and begins with this */
 	int rc;
+	struct qp_refusal why; /* if rc is not 0 and qp_modify_check said so */
 };
 
 static void
@@ -80,7 +82,7 @@ check_on_worker(struct worker *w, void *arg)
 	struct modify_call *c = arg;
 	const struct qp *qp = c->q->qp;
 
-	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim);
+	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim, &c->why);
 	c->dest_qpn = c->req->attr_mask & QP_DEST_QPN ? c->req->attr.dest_qp_num
 						      : qp->conn.attr.dest_qp_num;
 }
@@ -93,7 +95,7 @@ modify_on_worker(struct worker *w, void *arg)
 	struct qp *qp = c->q->qp;
 
 	/* Again: a packet may have moved the QP to the error state since check_on_worker. */
-	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim);
+	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim, &c->why);
 	if (c->rc == 0) {
 		qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
 		qp_env_flush(env);
@@ -120,16 +122,23 @@ qp_find_path(const struct modify_call *c, const struct uroce_ah_attr *ah, struct
 	return -rc;
 }
 
-/* Logs the reason of a wrong path. It is a common mistake, and EINVAL does not explain it. */
+/* Writes the reason of a refusal to why. rc: EINVAL or ENETUNREACH. */
 static void
-tell_refused(const struct obj_qp *q, const struct uroce_modify_qp_req *m, int rc)
+say_why(const struct modify_call *c, char why[UROCE_CTRL_MAX_WHY])
 {
-	if (rc != EINVAL && rc != ENETUNREACH)
+	const struct uroce_modify_qp_req *m = c->req;
+	char what[32], text[UROCE_CTRL_MAX_WHY - sizeof(what)];
+
+	snprintf(what, sizeof(what), "QP %u: ", c->q->qp->conn.qpn);
+	if (c->why.why == QP_REFUSED_NOT || c->why.why == QP_REFUSED_PATH) {
+		if (m->attr_mask & QP_AV)
+			neigh_why(c->q->o.s, &m->attr.ah, what, why);
+		if (*why == '\0' && (m->attr_mask & QP_ALT_PATH))
+			neigh_why(c->q->o.s, &m->attr.alt_ah, what, why);
 		return;
-	if (m->attr_mask & QP_AV)
-		neigh_refused(q->o.s, &m->attr.ah, q->qp->conn.qpn);
-	if (m->attr_mask & QP_ALT_PATH)
-		neigh_refused(q->o.s, &m->attr.alt_ah, q->qp->conn.qpn);
+	}
+	qp_refusal_print(&c->why, text, sizeof(text));
+	snprintf(why, UROCE_CTRL_MAX_WHY, "%s%s", what, text);
 }
 
 void
@@ -221,7 +230,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		rc = qp_find_path(&c, &m->attr.alt_ah, &alt);
 	}
 	if (rc != 0) {
-		tell_refused(q, m, rc);
+		say_why(&c, rp->why);
 		return rc;
 	}
 	rc = claim_triples(q, m, &c, claim, rp->why);
@@ -236,6 +245,8 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		c.sr = sr_peer_state(s->dev, path.wire.sgid, path.wire.dgid);
 	}
 	worker_call(obj_qp_worker(q), modify_on_worker, &c);
+	if (c.rc != 0)
+		say_why(&c, rp->why);
 	settle_triples(q, &c.now, claim);
 	if (c.rc == 0 && c.rtr && c.sr == QP_SR_CAN)
 		sr_peer_ask(s->dev, path.wire.sgid, path.wire.dgid, s->peer.uid);

@@ -80,7 +80,10 @@ srq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (pd == NULL)
 		return ENOENT;
 	if (q.max_wr == 0 || q.max_wr > QP_MAX_WR || q.max_sge > QP_MAX_SGE || q.limit > q.max_wr)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL,
+				   "max_wr %u (1 .. %u), max_sge %u (0 .. %u) or srq_limit %u "
+				   "(0 .. max_wr) is out of range",
+				   q.max_wr, QP_MAX_WR, q.max_sge, QP_MAX_SGE, q.limit);
 	q.max_sge = q.max_sge != 0 ? q.max_sge : 1;
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
@@ -129,11 +132,12 @@ srq_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (o == NULL)
 		return ENOENT;
 	if (q->attr_mask & ~SRQ_ATTR_LIMIT)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "srq_attr_mask 0x%x has unknown bits", q->attr_mask);
 	if (!(q->attr_mask & SRQ_ATTR_LIMIT))
 		return 0;
 	if (q->limit > o->srq.rq.mask + 1)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL, "srq_limit is %u, not in 0 .. %u", q->limit,
+				   o->srq.rq.mask + 1);
 	c = (struct limit_call){.srq = &o->srq, .limit = q->limit};
 	worker_call(worker_get(s->d->workers, o->srq.worker), limit_on_worker, &c);
 	if (c.reached)
@@ -183,16 +187,20 @@ srq_resize(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (o == NULL)
 		return ENOENT;
 	if (!(q->attr_mask & SRQ_ATTR_MAX_WR) ||
-	    (q->attr_mask & ~(SRQ_ATTR_MAX_WR | SRQ_ATTR_LIMIT)) || q->max_wr == 0 ||
-	    q->max_wr > QP_MAX_WR)
-		return EINVAL;
+	    (q->attr_mask & ~(SRQ_ATTR_MAX_WR | SRQ_ATTR_LIMIT)))
+		return ctrl_refuse(rp, EINVAL, "srq_attr_mask 0x%x has unknown bits", q->attr_mask);
+	if (q->max_wr == 0 || q->max_wr > QP_MAX_WR)
+		return ctrl_refuse(rp, EINVAL, "max_wr is %u, not in 1 .. %u", q->max_wr,
+				   QP_MAX_WR);
 	w = worker_get(s->d->workers, o->srq.worker);
 	c.srq = &o->srq;
 	worker_call(w, look_on_worker, &c);
 	c.set_limit = q->attr_mask & SRQ_ATTR_LIMIT;
 	c.limit = c.set_limit ? q->limit : c.limit;
 	if (!c.sound || c.prod - c.head > q->max_wr || c.limit > q->max_wr)
-		return EINVAL;
+		return ctrl_refuse(rp, EINVAL,
+				   "max_wr is %u, but %u receives are posted and srq_limit is %u",
+				   q->max_wr, c.prod - c.head, c.limit);
 	entries = pow2_at_least(q->max_wr);
 	stride = o->srq.rq.stride;
 	rc = session_ring_alloc(s, UROCE_RING_HDR + (size_t)entries * stride, &ext);

@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Modify and query (QP-01 .. QP-05). */
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include "qp/congestion.h"
 #include "qp/deadline.h"
 #include "qp/migrate.h"
 #include "qp/recorder.h"
+#include "qp/refusal.h"
 #include "qp/retire.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
 
-#define QP_ACCESS_MASK (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
-
-static int
-check_path(const struct uroce_ah_attr *ah, const struct qp_limits *lim)
-{
-	if (!ah->is_global || ah->port_num != 1)
-		return EINVAL;
-	if (ah->sgid_index >= lim->ngids || !(lim->gid_valid >> ah->sgid_index & 1))
-		return EINVAL;
-	return 0;
-}
+#define ACCESS_LEGAL (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
 
 uint16_t
 qp_pkey_at(const struct qp *qp, uint16_t index)
@@ -31,68 +24,146 @@ qp_pkey_at(const struct qp *qp, uint16_t index)
 				       : 0;
 }
 
-/* Checks the alternate path, whose attributes are always set together (REQ-11). */
-static int
-check_alternate(const struct qp *qp, const struct uroce_qp_attr *a, const struct qp_limits *lim)
+/* Legal values of an attribute that lies at `at` in struct uroce_qp_attr. */
+struct bound {
+	uint32_t bit; /* in attr_mask */
+	uint8_t at, size;
+	uint32_t min, max;
+	const char *field;
+};
+#define BOUND(bit, field, min, max)                                                                \
+	{                                                                                          \
+		bit, offsetof(struct uroce_qp_attr, field),                                        \
+			sizeof(((struct uroce_qp_attr *)NULL)->field), min, max, #field            \
+	}
+static const struct bound bounds[] = {
+	BOUND(QP_PORT, port_num, 1, 1),
+	BOUND(QP_MAX_QP_RD_ATOMIC, max_rd_atomic, 0, QP_MAX_RD_ATOMIC),
+	BOUND(QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, 0, QP_MAX_RD_ATOMIC),
+	BOUND(QP_TIMEOUT, timeout, 0, 31),
+	BOUND(QP_RETRY_CNT, retry_cnt, 0, 7),
+	BOUND(QP_RNR_RETRY, rnr_retry, 0, 7),
+	BOUND(QP_MIN_RNR_TIMER, min_rnr_timer, 0, 31),
+	BOUND(QP_RQ_PSN, rq_psn, 0, WIRE_PSN_MASK),
+	BOUND(QP_SQ_PSN, sq_psn, 0, WIRE_PSN_MASK),
+	BOUND(QP_DEST_QPN, dest_qp_num, 0, WIRE_QPN_MASK),
+	BOUND(QP_AV, ah.port_num, 1, 1),
+	/* The alternate path's attributes are always set together (REQ-11). */
+	BOUND(QP_ALT_PATH, alt_port_num, 1, 1),
+	BOUND(QP_ALT_PATH, alt_timeout, 0, 31),
+	BOUND(QP_ALT_PATH, alt_ah.port_num, 1, 1),
+};
+
+/* Value of the attribute. Hosts are little-endian. */
+static uint32_t
+value_of(const struct bound *b, const struct uroce_qp_attr *a)
 {
-	if (a->alt_port_num != 1 || a->alt_timeout > 31 || a->alt_pkey_index >= lim->npkeys ||
-	    qp_pkey_at(qp, a->alt_pkey_index) == 0)
-		return EINVAL;
-	return check_path(&a->alt_ah, lim);
+	uint32_t value = 0;
+
+	memcpy(&value, (const char *)a + b->at, b->size);
+	return value;
 }
 
-static int
-check_values(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *a,
-	     const struct qp_limits *lim)
+/* Requires value in min .. max. */
+static bool
+in_range(struct qp_refusal *r, const char *field, uint32_t value, uint32_t min, uint32_t max)
 {
-	if (((mask & QP_PORT) && a->port_num != 1) ||
-	    ((mask & QP_PKEY_INDEX) &&
-	     (a->pkey_index >= lim->npkeys || qp_pkey_at(qp, a->pkey_index) == 0)) ||
-	    ((mask & QP_ACCESS_FLAGS) && (a->qp_access_flags & ~QP_ACCESS_MASK)) ||
-	    ((mask & QP_PATH_MTU) && (a->path_mtu < 1 || a->path_mtu > lim->max_mtu)) ||
-	    ((mask & QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > QP_MAX_RD_ATOMIC) ||
-	    ((mask & QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > QP_MAX_RD_ATOMIC) ||
-	    ((mask & QP_TIMEOUT) && a->timeout > 31) ||
-	    ((mask & QP_RETRY_CNT) && a->retry_cnt > 7) ||
-	    ((mask & QP_RNR_RETRY) && a->rnr_retry > 7) ||
-	    ((mask & QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31) ||
-	    ((mask & QP_RQ_PSN) && a->rq_psn > WIRE_PSN_MASK) ||
-	    ((mask & QP_SQ_PSN) && a->sq_psn > WIRE_PSN_MASK) ||
-	    ((mask & QP_DEST_QPN) && a->dest_qp_num > WIRE_QPN_MASK))
-		return EINVAL;
-	if (mask & QP_AV) {
-		int rc = check_path(&a->ah, lim);
+	if (value >= min && value <= max)
+		return true;
+	*r = (struct qp_refusal){QP_REFUSED_VALUE, .field = field, .value = value};
+	r->min = min;
+	r->max = max;
+	return false;
+}
 
-		if (rc != 0)
-			return rc;
+static bool
+pkey_valid(struct qp_refusal *r, const struct qp *qp, const char *field, uint16_t index,
+	   const struct qp_limits *lim)
+{
+	if (index < lim->npkeys && qp_pkey_at(qp, index) != 0)
+		return true;
+	*r = (struct qp_refusal){QP_REFUSED_PKEY, .field = field, .value = index};
+	return false;
+}
+
+static bool
+path_valid(struct qp_refusal *r, const char *field, const struct uroce_ah_attr *ah,
+	   const struct qp_limits *lim)
+{
+	if (ah->is_global && ah->sgid_index < lim->ngids && (lim->gid_valid >> ah->sgid_index & 1))
+		return true;
+	*r = (struct qp_refusal){QP_REFUSED_PATH, .field = field};
+	return false;
+}
+
+static bool
+values_valid(struct qp_refusal *r, const struct qp *qp, uint32_t mask,
+	     const struct uroce_qp_attr *a, const struct qp_limits *lim)
+{
+	for (uint32_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+		const struct bound *b = &bounds[i];
+
+		if ((mask & b->bit) && !in_range(r, b->field, value_of(b, a), b->min, b->max))
+			return false;
 	}
-	return mask & QP_ALT_PATH ? check_alternate(qp, a, lim) : 0;
+	if ((mask & QP_PATH_MTU) && !in_range(r, "path_mtu", a->path_mtu, 1, lim->max_mtu))
+		return false;
+	if ((mask & QP_ACCESS_FLAGS) && (a->qp_access_flags & ~ACCESS_LEGAL)) {
+		*r = (struct qp_refusal){QP_REFUSED_FLAGS, .field = "qp_access_flags"};
+		r->bits = a->qp_access_flags & ~ACCESS_LEGAL;
+		return false;
+	}
+	if ((mask & QP_PKEY_INDEX) && !pkey_valid(r, qp, "pkey_index", a->pkey_index, lim))
+		return false;
+	if ((mask & QP_AV) && !path_valid(r, "ah_attr", &a->ah, lim))
+		return false;
+	return !(mask & QP_ALT_PATH) ||
+	       (pkey_valid(r, qp, "alt_pkey_index", a->alt_pkey_index, lim) &&
+		path_valid(r, "alt_ah_attr", &a->alt_ah, lim));
+}
+
+/* Sets *r to the reason, but for type, from and to; false: refused. to is below QP_NSTATES. */
+static bool
+modify_valid(struct qp_refusal *r, const struct qp *qp, uint32_t mask,
+	     const struct uroce_qp_attr *attr, uint32_t to, const struct qp_limits *lim)
+{
+	uint32_t from = qp->conn.state;
+	uint32_t bits = mask & ~QP_STATE;
+	const struct qp_transition *row = qp_transition_get(qp->conn.type, from, to);
+
+	*r = (struct qp_refusal){QP_REFUSED_NOT};
+	if ((mask & QP_CUR_STATE) && attr->cur_qp_state != from)
+		*r = (struct qp_refusal){QP_REFUSED_CUR_STATE, .value = attr->cur_qp_state};
+	else if (!row->legal)
+		r->why = QP_REFUSED_TRANSITION;
+	else if ((bits & row->required) != row->required)
+		*r = (struct qp_refusal){QP_REFUSED_MISSING, .bits = row->required & ~bits};
+	else if ((bits & ~(row->required | row->optional)) != 0)
+		*r = (struct qp_refusal){QP_REFUSED_EXTRA,
+					 .bits = bits & ~(row->required | row->optional)};
+	else if (from == QP_SQD && (to == QP_RTS || to == QP_SQD) && qp->conn.snd.draining)
+		r->why = QP_REFUSED_DRAINING; /* QP-16 */
+	if (r->why != QP_REFUSED_NOT || !values_valid(r, qp, mask, attr, lim))
+		return false;
+	if ((mask & QP_PATH_MIG_STATE) && qp_mig_check(qp, mask, attr, to) != 0)
+		*r = (struct qp_refusal){QP_REFUSED_MIGRATION, .value = attr->path_mig_state};
+	return r->why == QP_REFUSED_NOT;
 }
 
 int
 qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr,
-		const struct qp_limits *lim)
+		const struct qp_limits *lim, struct qp_refusal *why)
 {
-	uint32_t from = qp->conn.state;
-	uint32_t to = mask & QP_STATE ? attr->qp_state : from;
-	uint32_t bits = mask & ~QP_STATE;
-	const struct qp_transition *row;
-	int rc;
+	uint32_t to = mask & QP_STATE ? attr->qp_state : qp->conn.state;
+	struct qp_refusal r = {QP_REFUSED_STATE, .value = to};
+	bool valid = to < QP_NSTATES && modify_valid(&r, qp, mask, attr, to, lim);
 
-	if (to >= QP_NSTATES)
-		return EINVAL;
-	if ((mask & QP_CUR_STATE) && attr->cur_qp_state != from)
-		return EINVAL;
-	row = qp_transition_get(qp->conn.type, from, to);
-	if (!row->legal || (bits & row->required) != row->required ||
-	    (bits & ~(row->required | row->optional)) != 0)
-		return EINVAL;
-	if (from == QP_SQD && (to == QP_RTS || to == QP_SQD) && qp->conn.snd.draining)
-		return EINVAL; /* QP-16 */
-	rc = check_values(qp, mask, attr, lim);
-	if (rc == 0 && (mask & QP_PATH_MIG_STATE))
-		rc = qp_mig_check(qp, mask, attr, to);
-	return rc;
+	r.type = qp->conn.type;
+	r.from = qp->conn.state;
+	r.to = to < QP_NSTATES ? (uint8_t)to : r.from;
+	if (why != NULL)
+		*why = r;
+	return valid ? 0 : EINVAL;
 }
 
 /* Stores the attributes in mask (QP-05). */

@@ -93,18 +93,20 @@ struct qp *qp_create(const struct qp_create *c);
 /* Control thread, after its worker has released the QP. */
 void qp_free(struct qp *qp);
 
-/*
- * Check a modify against the tables and limits (QP-01..QP-04). Returns 0, or a positive errno.
- * Changes nothing.
- */
+struct qp_refusal;
+/* What qp_modify_check refuses may depend on the device. */
 struct qp_limits {
 	uint8_t max_mtu; /* enum ibv_mtu code */
 	uint16_t npkeys;
 	uint16_t ngids;
 	uint64_t gid_valid; /* bit i: GID index i holds a RoCEv2 GID */
 };
+/*
+ * Check a modify against the tables and limits (QP-01..QP-04). Returns 0 or EINVAL, and in *why the
+ * reason (qp/refusal.h); why may be NULL. Changes nothing.
+ */
 int qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr,
-		    const struct qp_limits *lim);
+		    const struct qp_limits *lim, struct qp_refusal *why);
 
 /*
  * Worker (owner). Apply a checked modify. path: the resolved address vector if mask has AV (else

@@ -106,7 +106,7 @@ modify(uint32_t q, uint32_t mask, const struct uroce_qp_attr *attr)
 {
 	static const struct qp_limits lim = {.max_mtu = 5, .npkeys = 1, .ngids = 3, .gid_valid = 7};
 	struct world_side *s = &world.side[q];
-	int rc = qp_modify_check(s->qp, mask, attr, &lim);
+	int rc = qp_modify_check(s->qp, mask, attr, &lim, NULL);
 
 	if (rc != 0)
 		return rc;

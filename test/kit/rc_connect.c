@@ -151,7 +151,7 @@ rc_connect(struct qp_env *env, struct qp *qp, uint32_t mtu, uint32_t dest_qpn, u
 	for (a.qp_state = QP_INIT; a.qp_state <= QP_RTS; a.qp_state++) {
 		uint32_t m = QP_STATE | mask[a.qp_state - 1];
 
-		if (qp_modify_check(qp, m, &a, &limits) != 0)
+		if (qp_modify_check(qp, m, &a, &limits, NULL) != 0)
 			return false;
 		qp_modify_apply(env, qp, m, &a, m & QP_AV ? path : NULL, NULL);
 	}

@@ -28,6 +28,7 @@ ALLOWED = re.compile(r'mem(cpy|move|set|cmp)|crc32_gzip_refl|__tls_get_addr|_GLO
 # Further symbols by file, and why.
 COLD = {
     'lib/cc/param.c': ('memchr|snprintf|strcspn|strlen', 'parameters as text, for a device'),
+    'lib/qp/refusal.c': ('vsnprintf', 'why a modify was refused, for the control thread'),
     'lib/mem/mr_table.c': ('calloc|free', 'the key table, made when a device starts'),
     'lib/qp/qp.c': ('posix_memalign|free|rte_zmalloc|rte_free', 'makes and frees QPs'),
     'lib/qp/segs.c': ('calloc|free|rte_mempool_(avail_count|free)|rte_pktmbuf_pool_create|per_lcore__rte_errno',

@@ -84,7 +84,7 @@ mesh_modify(struct mesh_side *side, enum qp_state to)
 	struct uroce_qp_attr apply = side->attr;
 	struct qp_path path;
 
-	if (qp_modify_check(side->qp, mask, &side->attr, &lim) != 0) {
+	if (qp_modify_check(side->qp, mask, &side->attr, &lim, NULL) != 0) {
 		sim_fail(&side->m->sim, "QP-01: qp %06x: legal modify %s to %s refused", side->qpn,
 			 qp_state_name[side->qp->conn.state], qp_state_name[to]);
 		return;

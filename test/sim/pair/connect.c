@@ -100,7 +100,7 @@ pair_side_modify(struct pair_side *side, enum qp_state to)
 	checked = side->attr;
 	if (side->pair->cfg.family == PAIR_MUST_SUCCEED && checked.retry_cnt > 7)
 		checked.retry_cnt = 7; /* beyond a program's limit, so that it never runs out */
-	if (qp_modify_check(side->qp, mask, &checked, &lim) != 0) {
+	if (qp_modify_check(side->qp, mask, &checked, &lim, NULL) != 0) {
 		sim_fail(&side->pair->sim, "QP-01: qp %x: legal modify to %s refused", side->qpn,
 			 qp_state_name[to]);
 		return;

@@ -435,7 +435,7 @@ conn_modify(struct conn *c, uint32_t mask, const struct uroce_qp_attr *attr)
 					     .ngids = 3,
 					     .gid_valid = 7};
 	struct engine *e = &c->b->engine;
-	int rc = qp_modify_check(c->qp, mask, attr, &lim);
+	int rc = qp_modify_check(c->qp, mask, attr, &lim, NULL);
 
 	if (rc != 0)
 		return rc;

@@ -147,7 +147,7 @@ verdict(enum qp_type type, uint32_t from, uint32_t mask, const struct uroce_qp_a
 	qp.conn.state = (uint8_t)from;
 	qp.bind.pkeys = pkeys; /* of which the limits allow two */
 	was = qp;
-	rc = qp_modify_check(&qp, mask, attr, &limits);
+	rc = qp_modify_check(&qp, mask, attr, &limits, NULL);
 	assert_memory_equal(&qp, &was, sizeof(qp));
 	return rc;
 }
