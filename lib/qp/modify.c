@@ -13,7 +13,12 @@
 #include "wire/psn.h"
 #include "wire/timer.h"
 
-#define ACCESS_LEGAL (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
+/*
+ * Every flag of enum ibv_access_flags and IBV_ACCESS_OPTIONAL_RANGE. Those that only regions know
+ * change nothing: programs pass one set of flags for both (libdapl: IBV_ACCESS_MW_BIND), and
+ * kernels allow it.
+ */
+#define ACCESS_LEGAL (0x3ffu | 0x3ff00000u)
 
 uint16_t
 qp_pkey_at(const struct qp *qp, uint16_t index)

@@ -68,7 +68,7 @@ static const struct refused cases[] = {
 	 QP_RESET,
 	 QP_INIT,
 	 CONN_INIT,
-	 {.port_num = 1, .qp_access_flags = 0x10000},
+	 {.port_num = 1, .qp_access_flags = 0x10010},
 	 "qp_access_flags has unknown flags: 0x10000"},
 	{QP_TYPE_UC,
 	 QP_INIT,
@@ -143,6 +143,24 @@ a_state_of_the_qp_can_be_the_reason(void **state)
 	assert_non_null(strstr(text, "path_mig_state 2 is not legal now"));
 }
 
+/* Every flag that verbs.h has for regions is legal for QPs, too: the kernel accepts them. */
+static void
+access_flags_of_regions_are_accepted(void **state)
+{
+	static const uint32_t flags[] = {0x1f, 1 << 5, 1 << 6, 1 << 7, 1 << 20, 0x3ff000ff};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		struct uroce_qp_attr a = {.qp_state = QP_INIT,
+					  .port_num = 1,
+					  .qp_access_flags = flags[i]};
+
+		assert_int_equal(qp_modify_check(qp_in(QP_TYPE_RC, QP_RESET), CONN_INIT, &a,
+						 &limits, NULL),
+				 0);
+	}
+}
+
 /* A sentence that does not fit is cut off. */
 static void
 a_long_sentence_is_cut_off(void **state)
@@ -165,6 +183,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_reason_names_the_attribute),
 		cmocka_unit_test(a_state_of_the_qp_can_be_the_reason),
+		cmocka_unit_test(access_flags_of_regions_are_accepted),
 		cmocka_unit_test(a_long_sentence_is_cut_off),
 	};
 
