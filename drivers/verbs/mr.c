@@ -7,13 +7,18 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 #include <time.h>
+#include <unistd.h>
+#include "map/vma.h"
 #include "mr_adopt.h"
 
 #define UNMAP_TRIES   5000    /* 5 s: the daemon unmaps several GiB a second */
 #define UNMAP_WAIT_NS 1000000 /* between two tries */
+#define LARGE_SHARE   4       /* a region of more than 1/4 of the machine's memory is large */
 
 /* Fills in the description of the memory. Returns 0, or a positive errno and no hold. */
 static int
@@ -121,6 +126,44 @@ name_tracer(const struct prov_context *ctx, const struct uroce_reg_mr_req *req)
 	prctl(PR_SET_PTRACER, (unsigned long)cred.pid, 0, 0, 0);
 }
 
+/*
+ * Allocates the anonymous pages of copied memory, as a NIC's driver does when it pins them. A page
+ * that is first touched by the daemon's copy costs it many times as much (Linux clears a huge one),
+ * which soon uses up its patience with this user: peers get RNR NAKs, and those without RNR retries
+ * fail. Large regions may be sparse on purpose and stay so. Pages of files are left alone: they may
+ * wait for a file system forever. Errors show when the memory is accessed.
+ */
+static void
+populate(const struct uroce_reg_mr_req *req, const struct uroce_reg_mr_rep *rep)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = req->addr & ~(page - 1);
+	uint64_t end = (req->addr + req->length + page - 1) & ~(page - 1);
+	bool write = (req->access & IBV_ACCESS_LOCAL_WRITE) != 0;
+	struct sysinfo machine;
+	struct vma_scan scan;
+	struct vma v;
+	int err = errno;
+
+	if (rep->path != UROCE_MR_PATH_COPY || sysinfo(&machine) != 0 ||
+	    end - at > (uint64_t)machine.totalram * machine.mem_unit / LARGE_SHARE ||
+	    vma_scan_open(&scan, 0) != 0) {
+		errno = err;
+		return;
+	}
+	while (at < end && vma_scan_next(&scan, at, &v) == 0 && v.start < end) {
+		uint64_t to = v.end < end ? v.end : end;
+
+		if (v.start > at)
+			at = v.start;
+		if (v.inode == 0 && !v.shared)
+			madvise((void *)(uintptr_t)at, to - at,
+				write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+		at = to;
+	}
+	vma_scan_close(&scan);
+	errno = err;
+}
+
 struct ibv_mr *
 prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
@@ -161,6 +204,8 @@ prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acc
 		attached(prov_context_of(pd->context), &req, rc);
 		if (rc)
 			mr_pieces_release(mr->hold);
+		else
+			populate(&req, &rep);
 	}
 	if (rc) {
 		free(mr);
@@ -232,6 +277,7 @@ prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, si
 		return prov_fail(rc);
 	}
 	if (flags & remap) {
+		populate(&req.reg, &rep);
 		mr_pieces_release(mr->hold);
 		mr->hold = hold;
 		mr->iova = req.reg.iova;
