@@ -26,7 +26,7 @@
 
 #define NODE_MEM_BYTES (64u * 1024) /* memory for messages, unless one is larger */
 #define NODE_NEAR_NS   100.0        /* cores with a larger distance are far */
-#define NODE_TRIES     5 /* attempts with frames alone: other processes may occupy a core */
+#define NODE_TRIES     5 /* attempts until something arrives: other processes may occupy a core */
 
 enum node_role {
 	NODE_RC,     /* queue pairs; side 0 requests, side 1 responds */
@@ -120,8 +120,8 @@ struct node_pair_sample {
 	double distance_ns, speed_ns;
 };
 /*
- * Run for o.run_ms, or o.count messages, then stop the pair. frame: bytes, not for RC. With frames
- * alone the rate is never 0; exits with 1 if no frame arrives.
+ * Run for o.run_ms, or o.count messages, then stop the pair. frame: bytes, not for RC. The rate is
+ * never 0; exits with 1 if nothing arrives.
  */
 void node_pair_run(struct node_pair *p, enum node_role role, uint32_t frame,
 		   struct node_pair_sample *s);
