@@ -128,6 +128,32 @@ def fabric():
                        again=(GONE_FABRIC,))
 
 
+def qperf():
+    # Without -cm 1 qperf addresses its peer by LID, without a GRH.
+    for tests in ("rc_lat rc_bw rc_bi_bw", "rc_rdma_read_lat rc_rdma_write_lat rc_rdma_write_poll_lat",
+                  "rc_rdma_read_bw rc_rdma_write_bw", "rc_compare_swap_mr ver_rc_compare_swap ver_rc_fetch_add"):
+        yield Case("qperf", f"-cm 1 ADDR {tests}", "qperf -lp {p}".split(),
+                   f"qperf -t 1 -cm 1 -lp {{p}} {{s}} {tests}".split(), ready="tcp", host=True, ends=False,
+                   says=tests.split()[-1], lossy=False)
+
+
+def dapl(folder):
+    """DAPL's tests: over rdma_cm, and over sockets, where the provider connects QPs by verbs."""
+    (folder / "dat.conf").write_text(
+        'cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "eth0 0" ""\n'
+        'scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 "uroce0 1" ""\n')
+    env = {"DAT_OVERRIDE": str(folder / "dat.conf"), "DAPL_GLOBAL_ROUTING": "1", "DAPL_GID_INDEX": "1"}
+    for tool, way, options in (("dtest", "cma", "-b 4096"),("dtest", "cma", "-b 4096 -p"),
+                               ("dtest", "cma", "-b 4096 -c"), ("dtest", "scm", "-b 4096 -p"), ("dtestx", "cma", ""),
+                               ("dtestsrq", "cma", "-B 10 -t 10"), ("dtestcm", "cma", "-c 200")):
+        # Each prints a line when it waits for its client.
+        ready = {"dtest": "Server is waiting", "dtestx": "Running as Server", "dtestsrq": "server ready",
+                 "dtestcm": "server waiting"}[tool]
+        yield Case(tool, f"-P {way} {options}".strip(), f"{tool} -P {way} {options}".split(),
+                   f"{tool} -P {way} -h {{s}} {options}".split(), ready=ready, host=True, env=env,
+                   says="PASSED" if tool in ("dtest", "dtestx") else "Complete", lossy=options == "-b 4096")
+
+
 def ucx(folder):
     env = {"UCX_TLS": "rc", "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_NET_DEVICES": "uroce0:1"}
     for api in ("stream", "am", "tag"):

@@ -16,6 +16,7 @@ SETTING, WORDS = sys.argv[1], sys.argv[2:]
 if SETTING == "udp":
     import test_port_udp as udp  # first: it sets the user whom lib reads
 import cm_cases  # noqa: E402
+import cm_jobs  # noqa: E402
 import cm_run  # noqa: E402
 import hostlink  # noqa: E402
 import lib  # noqa: E402
@@ -182,6 +183,8 @@ def programs(ends, folder):
     yield from cm_cases.perftest()
     yield from cm_cases.fio()
     yield from cm_cases.fabric()
+    yield from cm_cases.qperf()
+    yield from cm_cases.dapl(folder)
     yield from cm_cases.ucx(folder)
 
 
@@ -202,6 +205,8 @@ def test_programs_run_unmodified(ends, folder, lossy):
         run_case(ends, f"mckey: -m {group} -b ADDR, two members", lambda group=group: members(ends, group))
     if ends.host:
         run_case(ends, "pyverbs: test_rdmacm (10 tests)", lambda: pyverbs(ends))
+    for name, call in cm_jobs.cases(ends, user_folder, root=SETTING != "udp"):
+        run_case(ends, name, call)
 
 
 def main():

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """DPDK's telemetry socket, the exporter for Prometheus and the Grafana dashboard, against the daemon's counters."""
 import contextlib
-import functools
 import json
 import os
 import pathlib
@@ -16,6 +15,7 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
+import debian
 import lib
 
 DASHBOARD = lib.HERE.parent.parent / "config/grafana/uroce.json"
@@ -23,14 +23,12 @@ DASHBOARD = lib.HERE.parent.parent / "config/grafana/uroce.json"
 ADDED = {"instance", "job"}
 
 
-@functools.cache
 def promtool():
-    """promtool of Debian's package prometheus, which is not installed, because it starts a server."""
+    """promtool of Debian's package prometheus, or None."""
     found = os.environ.get("UROCE_PROMTOOL") or shutil.which("promtool")
-    folder = lib.tmpdir()
-    get = "apt-get -qq -o APT::Sandbox::User=root download prometheus && dpkg-deb -x prometheus_*.deb ."
-    if not found and subprocess.run(["sh", "-c", get], cwd=folder, capture_output=True, check=False).returncode == 0:
-        found = folder / "usr/bin/promtool"
+    if not found:
+        folder = debian.extracted("prometheus")
+        found = folder and folder / "usr/bin/promtool"
     return found
 
 
