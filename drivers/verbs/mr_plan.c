@@ -110,6 +110,57 @@ holds_stack(const struct vma *v, uint64_t start, uint64_t end)
 	return found || n < 0;
 }
 
+/* glibc aligns the heaps of its arenas to this, in ordinary pages, or to that many huge pages. */
+#define HEAP_ALIGN       (64ull << 20)
+#define HEAP_ALIGN_PAGES 4
+
+#define PAGEMAP_TOUCHED  (3ull << 62) /* present or swapped out */
+
+/* Returns false if the page of addr was never touched; then reading would give it memory. */
+static bool
+is_touched(uint64_t addr)
+{
+	uint64_t entry = PAGEMAP_TOUCHED;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return true;
+	if (pread(fd, &entry, sizeof(entry), (off_t)(addr / BASE_PAGE * sizeof(entry))) < 0)
+		entry = PAGEMAP_TOUCHED;
+	close(fd);
+	return (entry & PAGEMAP_TOUCHED) != 0;
+}
+
+/* Returns true if an arena begins at addr: its first heap starts with a pointer to what follows. */
+static __attribute__((no_sanitize("address", "thread"))) bool
+arena_begins(uint64_t addr)
+{
+	uint64_t arena;
+
+	if (!is_touched(addr))
+		return false;
+	arena = *(const volatile uint64_t *)(uintptr_t)addr;
+	return arena >= addr + 16 && arena <= addr + 256;
+}
+
+/*
+ * The header of an allocator's arena must not be adopted: glibc initialises its lock and its count
+ * of threads in the child of a fork, before any handler runs. (The main arena's is not in the
+ * heap.)
+ */
+static bool
+holds_arena(const struct vma *v, uint64_t start, uint64_t end)
+{
+	uint64_t align =
+		v->page_size > BASE_PAGE ? HEAP_ALIGN_PAGES * (uint64_t)v->page_size : HEAP_ALIGN;
+
+	for (uint64_t at = page_down(start + align - 1, align); at < end; at += align) {
+		if (arena_begins(at))
+			return true;
+	}
+	return false;
+}
+
 static bool
 is_anonymous(const struct vma *v)
 {
@@ -124,7 +175,8 @@ classify(const struct vma *v, uint64_t start, uint64_t end)
 {
 	if (v->shared)
 		return v->name[0] == '/' ? MR_KIND_SHARED : MR_KIND_COPY;
-	if (!is_anonymous(v) || (v->prot & PROT_WRITE) == 0 || holds_stack(v, start, end))
+	if (!is_anonymous(v) || (v->prot & PROT_WRITE) == 0 || holds_stack(v, start, end) ||
+	    holds_arena(v, start, end))
 		return MR_KIND_COPY;
 	return MR_KIND_PRIVATE;
 }

@@ -11,7 +11,7 @@
 #include "map/vma.h"
 
 enum mr_kind {
-	MR_KIND_COPY = 0, /* stacks, private file mappings, special mappings */
+	MR_KIND_COPY = 0, /* stacks, headers of arenas, private file mappings, special mappings */
 	MR_KIND_SHARED,   /* shared and file-backed: the daemon can map the same file */
 	MR_KIND_PRIVATE,  /* private anonymous memory, ordinary or huge pages: can be adopted */
 };

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +23,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BYTES   (64u << 10)
-#define FORKS   20
-#define HANG_S  100 /* a test that takes longer counts as hung */
-#define THREADS 2
+#define BYTES      (64u << 10)
+#define FORKS      20
+#define HANG_S     100 /* a test that takes longer counts as hung */
+#define THREADS    2
+#define HEAP_ALIGN (64u << 20) /* of glibc's heaps of threads */
 
 /* The state of one set of handlers. */
 struct cache {
@@ -291,10 +293,56 @@ failed_and_nested_forks_run_their_handlers(void)
 	CHECK(write_lands(late.mr, late.buf, 0x21));
 }
 
+/* A buffer in the first page of a thread's heap, beside the header of the arena. */
+struct heap_user {
+	sem_t ready, go;
+	bool beside;
+	struct ibv_mr *mr;
+};
+
+static void *
+use_heap(void *arg)
+{
+	struct heap_user *u = arg;
+	uint8_t *buf = malloc(512);
+
+	u->beside = (uintptr_t)buf % HEAP_ALIGN < 4096;
+	u->mr = ibv_reg_mr(side.pd, buf, 512, SIDE_ACCESS);
+	sem_post(&u->ready);
+	sem_wait(&u->go);
+	CHECK(u->mr && ibv_dereg_mr(u->mr) == 0);
+	free(buf);
+	return NULL;
+}
+
+/* The C library changes these headers in the child before it runs handlers. */
+REQUIREMENT("MEM-05")
+static void
+a_fork_leaves_the_heaps_of_other_threads_alone(void)
+{
+	struct heap_user u = {0};
+	int status = -1;
+	pthread_t t;
+	pid_t pid;
+
+	sem_init(&u.ready, 0, 0);
+	sem_init(&u.go, 0, 0);
+	CHECK(pthread_create(&t, NULL, use_heap, &u) == 0);
+	sem_wait(&u.ready);
+	CHECK(u.beside || getenv("UROCE_SANITIZED"));
+	pid = fork();
+	if (pid == 0)
+		_exit(0);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	sem_post(&u.go);
+	CHECK(pthread_join(t, NULL) == 0); /* its end checks the header, and may abort */
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
+		SIDE_TEST(a_fork_leaves_the_heaps_of_other_threads_alone), /* with new heaps */
 		SIDE_TEST(verbs_work_in_fork_handlers),
 		SIDE_TEST(verbs_work_in_fork_handlers_while_threads_register),
 		SIDE_TEST(failed_and_nested_forks_run_their_handlers),
