@@ -204,7 +204,7 @@ prov_call_device(const char *device, uint16_t op, const void *req, size_t req_le
 	for (struct prov_context *ctx = open_contexts.list; ctx && rc == ENODEV; ctx = ctx->next) {
 		struct ibv_context *ibctx = &ctx->vctx.context;
 
-		if (!ctx->lost && strcmp(ibctx->device->name, device) == 0)
+		if (!prov_context_lost(ctx) && strcmp(ibctx->device->name, device) == 0)
 			rc = prov_call(ibctx, op, req, req_len, rep, rep_len);
 	}
 	pthread_mutex_unlock(&open_contexts.mutex);
@@ -220,7 +220,7 @@ prov_context_alive(struct prov_context *ctx)
 	/* Polls for the hang-up only: a reply in flight belongs to its caller. */
 	if (pfd.fd < 0 || (poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLHUP | POLLERR))))
 		__atomic_store_n(&ctx->lost, true, __ATOMIC_RELAXED);
-	return !__atomic_load_n(&ctx->lost, __ATOMIC_RELAXED);
+	return !prov_context_lost(ctx);
 }
 
 static void

@@ -274,7 +274,7 @@ prov_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	uint32_t empty;
 	int n;
 
-	if (prov_unlikely(prov_context_of(ibcq->context)->lost)) {
+	if (prov_unlikely(prov_context_lost(prov_context_of(ibcq->context)))) {
 		n = prov_daemon_lost_poll(cq);
 		if (n <= 0)
 			return n;
@@ -296,7 +296,7 @@ prov_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct prov_cq *cq = prov_cq_of(ibcq);
 	uint32_t arm = solicited_only ? UROCE_CQ_ARM_SOLICITED : UROCE_CQ_ARM_ANY;
 
-	if (prov_unlikely(prov_context_of(ibcq->context)->lost))
+	if (prov_unlikely(prov_context_lost(prov_context_of(ibcq->context))))
 		return prov_daemon_lost_notify(cq);
 	prov_lock(&cq->lock);
 	/* A pending arm for any completion is not weakened to one for solicited ones. */

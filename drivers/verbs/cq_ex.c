@@ -50,7 +50,7 @@ cq_ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr && attr->comp_mask)
 		return prov_fail(EINVAL);
-	if (prov_unlikely(prov_context_of(ex->context)->lost)) {
+	if (prov_unlikely(prov_context_lost(prov_context_of(ex->context)))) {
 		rc = prov_daemon_lost_poll(cq);
 		if (rc <= 0)
 			return rc ? EIO : ENOENT;

@@ -91,7 +91,7 @@ prov_daemon_lost_check_unused(struct prov_context *ctx, const struct ibv_cq *cq,
 {
 	const struct prov_qp *qp;
 
-	if (!__atomic_load_n(&ctx->lost, __ATOMIC_RELAXED) || ctx->forked)
+	if (!prov_context_lost(ctx) || ctx->forked)
 		return 0;
 	pthread_mutex_lock(&ctx->obj_mutex);
 	TAILQ_FOREACH (qp, &ctx->qps, link) {

@@ -144,7 +144,7 @@ prov_ref_free(struct prov_context *ctx, struct prov_ref *ref, void *obj, const u
 	if (!ctx->forked) {
 		pthread_mutex_lock(mutex);
 		while ((comp && *comp != ref->comp_events) || *async != ref->async_events) {
-			open = __atomic_load_n(&ctx->lost, __ATOMIC_RELAXED);
+			open = prov_context_lost(ctx);
 			if (open)
 				break;
 			pthread_cond_wait(cond, mutex);

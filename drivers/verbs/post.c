@@ -196,7 +196,7 @@ prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr *
 
 	prov_lock(&qp->sq.lock);
 	/* Under the lock: WRs posted before the loss was noticed complete (daemon_lost.c). */
-	if (prov_unlikely(prov_context_of(ibqp->context)->lost))
+	if (prov_unlikely(prov_context_lost(prov_context_of(ibqp->context))))
 		rc = EIO;
 	else if (prov_unlikely(!prov_state_sends(qp->state)))
 		rc = EINVAL;

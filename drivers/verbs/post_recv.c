@@ -60,7 +60,7 @@ prov_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 		return recv_failed(ibqp->context, EINVAL, wr, bad);
 	prov_lock(&qp->rq.lock);
 	/* Under the lock: WRs posted before the loss was noticed complete (daemon_lost.c). */
-	if (prov_unlikely(prov_context_of(ibqp->context)->lost))
+	if (prov_unlikely(prov_context_lost(prov_context_of(ibqp->context))))
 		rc = EIO;
 	else if (prov_state_receives(qp->state))
 		rc = recv_chain(&qp->rq, &wr, &ring);
@@ -81,7 +81,7 @@ prov_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_rec
 
 	prov_lock(&srq->ring.lock);
 	/* No doorbell: a QP that finds the SRQ empty sends an RNR NAK and polls it on the retry. */
-	if (!prov_unlikely(prov_context_of(ibsrq->context)->lost))
+	if (!prov_unlikely(prov_context_lost(prov_context_of(ibsrq->context))))
 		rc = recv_chain(&srq->ring, &wr, &ring);
 	prov_unlock(&srq->ring.lock);
 	return prov_unlikely(rc) ? recv_failed(ibsrq->context, rc, wr, bad) : 0;

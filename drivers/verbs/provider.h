@@ -88,7 +88,7 @@ enum prov_poll_mode {
 struct prov_context {
 	struct verbs_context vctx;
 	struct ipc_client ipc;
-	bool lost;   /* daemon gone, or forked: all operations fail (daemon_lost.c) */
+	bool lost;   /* daemon gone, or forked: all operations fail (daemon_lost.c); atomic */
 	bool forked; /* this is the child of a fork */
 	enum prov_poll_mode poll;
 	uint32_t nworkers;
@@ -201,6 +201,13 @@ static inline struct prov_context *
 prov_context_of(struct ibv_context *ctx)
 {
 	return prov_container(ctx, struct prov_context, vctx.context);
+}
+
+/* Returns true if the daemon is lost, as far as this process has noticed. Any thread. */
+static inline bool
+prov_context_lost(const struct prov_context *ctx)
+{
+	return __atomic_load_n(&ctx->lost, __ATOMIC_RELAXED);
 }
 
 static inline struct prov_cq *

@@ -35,7 +35,7 @@ ud_wait_qp(struct prov_context *ctx, struct prov_qp *qp)
 	if (upto == qp->ud_unsent)
 		return;
 	while (!ud_sent(qp, upto)) {
-		if (__atomic_load_n(&ctx->lost, __ATOMIC_RELAXED))
+		if (prov_context_lost(ctx))
 			return;
 		if (prov_idle_now_ns() - start_ns > UD_WAIT_NS) {
 			qp->ud_unsent = upto;

@@ -238,7 +238,7 @@ wr_start(struct ibv_qp_ex *ex)
 	qp->build_start = qp->sq.prod;
 	qp->build = NULL;
 	qp->build_error = 0;
-	if (prov_unlikely(prov_context_of(ex->qp_base.context)->lost))
+	if (prov_unlikely(prov_context_lost(prov_context_of(ex->qp_base.context))))
 		qp->build_error = EIO;
 	else if (prov_unlikely(!prov_state_sends(qp->state)))
 		qp->build_error = EINVAL;
