@@ -15,7 +15,7 @@
 static void
 cq_attach_ring(struct prov_cq *cq, void *ring, const struct uroce_ring_loc *loc)
 {
-	cq->hdr = ring;
+	__atomic_store_n(&cq->hdr, (struct uroce_cq_hdr *)ring, __ATOMIC_RELAXED); /* cq_idle.c */
 	cq->slots = (struct uroce_cqe *)((char *)ring + UROCE_CQ_HDR);
 	cq->mask = loc->entries - 1;
 	cq->shift = (uint32_t)__builtin_ctz(loc->entries);

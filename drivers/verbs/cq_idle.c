@@ -94,15 +94,38 @@ cq_awaited(struct prov_cq *cq, uint64_t now_ns)
 	return false;
 }
 
-/* Tells the worker on which CPU the calling thread yields for cq; -1: it does not. */
+/*
+ * Tells the worker on which CPU the calling thread yields for cq; -1: it does not. Locked, because
+ * after a resize by another thread the old ring's memory may belong to another queue.
+ */
 static void
 cq_set_yield_cpu(struct prov_cq *cq, int cpu)
 {
 	uint32_t value = (uint32_t)(cpu + 1);
 
+	prov_lock(&cq->lock);
 	/* written seldom, because the worker reads the line */
 	if (__atomic_load_n(&cq->hdr->yield_cpu, __ATOMIC_RELAXED) != value)
 		__atomic_store_n(&cq->hdr->yield_cpu, value, __ATOMIC_RELAXED);
+	prov_unlock(&cq->lock);
+}
+
+/*
+ * Returns true if the daemon has marked the CQ as dead. Another thread may resize the CQ meanwhile,
+ * and the old ring's memory may belong to another queue: only the lock tells for sure.
+ */
+static bool
+cq_is_dead(struct prov_cq *cq)
+{
+	const struct uroce_cq_hdr *hdr = __atomic_load_n(&cq->hdr, __ATOMIC_RELAXED);
+	bool dead;
+
+	if (!prov_unlikely(__atomic_load_n(&hdr->error, __ATOMIC_RELAXED)))
+		return false;
+	prov_lock(&cq->lock);
+	dead = __atomic_load_n(&cq->hdr->error, __ATOMIC_RELAXED);
+	prov_unlock(&cq->lock);
+	return dead;
 }
 
 int
@@ -114,7 +137,7 @@ prov_cq_idle(struct prov_cq *cq, uint32_t polls)
 		       __atomic_load_n(&cq->awaited_ns, __ATOMIC_RELAXED) != PROV_CQ_QUIET);
 	uint64_t now_ns;
 
-	if (prov_unlikely(__atomic_load_n(&cq->hdr->error, __ATOMIC_RELAXED)))
+	if (cq_is_dead(cq))
 		return -prov_fail(EIO);
 	if (prov_unlikely(polls % (pauses ? PROV_ALIVE_CHECK_PAUSES : PROV_ALIVE_CHECK_POLLS) == 0))
 		prov_context_alive(ctx);
