@@ -158,7 +158,8 @@ command_run(struct cm_channel *ch, int fd, struct command *c)
 	}
 	status = ch->shared->broken ? -1 : command_exchange(ch, fd, c);
 	if (status == 0)
-		cm_ids_note(ch, c->req.cmd, c->body, c->req.in, c->reply, c->reply_len);
+		cm_ids_note(ch, c->req.from, c->req.cmd, c->body, c->req.in, c->reply,
+			    c->reply_len);
 	if (status < 0) {
 		ch->shared->broken = true;
 		status = command_lost(ch, c);

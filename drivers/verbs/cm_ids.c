@@ -22,13 +22,18 @@ struct cm_known {
 	LIST_ENTRY(cm_known) group_link;
 	LIST_HEAD(, cm_known) groups;
 	struct cm_known *joined_by; /* of a group */
+	const uint8_t *home;        /* the secret of its channel; of a group: of joined_by's */
 	uint32_t id;
 	uint32_t reported; /* events */
 	uint64_t uid;      /* 0: the program does not know the id yet */
 	bool told;         /* has its DEVICE_REMOVAL */
 };
 
-/* Two trees (tsearch(3)) of all channels: a request names its listener only by the uid. */
+/*
+ * Two trees (tsearch(3)) of all channels: a request names its listener only by the uid. An id is
+ * that of its channel: another channel can have the same one, because its daemon is another one, or
+ * because the daemon gave the id to it before the thread that destroyed the old one has noted that.
+ */
 static struct {
 	pthread_mutex_t mutex;
 	void *by_id, *by_uid;
@@ -37,9 +42,11 @@ static struct {
 static int
 compare_id(const void *a, const void *b)
 {
-	uint32_t x = ((const struct cm_known *)a)->id, y = ((const struct cm_known *)b)->id;
+	const struct cm_known *x = a, *y = b;
 
-	return (x > y) - (x < y);
+	if (x->id != y->id)
+		return x->id > y->id ? 1 : -1;
+	return memcmp(x->home, y->home, UROCE_CM_CHANNEL_ID);
 }
 
 static int
@@ -51,9 +58,10 @@ compare_uid(const void *a, const void *b)
 }
 
 static struct cm_known *
-find_id(uint32_t id)
+find_id(const uint8_t *home, uint32_t id)
 {
-	struct cm_known **at = tfind(&(struct cm_known){.id = id}, &known.by_id, compare_id);
+	const struct cm_known key = {.home = home, .id = id};
+	struct cm_known **at = tfind(&key, &known.by_id, compare_id);
 
 	return at ? *at : NULL;
 }
@@ -95,15 +103,16 @@ drop(struct cm_known *k)
 
 /* Adds an id. Returns NULL if out of memory; the id will then get no event. */
 static struct cm_known *
-add(uint32_t id, uint64_t uid)
+add(const uint8_t *home, uint32_t id, uint64_t uid)
 {
-	struct cm_known *k = find_id(id);
+	struct cm_known *k = find_id(home, id);
 
 	if (k) /* the daemon has returned the same id twice */
 		drop(k);
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return NULL;
+	k->home = home;
 	k->id = id;
 	LIST_INIT(&k->groups);
 	if (!tsearch(k, &known.by_id, compare_id)) {
@@ -117,7 +126,7 @@ add(uint32_t id, uint64_t uid)
 static void
 add_id(struct cm_channel *ch, uint32_t id, uint64_t uid)
 {
-	struct cm_known *k = add(id, uid);
+	struct cm_known *k = add(ch->secret, id, uid);
 
 	if (!k)
 		return;
@@ -126,12 +135,12 @@ add_id(struct cm_channel *ch, uint32_t id, uint64_t uid)
 }
 
 static void
-add_group(uint32_t owner, uint32_t id, uint64_t uid)
+add_group(struct cm_channel *ch, uint32_t owner, uint32_t id, uint64_t uid)
 {
-	struct cm_known *o = find_id(owner), *k = NULL;
+	struct cm_known *o = find_id(ch->secret, owner), *k = NULL;
 
 	if (o && !o->joined_by && owner != id)
-		k = add(id, uid);
+		k = add(ch->secret, id, uid);
 	if (!k)
 		return;
 	k->joined_by = o;
@@ -142,7 +151,7 @@ static void
 note_event(struct cm_channel *ch, const struct rdma_ucm_event_resp *ev)
 {
 	bool request = ev->event == EVENT_CONNECT_REQUEST;
-	struct cm_known *k = request ? find_uid(ev->uid) : find_id(ev->id);
+	struct cm_known *k = request ? find_uid(ev->uid) : find_id(ch->secret, ev->id);
 
 	if (k) {
 		k->reported++;
@@ -153,13 +162,36 @@ note_event(struct cm_channel *ch, const struct rdma_ucm_event_resp *ev)
 		add_id(ch, ev->id, 0);
 }
 
+/* Gives k another key. If there is no memory for it, k gets no event. */
+static void
+set_home(struct cm_known *k, const uint8_t *home)
+{
+	tdelete(k, &known.by_id, compare_id);
+	k->home = home;
+	tsearch(k, &known.by_id, compare_id);
+}
+
+/* The id and its groups belong to ch from now on. */
+static void
+move(struct cm_known *k, struct cm_channel *ch)
+{
+	struct cm_known *group;
+
+	TAILQ_REMOVE(&k->ch->ids, k, link);
+	k->ch = ch;
+	TAILQ_INSERT_HEAD(&ch->ids, k, link);
+	set_home(k, ch->secret);
+	LIST_FOREACH (group, &k->groups, group_link)
+		set_home(group, ch->secret);
+}
+
 /* Copies a struct from bytes that may be fewer: the rest is zero. */
 #define GET(to, from, len)                                                                         \
 	memcpy(memset(&(to), 0, sizeof(to)), from, (len) < sizeof(to) ? (len) : sizeof(to))
 
 static void
-note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, const void *reply,
-     size_t len)
+note(struct cm_channel *ch, const uint8_t *from, uint32_t cmd, const void *body, size_t in,
+     const void *reply, size_t len)
 {
 	union {
 		struct rdma_ucm_create_id create;
@@ -181,28 +213,25 @@ note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, const voi
 		break;
 	case RDMA_USER_CM_CMD_DESTROY_ID:
 	case RDMA_USER_CM_CMD_LEAVE_MCAST:
-		k = find_id(c.destroy.id);
+		k = find_id(ch->secret, c.destroy.id);
 		if (k)
 			drop(k);
 		break;
 	case RDMA_USER_CM_CMD_ACCEPT:
-		k = find_id(c.accept.id);
+		k = find_id(ch->secret, c.accept.id);
 		if (k && c.accept.conn_param.valid)
 			uid_set(k, c.accept.uid);
 		break;
 	case RDMA_USER_CM_CMD_MIGRATE_ID:
-		k = find_id(c.migrate.id);
-		if (!k || k->joined_by)
-			break;
-		TAILQ_REMOVE(&k->ch->ids, k, link);
-		k->ch = ch;
-		TAILQ_INSERT_HEAD(&ch->ids, k, link);
+		k = find_id(from, c.migrate.id);
+		if (k && !k->joined_by)
+			move(k, ch);
 		break;
 	case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
-		add_group(c.join_ip.id, made.id, c.join_ip.uid);
+		add_group(ch, c.join_ip.id, made.id, c.join_ip.uid);
 		break;
 	case RDMA_USER_CM_CMD_JOIN_MCAST:
-		add_group(c.join.id, made.id, c.join.uid);
+		add_group(ch, c.join.id, made.id, c.join.uid);
 		break;
 	case RDMA_USER_CM_CMD_GET_EVENT:
 		GET(event, reply, len);
@@ -212,11 +241,11 @@ note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, const voi
 }
 
 void
-cm_ids_note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, const void *reply,
-	    size_t len)
+cm_ids_note(struct cm_channel *ch, const uint8_t *from, uint32_t cmd, const void *body, size_t in,
+	    const void *reply, size_t len)
 {
 	pthread_mutex_lock(&known.mutex);
-	note(ch, cmd, body, in, reply, len);
+	note(ch, from, cmd, body, in, reply, len);
 	pthread_mutex_unlock(&known.mutex);
 }
 
@@ -248,10 +277,10 @@ removal(struct cm_channel *ch, void *reply, size_t *len)
 }
 
 static int
-destroy(uint32_t id, bool group, void *reply, size_t *len)
+destroy(struct cm_channel *ch, uint32_t id, bool group, void *reply, size_t *len)
 {
 	struct rdma_ucm_destroy_id_resp resp = {0};
-	struct cm_known *k = find_id(id);
+	struct cm_known *k = find_id(ch->secret, id);
 
 	if (!k || group != (k->joined_by != NULL))
 		return EIO;
@@ -274,7 +303,7 @@ cm_ids_lost(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, vo
 	if (cmd == RDMA_USER_CM_CMD_GET_EVENT)
 		rc = removal(ch, reply, len);
 	else if (cmd == RDMA_USER_CM_CMD_DESTROY_ID || cmd == RDMA_USER_CM_CMD_LEAVE_MCAST)
-		rc = destroy(c.id, cmd == RDMA_USER_CM_CMD_LEAVE_MCAST, reply, len);
+		rc = destroy(ch, c.id, cmd == RDMA_USER_CM_CMD_LEAVE_MCAST, reply, len);
 	pthread_mutex_unlock(&known.mutex);
 	return rc;
 }

@@ -19,10 +19,10 @@ TAILQ_HEAD(cm_known_list, cm_known);
 
 /*
  * The daemon has performed command cmd (RDMA_USER_CM_CMD_*) of ch: body, of in bytes, is its
- * struct, reply the response, of len bytes.
+ * struct, reply the response, of len bytes. from: the secret of the channel that MIGRATE_ID names.
  */
-void cm_ids_note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in,
-		 const void *reply, size_t len);
+void cm_ids_note(struct cm_channel *ch, const uint8_t *from, uint32_t cmd, const void *body,
+		 size_t in, const void *reply, size_t len);
 
 /*
  * Executes cmd without the daemon, which has ended: GET_EVENT, as long as an id of ch lacks its

@@ -96,11 +96,72 @@ a_request_counts_for_its_listener_when_the_daemon_dies(void **state)
 	assert_int_equal(reported, 2);
 }
 
+/* An id of another channel that is equal: of a daemon that was started after this one died. */
+REQUIREMENT("CM-15")
+static void
+equal_ids_of_two_daemons_are_different(void **state)
+{
+	struct state *s = *state;
+	struct rdma_ucm_create_id_resp resp = {0};
+	struct rdma_ucm_create_id cmd = {.uid = 1ull << 32 | 1, .response = (uintptr_t)&resp};
+	uint32_t id, reported;
+	uint64_t uid;
+	int other;
+
+	assert_int_equal(create_id(s->fd, 1, &id), 0);
+	fake_cm_die(s->cm);
+	other = prov_cm_open(O_RDWR);
+	assert_int_equal(cm_run(other, RDMA_USER_CM_CMD_CREATE_ID, &cmd, sizeof(cmd), sizeof(resp)),
+			 0);
+	assert_int_equal(resp.id, id);
+	assert_int_equal(get_event(s->fd, &uid), 0);
+	assert_int_equal(uid, 1);
+	assert_int_equal(destroy_id(s->fd, id, &reported), 0);
+	assert_int_equal(reported, 1);
+	fake_cm_die(&s->f->cm[1]);
+	assert_int_equal(get_event(other, &uid), 0);
+	assert_int_equal(uid, cmd.uid);
+	assert_int_equal(destroy_id(other, id, &reported), 0);
+	prov_cm_close(other);
+}
+
+/* An id and its group can be destroyed on the channel to which the id has moved. */
+REQUIREMENT("CM-15")
+static void
+an_id_that_moved_belongs_to_its_new_channel(void **state)
+{
+	struct state *s = *state;
+	struct rdma_ucm_migrate_resp resp = {0};
+	struct rdma_ucm_migrate_id cmd = {.id = 7,
+					  .fd = (uint32_t)s->fd,
+					  .response = (uintptr_t)&resp};
+	int other = prov_cm_open(O_RDWR);
+	uint32_t id, reported;
+	uint64_t uid;
+
+	assert_int_equal(create_id(s->fd, 7, &id), 0);
+	assert_int_equal(cm_run(other, RDMA_USER_CM_CMD_MIGRATE_ID, &cmd, sizeof(cmd),
+				sizeof(resp)),
+			 0);
+	fake_cm_die(s->cm);
+	fake_cm_die(&s->f->cm[1]);
+	assert_int_equal(get_event(s->fd, &uid), EIO);
+	assert_int_equal(get_event(other, &uid), 0);
+	assert_int_equal(uid, 7);
+	assert_int_equal(destroy_id(s->fd, 7, &reported), EIO);
+	assert_int_equal(destroy_id(other, 7, &reported), 0);
+	prov_cm_close(other);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(ids_of_a_daemon_that_died_get_one_removal_each,
+						cm_setup, cm_teardown),
+		cmocka_unit_test_setup_teardown(equal_ids_of_two_daemons_are_different, cm_setup,
+						cm_teardown),
+		cmocka_unit_test_setup_teardown(an_id_that_moved_belongs_to_its_new_channel,
 						cm_setup, cm_teardown),
 		cmocka_unit_test_setup_teardown(
 			a_request_counts_for_its_listener_when_the_daemon_dies, cm_setup,
