@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds everything and runs all tests: unit, lint, fuzz, sim, bench, system, cli, docs, cm, programs and interop, then
-# unit, sim and system again under the address and undefined-behaviour sanitizers, and some unit tests
-# and a daemon under load under the thread sanitizer.
+# unit, sim and system again under the address and undefined-behaviour sanitizers, and some unit tests,
+# a daemon under load and a program with many threads under the thread sanitizer.
 #
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
 #
@@ -33,7 +33,7 @@ SANITIZED="build-sanitized -Db_sanitize=address,undefined -Db_lundef=false"
 # ThreadSanitizer over the programs that share memory between threads. With the C11 memory model DPDK's
 # inlined rings use atomics that it understands.
 RACES="test/unit/worker/test_worker test/unit/control/test_control_objects test/unit/control/test_control_defer
-	app/uroced/uroced"
+	app/uroced/uroced app/uroce-run/uroce-run drivers/verbs/liburoce-rdmav34.so test/system/storm/storm"
 races_build() {
 	local dir=build-tsan
 	if [ ! -f "$dir/build.ninja" ]; then
@@ -54,7 +54,7 @@ races() {
 	rm -f "$dir/meson-logs/testlog.json"
 	TSAN_OPTIONS="suppressions=$PWD/test/unit/tsan.supp history_size=4" meson test -C "$dir" --no-rebuild \
 		--print-errorlogs --timeout-multiplier 3 \
-		worker-1-adaptive worker-2-adaptive control-objects control-defer races || true
+		worker-1-adaptive worker-2-adaptive control-objects control-defer races storm || true
 }
 
 # What needs only processor time runs beside the system tests, whose processes spend much time waiting: the guest's

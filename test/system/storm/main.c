@@ -43,6 +43,7 @@ static const struct {
 	{"cm", job_cm, 3},
 	{"cm group", job_cm_group, 1},
 	{"hub", job_hub, 4},
+	{"burst", job_burst, 4},
 };
 #define JOBS (sizeof(jobs) / sizeof(jobs[0]))
 
@@ -122,33 +123,47 @@ worker(void *arg)
 	return NULL;
 }
 
-/* In the child of a fork: the parent's objects do nothing, and its context makes no new ones. */
+/*
+ * In the child of a fork: the parent's objects do nothing, and its context makes no new ones. The
+ * exit status has a bit for each thing that is wrong.
+ */
 static void
 child(void)
 {
 	int bad = 0;
 
 	alarm(STORM_WAIT_S);
+	if (!storm_is_filled(storm.common, STORM_COMMON_BYTES, 0))
+		bad |= 1;
 	if (!storm.sanitized) {
-		bad |= ibv_alloc_pd(storm.ctx) != NULL;
-		bad |= ibv_create_cq(storm.ctx, 10, NULL, NULL, 0) != NULL;
-		bad |= ibv_reg_mr(storm.pd, storm.common, STORM_COMMON_BYTES, 0) != NULL;
+		if (ibv_alloc_pd(storm.ctx))
+			bad |= 2;
+		if (ibv_create_cq(storm.ctx, 10, NULL, NULL, 0))
+			bad |= 4;
+		if (ibv_reg_mr(storm.pd, storm.common, STORM_COMMON_BYTES, 0))
+			bad |= 8;
 	}
-	bad |= !storm_is_filled(storm.common, STORM_COMMON_BYTES, 0);
 	_exit(bad);
 }
+
+static pthread_barrier_t forker_ready;
 
 static void *
 forker(void *arg)
 {
 	struct worker *w = arg;
 
+	/* Attaches an arena to this thread, before another thread has used it. */
+	free(w->own = malloc(sizeof(*w)));
+	pthread_barrier_wait(&forker_ready);
 	for (int status = 0; !over(); usleep(FORK_US)) {
 		pid_t pid = fork();
 
 		if (pid == 0)
 			child();
 		if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+			printf("# a child's status: 0x%x\n", (unsigned int)status);
+		if (pid < 0 || status != 0)
 			storm_failed(w, __FILE__, __LINE__, "a child succeeds");
 	}
 	return NULL;
@@ -178,9 +193,11 @@ run(uint64_t seed)
 	struct worker w[STORM_MAX_THREADS], forks = {.id = storm.threads, .job = "fork"};
 	pthread_t t[STORM_MAX_THREADS], events, fork_thread;
 
+	pthread_barrier_init(&forker_ready, NULL, 2);
 	if (pthread_create(&events, NULL, storm_events, NULL) ||
 	    pthread_create(&fork_thread, NULL, forker, &forks))
 		abort();
+	pthread_barrier_wait(&forker_ready);
 	for (unsigned int i = 0; i < storm.threads; i++) {
 		w[i] = (struct worker){.id = i, .rng = seed * 1000 + i};
 		storm_random(&w[i], 2);
@@ -201,7 +218,7 @@ main(int argc, char **argv)
 	uint64_t seed = argc > 5 ? strtoull(argv[5], NULL, 0) : (uint64_t)getpid();
 	bool all = true;
 
-	storm.threads = argc > 4 ? (unsigned int)atoi(argv[4]) : 12;
+	storm.threads = argc > 4 ? (unsigned int)atoi(argv[4]) : JOBS;
 	if (argc < 3 || seconds == 0 || storm.threads == 0 || storm.threads > STORM_MAX_THREADS)
 		return 2;
 	storm.device = argv[1];

@@ -40,11 +40,14 @@ struct worker {
 	unsigned int id;
 	uint64_t rng;
 	const char *job; /* that it runs, for messages */
+	void *own;       /* memory of its arena */
 };
 
 typedef void storm_job(struct worker *w);
 /* queues.c */
 storm_job job_connection, job_datagrams, job_queues;
+/* burst.c */
+storm_job job_burst;
 /* hub.c */
 storm_job job_hub;
 /* memory.c */
