@@ -137,47 +137,6 @@ prov_call_destroy(struct ibv_context *ibctx, uint16_t op, uint32_t handle)
 	return rc && prov_context_alive(prov_context_of(ibctx)) ? rc : 0;
 }
 
-/* Maps the rings of a reply, and closes every descriptor. 0 or a positive errno. */
-static int
-map_rings(struct prov_context *ctx, const struct prov_rings *r, int *fds, unsigned int nfds)
-{
-	int rc = 0;
-
-	for (unsigned int i = 0; i < r->n && rc == 0; i++) {
-		r->rings[i] = NULL;
-		if (r->locs[i]->entries)
-			rc = ipc_segmap_ring(&ctx->segs, r->locs[i], r->hdr_bytes, &fds, &nfds,
-					     &r->rings[i]);
-	}
-	while (nfds)
-		close(fds[--nfds]);
-	return -rc;
-}
-
-int
-prov_call_rings(struct ibv_context *ibctx, struct ipc_call *call, const struct prov_rings *r)
-{
-	struct prov_context *ctx = prov_context_of(ibctx);
-	int fds[PROV_MAX_RINGS];
-	bool made;
-	int rc;
-
-	call->rep_fds = fds;
-	call->rep_fds_max = r->n;
-	fork_enter(); /* before the lock: a child initialises it */
-	pthread_mutex_lock(&ctx->seg_mutex);
-	rc = prov_call_fds(ibctx, call);
-	made = rc == 0;
-	if (made)
-		rc = map_rings(ctx, r, fds, call->rep_nfds);
-	pthread_mutex_unlock(&ctx->seg_mutex);
-	if (made && rc && r->made)
-		prov_call_destroy(ibctx, r->destroy, *r->made);
-	if (rc)
-		errno = rc;
-	return rc;
-}
-
 struct prov_context *
 prov_context_by_cmd_fd(int cmd_fd)
 {
@@ -274,6 +233,7 @@ static void
 context_release(struct prov_context *ctx)
 {
 	ipc_client_close(&ctx->ipc);
+	prov_rings_close(ctx);
 	for (uint32_t i = 0; i < ctx->nworkers; i++)
 		close(ctx->worker[i].wake_fd);
 	if (ctx->db_seg)
@@ -343,6 +303,8 @@ context_hello(struct prov_context *ctx, const char *device)
 	ctx->vctx.context.async_fd = fds[0];
 	rc = context_workers(ctx, &rep, fds);
 	if (rc == 0)
+		rc = prov_rings_open(ctx);
+	if (rc == 0)
 		rc = prov_event_add_async(ctx, fds[0]);
 	if (rc == 0)
 		rc = prov_call(&ctx->vctx.context, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &ctx->dev,
@@ -363,6 +325,7 @@ prov_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 	if (!ctx)
 		return NULL;
 	pthread_mutex_init(&ctx->seg_mutex, NULL);
+	prov_rings_init(ctx);
 	prov_daemon_lost_init(ctx);
 	rc = context_hello(ctx, device->name);
 	if (rc) {

@@ -23,11 +23,13 @@ cq_attach_ring(struct prov_cq *cq, void *ring, const struct uroce_ring_loc *loc)
 	cq->vcq.cq.cqe = (int)loc->entries;
 }
 
-/* Sends a request whose reply is a CQ's ring, and maps that. 0 or a positive errno. */
+/* Sends a request for a CQ of cqe entries, and maps the ring of the reply. 0 or a positive errno.
+ */
 static int
-cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_len,
+cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_len, uint32_t cqe,
 	   struct uroce_create_cq_rep *rep, void **ring)
 {
+	bool create = op == UROCE_CTRL_CREATE_CQ;
 	struct ipc_call call = {
 		.op = op,
 		.req = req,
@@ -37,8 +39,14 @@ cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_le
 	};
 	const struct uroce_ring_loc *loc = &rep->ring;
 	const struct prov_rings rings = {
-		&loc, UROCE_CQ_HDR,          ring,
-		1,    UROCE_CTRL_DESTROY_CQ, op == UROCE_CTRL_CREATE_CQ ? &rep->handle : NULL,
+		.locs = &loc,
+		.hdr_bytes = UROCE_CQ_HDR,
+		.rings = ring,
+		.n = 1,
+		.destroy = UROCE_CTRL_DESTROY_CQ,
+		.made = create ? &rep->handle : NULL,
+		.resize_bytes =
+			create ? 0 : prov_ring_bytes(UROCE_CQ_HDR, cqe, sizeof(struct uroce_cqe)),
 	};
 	int rc = prov_call_rings(&ctx->vctx.context, &call, &rings);
 
@@ -69,7 +77,7 @@ cq_create(struct prov_context *ctx, struct prov_cq *cq, int cqe, struct ibv_comp
 	if (rc)
 		return rc;
 	req.user_handle = cq->ref.id;
-	rc = cq_request(ctx, UROCE_CTRL_CREATE_CQ, &req, sizeof(req), &rep, &ring);
+	rc = cq_request(ctx, UROCE_CTRL_CREATE_CQ, &req, sizeof(req), req.cqe, &rep, &ring);
 	if (rc) {
 		prov_ref_drop(&cq->ref);
 		return rc;
@@ -156,7 +164,7 @@ prov_resize_cq(struct ibv_cq *ibcq, int cqe)
 	 */
 	prov_lock(&cq->lock);
 	rc = cq_request(prov_context_of(ibcq->context), UROCE_CTRL_RESIZE_CQ, &req, sizeof(req),
-			&rep, &ring);
+			req.cqe, &rep, &ring);
 	if (rc == 0) {
 		struct prov_cq_old *drained = cq->old;
 

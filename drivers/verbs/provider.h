@@ -5,6 +5,7 @@
  *
  *   device.c   discovery: which devices in sysfs are ours
  *   context.c  open (HELLO), close, the table of operations
+ *   rings.c    requests whose replies name rings in shared segments
  *   fork.c     the process forks, maybe with verbs called from its own fork handlers
  *   hooks/     calls of libibverbs that have no provider operation (completion channels, sysfs);
  *              librdmacm's calls for its device file
@@ -85,6 +86,9 @@ enum prov_poll_mode {
 	PROV_POLL_YIELD,    /* yield, never sleep */
 };
 
+#define PROV_MAX_RINGS   2          /* of a reply */
+#define PROV_MAX_ENTRIES (1u << 24) /* no ring has more */
+
 struct prov_context {
 	struct verbs_context vctx;
 	struct ipc_client ipc;
@@ -97,10 +101,11 @@ struct prov_context {
 	size_t db_bytes;
 	pthread_mutex_t seg_mutex;
 	struct ipc_segmap segs;
-	struct uroce_device_rep dev; /* as of the open */
-	pthread_mutex_t obj_mutex;   /* protects the lists */
-	TAILQ_HEAD(, prov_qp) qps;   /* oldest first */
-	LIST_HEAD(, prov_qp) ud_qps; /* the UD QPs, for ud_sent.c */
+	int spare_fd[PROV_MAX_RINGS]; /* reserved (rings.c), -1: not; seg_mutex */
+	struct uroce_device_rep dev;  /* as of the open */
+	pthread_mutex_t obj_mutex;    /* protects the lists */
+	TAILQ_HEAD(, prov_qp) qps;    /* oldest first */
+	LIST_HEAD(, prov_qp) ud_qps;  /* the UD QPs, for ud_sent.c */
 	TAILQ_HEAD(, prov_cq) cqs;
 	struct prov_ref *unacked; /* destroyed, but with unacknowledged events: obj_mutex */
 	uint32_t kept;       /* bit i: the daemon keeps adopted file i of this process; atomic */
@@ -275,27 +280,6 @@ int prov_call_fds(struct ibv_context *ctx, struct ipc_call *call);
  */
 int prov_call_destroy(struct ibv_context *ctx, uint16_t op, uint32_t handle);
 
-#define PROV_MAX_RINGS 2
-
-/* The rings that a reply describes: n locations in it, and where their headers are mapped. */
-struct prov_rings {
-	const struct uroce_ring_loc *const *locs;
-	size_t hdr_bytes; /* of each ring's header */
-	void **rings;
-	unsigned int n;       /* 1 .. PROV_MAX_RINGS */
-	uint16_t destroy;     /* the operation that destroys what the request created */
-	const uint32_t *made; /* its handle in the reply; NULL: the request creates nothing */
-};
-
-/*
- * Sends the request of call, maps the new segments that its reply names, and sets each of r->rings
- * to the ring's header, or to NULL if its location has 0 entries. If they cannot be mapped, the
- * object is destroyed. Any thread. One at a time, because a reply may name a segment whose
- * descriptor came with the reply before. call's rep_fds and rep_fds_max are set here. 0 or a
- * positive errno, which is also left in errno.
- */
-int prov_call_rings(struct ibv_context *ctx, struct ipc_call *call, const struct prov_rings *r);
-
 /* The open context whose command descriptor is cmd_fd, or NULL. */
 struct prov_context *prov_context_by_cmd_fd(int cmd_fd);
 /* Prints why the daemon cannot be reached; rc: the positive errno of ipc_client_connect. */
@@ -310,6 +294,38 @@ int prov_call_device(const char *device, uint16_t op, const void *req, size_t re
 
 /* Returns true if the daemon is alive; else sets ctx->lost. A system call: slow path only. */
 bool prov_context_alive(struct prov_context *ctx);
+
+/* ---- rings.c ---- */
+/* The rings that a reply describes: n locations in it, and where their headers are mapped. */
+struct prov_rings {
+	const struct uroce_ring_loc *const *locs;
+	size_t hdr_bytes; /* of each ring's header */
+	void **rings;
+	unsigned int n;       /* 1 .. PROV_MAX_RINGS */
+	uint16_t destroy;     /* the operation that destroys what the request created */
+	const uint32_t *made; /* its handle in the reply; NULL: the request creates nothing */
+	size_t resize_bytes;  /* upper bound of the ring's; 0: the request creates an object */
+};
+
+/*
+ * Sends the request of call, maps the new segments that its reply names, and sets each of r->rings
+ * to the ring's header, or to NULL if its location has 0 entries. If they cannot be mapped, the
+ * object is destroyed. Any thread. One at a time, because a reply may name a segment whose
+ * descriptor came with the reply before. call's rep_fds, rep_fds_max and spare are set here. 0 or
+ * a positive errno, which is also left in errno; EMFILE and ENOMEM also at this process's limits.
+ */
+int prov_call_rings(struct ibv_context *ctx, struct ipc_call *call, const struct prov_rings *r);
+
+/* Returns an upper bound of the bytes of a ring with n entries, or more than the daemon allows. */
+static inline size_t
+prov_ring_bytes(size_t hdr_bytes, uint32_t n, size_t stride)
+{
+	return hdr_bytes + 2 * (size_t)(n < PROV_MAX_ENTRIES ? n : PROV_MAX_ENTRIES) * stride;
+}
+/* When a context is opened, and closed. prov_rings_open: 0 or a positive errno. */
+void prov_rings_init(struct prov_context *ctx);
+int prov_rings_open(struct prov_context *ctx);
+void prov_rings_close(struct prov_context *ctx);
 
 /* ---- hooks/libibverbs.c ---- */
 /* Redirects calls of libibverbs to the provider; once, from the provider's constructor. */

@@ -84,7 +84,12 @@ qp_request(struct prov_context *ctx, struct prov_qp *qp, const struct qp_wanted 
 	const struct uroce_ring_loc *locs[] = {&rep.sq, &rep.rq};
 	void *ring[2];
 	const struct prov_rings rings = {
-		locs, UROCE_RING_HDR, ring, 2, UROCE_CTRL_DESTROY_QP, &rep.handle,
+		.locs = locs,
+		.hdr_bytes = UROCE_RING_HDR,
+		.rings = ring,
+		.n = 2,
+		.destroy = UROCE_CTRL_DESTROY_QP,
+		.made = &rep.handle,
 	};
 	int rc;
 

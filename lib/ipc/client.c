@@ -12,7 +12,14 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
+
+/* Another thread may close a descriptor soon. */
+#define ROOM_TRIES   20
+#define ROOM_WAIT_NS 1000000
+
+#define NO_ROOM      "this process has no room for the reply's descriptors; raise RLIMIT_NOFILE"
 
 const char *
 ipc_client_path(const char *path)
@@ -198,6 +205,64 @@ reply_spare_unused(struct ipc_call *call)
 	return field == NULL;
 }
 
+/* As recvmsg(2); descriptors are marked close-on-exec. */
+static ssize_t
+receive_msg(const struct ipc_client *c, struct msghdr *msg, int flags)
+{
+	ssize_t n;
+
+	do {
+		n = recvmsg(c->sock, msg, flags | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* Closes the caller's spare descriptors. Returns false if there were none. */
+static bool
+close_spares(struct ipc_call *call)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < call->nspare; i++) {
+		int fd = call->spare[i];
+
+		call->spare[i] = -1;
+		if (fd >= 0)
+			close(fd);
+		any |= fd >= 0;
+	}
+	return any;
+}
+
+/*
+ * Receives a reply with descriptors, which the kernel drops if this process has no room for them.
+ * The message therefore stays in the socket until they fit, or until it is clear that they do not.
+ */
+static ssize_t
+receive_fds(const struct ipc_client *c, struct ipc_call *call, struct msghdr *msg, int *fds,
+	    unsigned int *nfds)
+{
+	const struct timespec nap = {.tv_nsec = ROOM_WAIT_NS};
+	const size_t room = msg->msg_controllen;
+	ssize_t n;
+	char byte;
+
+	for (unsigned int i = 0;; i++) {
+		msg->msg_controllen = room;
+		n = receive_msg(c, msg, MSG_PEEK);
+		if (n <= 0)
+			return n;
+		*nfds = client_take_fds(msg, fds);
+		if (!(msg->msg_flags & MSG_CTRUNC) || i == ROOM_TRIES)
+			break;
+		close_fds(fds, *nfds);
+		if (!close_spares(call))
+			nanosleep(&nap, NULL);
+	}
+	recv(c->sock, &byte, sizeof(byte), MSG_DONTWAIT); /* takes the message */
+	return n;
+}
+
 static int
 client_receive(struct ipc_client *c, struct ipc_call *call)
 {
@@ -209,18 +274,22 @@ client_receive(struct ipc_client *c, struct ipc_call *call)
 	char control[CMSG_SPACE(UROCE_CTRL_MAX_FDS * sizeof(int))];
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 3};
 	int fds[UROCE_CTRL_MAX_FDS];
-	unsigned int nfds;
+	unsigned int nfds = 0;
+	bool lost;
 	ssize_t n;
 
 	msg.msg_control = control;
 	msg.msg_controllen = sizeof(control);
-	do {
-		n = recvmsg(c->sock, &msg, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	if (call->rep_fds_max)
+		n = receive_fds(c, call, &msg, fds, &nfds);
+	else
+		n = receive_msg(c, &msg, 0);
 	if (n <= 0)
 		return -EIO;
-	nfds = client_take_fds(&msg, fds);
-	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+	if (!call->rep_fds_max)
+		nfds = client_take_fds(&msg, fds);
+	lost = msg.msg_flags & MSG_CTRUNC;
+	if ((msg.msg_flags & MSG_TRUNC) || (lost && !call->rep_fds_max) ||
 	    !reply_fits(c, call, &hdr, (size_t)n, nfds)) {
 		close_fds(fds, nfds);
 		return -EPROTO;
@@ -234,6 +303,12 @@ client_receive(struct ipc_client *c, struct ipc_call *call)
 		close_fds(fds, nfds);
 		return -EPROTO;
 	}
+	if (lost) {
+		close_fds(fds, nfds);
+		call->fds_lost = true;
+		strcpy(call->why, NO_ROOM);
+		return -EMFILE;
+	}
 	if (nfds)
 		memcpy(call->rep_fds, fds, nfds * sizeof(int));
 	call->rep_nfds = nfds;
@@ -246,6 +321,7 @@ ipc_client_call(struct ipc_client *c, struct ipc_call *call)
 	int rc;
 
 	call->rep_nfds = 0;
+	call->fds_lost = false;
 	call->why[0] = '\0';
 	if (call->req_nfds > UROCE_CTRL_MAX_FDS ||
 	    call->req_len > UROCE_CTRL_MAX_MSG - sizeof(struct uroce_ctrl_hdr))

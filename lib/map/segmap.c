@@ -46,10 +46,25 @@ segmap_grow(struct ipc_segmap *map, uint32_t id)
 	return 0;
 }
 
-/* Maps a segment from the first descriptor of *fds, which is consumed even on failure. */
+/* Maps s from its descriptor, and closes that unless a later try may succeed. 0 or -errno. */
+static int
+seg_open(struct ipc_seg *s)
+{
+	int rc;
+
+	s->base = ipc_seg_map(s->fd, s->bytes);
+	rc = s->base ? 0 : -errno;
+	s->waits = rc != 0 && rc != -EPROTO;
+	if (!s->waits)
+		close(s->fd);
+	return rc;
+}
+
+/* Adds a segment with the first descriptor of *fds, which is consumed even on failure. */
 static int
 segmap_add(struct ipc_segmap *map, const struct uroce_ring_loc *loc, int **fds, unsigned int *nfds)
 {
+	struct ipc_seg *s;
 	int rc, fd;
 
 	if (*nfds == 0)
@@ -57,17 +72,16 @@ segmap_add(struct ipc_segmap *map, const struct uroce_ring_loc *loc, int **fds, 
 	fd = *(*fds)++;
 	(*nfds)--;
 	rc = loc->seg < IPC_SEGMAP_MAX ? segmap_grow(map, loc->seg) : -EPROTO;
-	if (rc == 0 && map->seg[loc->seg].base)
+	if (rc == 0 && (map->seg[loc->seg].base || map->seg[loc->seg].waits))
 		rc = -EPROTO;
-	if (rc == 0) {
-		struct ipc_seg *s = &map->seg[loc->seg];
-
-		s->base = ipc_seg_map(fd, loc->seg_bytes);
-		s->bytes = loc->seg_bytes;
-		rc = s->base ? 0 : -errno;
+	if (rc) {
+		close(fd);
+		return rc;
 	}
-	close(fd);
-	return rc;
+	s = &map->seg[loc->seg];
+	s->bytes = loc->seg_bytes;
+	s->fd = fd;
+	return seg_open(s);
 }
 
 static bool
@@ -85,13 +99,14 @@ int
 ipc_segmap_ring(struct ipc_segmap *map, const struct uroce_ring_loc *loc, size_t hdr_bytes,
 		int **fds, unsigned int *nfds, void **ring)
 {
-	int rc;
+	int rc = 0;
 
-	if (loc->new_seg) {
+	if (loc->new_seg)
 		rc = segmap_add(map, loc, fds, nfds);
-		if (rc)
-			return rc;
-	}
+	else if (loc->seg < map->n && map->seg[loc->seg].waits)
+		rc = seg_open(&map->seg[loc->seg]);
+	if (rc)
+		return rc;
 	if (loc->seg >= map->n || !map->seg[loc->seg].base ||
 	    !ring_fits(&map->seg[loc->seg], loc, hdr_bytes))
 		return -EPROTO;
@@ -105,6 +120,8 @@ ipc_segmap_close(struct ipc_segmap *map)
 	for (uint32_t i = 0; i < map->n; i++) {
 		if (map->seg[i].base)
 			munmap(map->seg[i].base, map->seg[i].bytes);
+		if (map->seg[i].waits)
+			close(map->seg[i].fd);
 	}
 	free(map->seg);
 	map->seg = NULL;

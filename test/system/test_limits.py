@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A device's reported limits are true (limits.c): with small limits, more of which can be reached together, and
-with UROCE_TEST_FULL=1 the daemon's defaults, which takes minutes."""
+with UROCE_TEST_FULL=1 the daemon's defaults, which takes minutes. A program's own limits (cramped.c)."""
 import lib
 
 SMALL = ("--max-qps", "32", "--max-cqs", "40", "--max-mrs", "100", "--max-pds", "9")
@@ -15,9 +15,17 @@ def limits(extra):
     link.end(what)
 
 
+def cramped():
+    link = lib.link_loop()
+    env = {"UROCE_SANITIZED": "1"} if lib.SANITIZED else None
+    lib.tap(link.a.spawn([lib.BUILD / "test/system/cramped", link.a.dev], env), "cramped", 60)
+    link.end("cramped")
+
+
 def main():
     lib.need_root()
     limits(SMALL)
+    cramped()
     if lib.FULL:  # 65535 regions, one by one
         limits(lib.ONE_WORKER)
     lib.finish()

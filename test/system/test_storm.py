@@ -17,7 +17,7 @@ SUPPRESSIONS = lib.HERE.parent / "unit/tsan.supp"
 
 
 def storm(link, build, env):
-    """Both processes at once, each on a device of its own."""
+    """Both processes at once, each on a separate device."""
     progs = [lib.Proc([build / "app/uroce-run/uroce-run", "--socket", side.daemon.socket,
                        build / "test/system/storm/storm", side.dev, f"10.9.0.{101 + i}", SECONDS, THREADS],
                       side.daemon.ns, {**lib.asan_env(), **env})

@@ -86,7 +86,7 @@ job_domains(struct worker *w)
 	NEED(w, ibv_dealloc_pd(parent) == 0 && ibv_dealloc_td(td) == 0 && ibv_dealloc_pd(pd) == 0);
 }
 
-/* A transfer from one region to another through a connection of its own. */
+/* A transfer from one region to another through a separate connection. */
 static bool
 copy_checked(struct worker *w, struct ibv_pd *pd, struct ibv_mr *from, struct ibv_mr *to,
 	     uint8_t *src, uint8_t *dst, uint32_t len)

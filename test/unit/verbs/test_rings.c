@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queues in a process at its limits: the descriptor of a segment does not fit (RLIMIT_NOFILE), or
+ * the segment cannot be mapped (RLIMIT_AS). The object is not left behind, and the connection and
+ * the segment stay usable.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "provider_fixture.h"
+
+#define ALWAYS 1000000
+
+static int full;    /* so many of the next looks at a reply find no room for its descriptors */
+static int no_maps; /* so many of the next mmap calls fail */
+
+ssize_t __real_recvmsg(int fd, struct msghdr *msg, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags);
+void *__real_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off);
+void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off);
+
+/* What the kernel does if no descriptor is left: it closes those of the message. */
+ssize_t
+__wrap_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	ssize_t n = __real_recvmsg(fd, msg, flags);
+	struct cmsghdr *cm = n > 0 ? CMSG_FIRSTHDR(msg) : NULL;
+
+	if (!(flags & MSG_PEEK) || !cm || full == 0)
+		return n;
+	full--;
+	for (size_t i = 0; i < (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+		int got;
+
+		memcpy(&got, CMSG_DATA(cm) + i * sizeof(int), sizeof(got));
+		close(got);
+	}
+	msg->msg_controllen = 0;
+	msg->msg_flags |= MSG_CTRUNC;
+	return n;
+}
+
+void *
+__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	if (no_maps > 0) {
+		no_maps--;
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return __real_mmap64(addr, len, prot, flags, fd, off);
+}
+
+/* The next queue is in a segment that the client does not have. */
+static void
+new_segment(struct fixture *r)
+{
+	r->f->seg_id++;
+	r->f->seg_sent = false;
+}
+
+static void
+queue_works(struct fixture *r, struct ibv_cq *cq, unsigned int number)
+{
+	struct ibv_wc wc;
+
+	assert_non_null(cq);
+	fake_complete(r->f, number, (struct uroce_cqe){.wr_id = 77, .qp_num = 0x100});
+	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 77);
+}
+
+static void
+reserved_descriptors_make_room(void **state)
+{
+	struct fixture *r = *state;
+	struct prov_context *ctx = prov_context_of(r->ctx);
+
+	for (int i = 0; i < 3; i++) {
+		struct ibv_cq *cq;
+
+		new_segment(r);
+		full = 1;
+		cq = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
+		assert_int_equal(full, 0);
+		queue_works(r, cq, 1);
+		assert_true(ctx->spare_fd[0] >= 0 && ctx->spare_fd[1] >= 0);
+		assert_int_equal(ibv_destroy_cq(cq), 0);
+	}
+}
+
+static void
+no_queue_is_left_whose_segment_does_not_fit(void **state)
+{
+	struct fixture *r = *state;
+	struct ibv_cq *cq;
+
+	new_segment(r);
+	full = ALWAYS;
+	errno = 0;
+	assert_null(ibv_create_cq(r->ctx, 16, NULL, NULL, 0));
+	assert_int_equal(errno, EMFILE);
+	assert_false(r->f->cq[1].live);
+	assert_null(fixture_create_qp(r, IBV_QPT_RC)); /* its segment is lost */
+	full = 0;
+	new_segment(r);
+	cq = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
+	queue_works(r, cq, 1);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void
+no_request_is_sent_without_reserve(void **state)
+{
+	struct fixture *r = *state;
+	struct prov_context *ctx = prov_context_of(r->ctx);
+	uint32_t before = r->f->seen[UROCE_CTRL_CREATE_CQ];
+	struct rlimit old, none;
+	struct ibv_cq *cq;
+
+	prov_rings_close(ctx);
+	getrlimit(RLIMIT_NOFILE, &old);
+	none = old;
+	none.rlim_cur = 1;
+	setrlimit(RLIMIT_NOFILE, &none);
+	errno = 0;
+	assert_null(ibv_create_cq(r->ctx, 16, NULL, NULL, 0));
+	setrlimit(RLIMIT_NOFILE, &old);
+	assert_int_equal(errno, EMFILE);
+	assert_int_equal(r->f->seen[UROCE_CTRL_CREATE_CQ], before);
+	cq = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
+	queue_works(r, cq, 1);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void
+channel_that_does_not_fit_leaves_the_connection(void **state)
+{
+	struct fixture *r = *state;
+	int fd;
+
+	full = ALWAYS;
+	errno = 0;
+	assert_int_equal(prov_event_create_channel(prov_context_of(r->ctx)), -1);
+	assert_int_equal(errno, EMFILE);
+	full = 0;
+	fd = prov_event_create_channel(prov_context_of(r->ctx));
+	assert_true(fd >= 0);
+	assert_int_equal(prov_event_close(fd), 0);
+}
+
+static void
+segment_that_was_not_mapped_is_mapped_later(void **state)
+{
+	struct fixture *r = *state;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+
+	new_segment(r);
+	no_maps = 1;
+	errno = 0;
+	assert_null(ibv_create_cq(r->ctx, 16, NULL, NULL, 0));
+	assert_int_equal(errno, ENOMEM);
+	assert_false(r->f->cq[1].live);
+	no_maps = 1;
+	assert_null(fixture_create_qp(r, IBV_QPT_RC));
+	assert_int_equal(errno, ENOMEM);
+	cq = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
+	queue_works(r, cq, 1);
+	qp = fixture_create_qp(r, IBV_QPT_RC);
+	assert_non_null(qp);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void
+resize_without_memory_changes_nothing(void **state)
+{
+	struct fixture *r = *state;
+
+	no_maps = 1;
+	assert_int_equal(ibv_resize_cq(r->cq, 200), ENOMEM);
+	assert_int_equal(r->f->seen[UROCE_CTRL_RESIZE_CQ], 0);
+	queue_works(r, r->cq, 0);
+	assert_int_equal(ibv_resize_cq(r->cq, 200), 0);
+	queue_works(r, r->cq, 0);
+}
+
+static int
+limits_end(void **state)
+{
+	full = no_maps = 0;
+	return fixture_teardown(state);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, limits_end)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(reserved_descriptors_make_room),
+		TEST(no_queue_is_left_whose_segment_does_not_fit),
+		TEST(no_request_is_sent_without_reserve),
+		TEST(channel_that_does_not_fit_leaves_the_connection),
+		TEST(segment_that_was_not_mapped_is_mapped_later),
+		TEST(resize_without_memory_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
