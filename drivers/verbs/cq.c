@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "fork.h"
 
 /* The wc_flags that programs know; SOLICITED is specific to uroce. */
 #define PROV_WC_FLAGS (UROCE_CQE_GRH | UROCE_CQE_WITH_IMM | UROCE_CQE_WITH_INV)
@@ -154,6 +155,7 @@ prov_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (cqe < 1)
 		return prov_fail(EINVAL);
+	fork_enter(); /* before the lock */
 	/* Before the request: once the daemon uses the new ring, the resize cannot be undone. */
 	old = prov_cq_old_alloc(cq);
 	if (!old)

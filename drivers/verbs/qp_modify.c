@@ -7,6 +7,7 @@
 #include "provider.h"
 
 #include <string.h>
+#include "fork.h"
 
 /* The attributes that have one name in struct ibv_qp_attr and struct uroce_qp_attr. */
 #define ATTR_COPY(to, from)                                                                        \
@@ -101,6 +102,7 @@ prov_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	uint32_t before = qp->state;
 	int rc;
 
+	fork_enter(); /* before the rings' locks */
 	attr_out(&req.attr, attr);
 	/* No WR may be posted between the time the daemon empties the queues and we do. */
 	if (reset)

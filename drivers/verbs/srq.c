@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "fork.h"
 
 /*
  * Sends a request whose reply is an SRQ's ring, and maps that. resize_bytes: as in prov_rings. 0 or
@@ -129,6 +130,7 @@ srq_resize(struct prov_srq *srq, const struct uroce_modify_srq_req *req)
 	void *ring;
 	int rc;
 
+	fork_enter(); /* before the lock */
 	prov_lock(&r->lock);
 	rc = srq_ring_request(srq->vsrq.srq.context, UROCE_CTRL_RESIZE_SRQ, req, sizeof(*req),
 			      prov_ring_bytes(UROCE_RING_HDR, req->max_wr, r->stride), &rep, &ring);

@@ -7,6 +7,7 @@
  * for the MAC of a neighbour that does not answer.
  */
 #include "provider.h"
+#include "fork.h"
 #include "idle.h"
 
 #include <sched.h>
@@ -50,6 +51,7 @@ prov_ud_wait_sent(struct prov_context *ctx, const struct prov_qp *only)
 {
 	struct prov_qp *qp;
 
+	fork_enter(); /* a destruction begins here */
 	if (ctx->forked || (only && only->vqp.qp.qp_type != IBV_QPT_UD))
 		return;
 	pthread_mutex_lock(&ctx->obj_mutex);

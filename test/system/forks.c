@@ -109,9 +109,13 @@ early_parent(void)
 {
 	parent(&early);
 }
+static struct ibv_ah *child_ah; /* the next child destroys it, before any other call */
+
 static void
 early_child(void)
 {
+	if (child_ah)
+		early.child_failed |= ibv_destroy_ah(child_ah) != 0;
 	child(&early, kept[0]);
 }
 static void
@@ -338,11 +342,67 @@ a_fork_leaves_the_heaps_of_other_threads_alone(void)
 	CHECK(pthread_join(t, NULL) == 0); /* its end checks the header, and may abort */
 }
 
+static struct ibv_ah *
+ah_to(uint8_t host)
+{
+	struct ibv_ah_attr attr = {.is_global = 1,
+				   .port_num = 1,
+				   .grh = {.sgid_index = 1, .hop_limit = 1}};
+
+	CHECK(ibv_query_gid(side.ctx, 1, 1, &attr.grh.dgid) == 0);
+	if (host)
+		attr.grh.dgid.raw[15] = host;
+	return ibv_create_ah(side.pd, &attr);
+}
+
+static void *
+destroy_ah(void *ah)
+{
+	CHECK(ibv_destroy_ah(ah) == 0);
+	return NULL;
+}
+
+/*
+ * The destruction of an address handle waits for a datagram that cannot be sent, and holds a lock.
+ * A child that is forked at that time gets the lock as it is.
+ */
+REQUIREMENT("MEM-05")
+static void
+a_childs_first_verb_does_not_wait_for_a_thread_of_the_parent(void)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)side.buf, .length = 8, .lkey = side.mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	struct ibv_qp *qp = side_qp(side.pd, IBV_QPT_UD, side.cq);
+	struct ibv_ah *near = ah_to(0), *far = ah_to(77);
+	int status = -1;
+	pthread_t t;
+	pid_t pid;
+
+	set_up();
+	child_ah = ah_to(0);
+	CHECK(qp && near && far && child_ah && side_raise(&side, qp, 0) == 0);
+	wr.wr.ud.ah = far;
+	wr.wr.ud.remote_qpn = 5;
+	wr.wr.ud.remote_qkey = VERBS_QKEY;
+	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
+	CHECK(pthread_create(&t, NULL, destroy_ah, near) == 0);
+	usleep(30000);
+	pid = fork();
+	if (pid == 0)
+		_exit(early.child_failed);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	CHECK(pthread_join(t, NULL) == 0);
+	CHECK(ibv_destroy_ah(child_ah) == 0 && ibv_destroy_ah(far) == 0);
+	child_ah = NULL;
+	CHECK(ibv_destroy_qp(qp) == 0);
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
 		SIDE_TEST(a_fork_leaves_the_heaps_of_other_threads_alone), /* with new heaps */
+		SIDE_TEST(a_childs_first_verb_does_not_wait_for_a_thread_of_the_parent),
 		SIDE_TEST(verbs_work_in_fork_handlers),
 		SIDE_TEST(verbs_work_in_fork_handlers_while_threads_register),
 		SIDE_TEST(failed_and_nested_forks_run_their_handlers),
