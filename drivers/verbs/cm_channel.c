@@ -141,7 +141,7 @@ channel_free(struct cm_channel *c)
 	cm_shared_unmap(c->shared);
 	sem_destroy(&c->turn);
 	close(c->command);
-	free(c);
+	fork_free(c);
 }
 
 /* Removes ended channels among the next few; lock held. */

@@ -352,5 +352,5 @@ prov_free_context(struct ibv_context *ibctx)
 	context_release(ctx);
 	prov_ref_free_unacked(ctx);
 	verbs_uninit_context(&ctx->vctx);
-	free(ctx);
+	fork_free(ctx);
 }

@@ -260,7 +260,7 @@ prov_event_close(int fd)
 			struct event_fd *e = *p;
 
 			__atomic_store_n(p, e->next, __ATOMIC_RELEASE);
-			free(e);
+			fork_free(e);
 			break;
 		}
 	}

@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include "fork.h"
 
 /* Changed by constructors only. */
 static struct fork_part *parts;
+
+/* Memory that is freed when no fork is in progress. */
+struct put_off {
+	struct put_off *next;
+	void *memory;
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	unsigned forks; /* between prepare and parent */
+	struct put_off *list;
+} later = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /*
  * State of the forking thread, the only thread of a child. depth counts forks that were prepared
@@ -16,12 +29,55 @@ static __thread struct {
 	pid_t pid; /* of the process that prepared */
 } window __attribute__((tls_model("initial-exec")));
 
+void
+fork_free(void *memory)
+{
+	struct put_off *p = NULL;
+
+	fork_enter();
+	pthread_mutex_lock(&later.mutex);
+	if (later.forks > 0) {
+		p = malloc(sizeof(*p));
+		if (p != NULL) {
+			*p = (struct put_off){.next = later.list, .memory = memory};
+			later.list = p;
+		}
+		memory = NULL; /* without p it is lost */
+	}
+	pthread_mutex_unlock(&later.mutex);
+	free(memory);
+}
+
+/* A fork has ended. The last one frees what was put off. */
+static void
+free_put_off(void)
+{
+	struct put_off *list = NULL;
+
+	pthread_mutex_lock(&later.mutex);
+	if (--later.forks == 0) {
+		list = later.list;
+		later.list = NULL;
+	}
+	pthread_mutex_unlock(&later.mutex);
+	while (list != NULL) {
+		struct put_off *p = list;
+
+		list = p->next;
+		free(p->memory);
+		free(p);
+	}
+}
+
 static void
 fork_prepare(void)
 {
 	if (window.depth++ > 0)
 		return;
 	window.pid = getpid();
+	pthread_mutex_lock(&later.mutex);
+	later.forks++;
+	pthread_mutex_unlock(&later.mutex);
 	for (struct fork_part *p = parts; p != NULL; p = p->next)
 		if (p->prepare != NULL)
 			p->prepare();
@@ -36,6 +92,7 @@ fork_parent(void)
 	for (struct fork_part *p = parts; p != NULL; p = p->next)
 		if (p->parent != NULL)
 			p->parent();
+	free_put_off();
 }
 
 static void
@@ -44,6 +101,9 @@ fork_child(void)
 	if (window.depth == 0)
 		return;
 	window.depth = 0;
+	pthread_mutex_init(&later.mutex, NULL);
+	later.forks = 0;
+	later.list = NULL;
 	for (struct fork_part *p = parts; p != NULL; p = p->next)
 		p->child();
 }
@@ -53,6 +113,11 @@ fork_part_add(struct fork_part *part)
 {
 	if (parts == NULL)
 		pthread_atfork(fork_prepare, fork_parent, fork_child);
+	if (parts != NULL && parts->memory) {
+		part->next = parts->next;
+		parts->next = part;
+		return;
+	}
 	part->next = parts;
 	parts = part;
 }

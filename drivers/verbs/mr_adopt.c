@@ -108,6 +108,7 @@ adopt_fork_child(void)
 }
 
 static struct fork_part adopt_fork = {
+	.memory = true,
 	.prepare = adopt_fork_prepare,
 	.parent = adopt_fork_parent,
 	.child = adopt_fork_child,

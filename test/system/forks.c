@@ -27,6 +27,8 @@
 #define FORKS      20
 #define HANG_S     100 /* a test that takes longer counts as hung */
 #define THREADS    2
+#define HEAP_PAGES 8
+#define CHANNELS   5
 #define HEAP_ALIGN (64u << 20) /* of glibc's heaps of threads */
 
 /* The state of one set of handlers. */
@@ -47,6 +49,12 @@ static struct ibv_mr *
 reg(void *buf)
 {
 	return ibv_reg_mr(side.pd, buf, BYTES, SIDE_ACCESS);
+}
+
+static struct ibv_mr *
+reg_some(void *buf, size_t len)
+{
+	return ibv_reg_mr(side.pd, buf, len, SIDE_ACCESS);
 }
 
 /* Deregisters, registers another region, and makes other calls. */
@@ -342,6 +350,58 @@ a_fork_leaves_the_heaps_of_other_threads_alone(void)
 	CHECK(pthread_join(t, NULL) == 0); /* its end checks the header, and may abort */
 }
 
+/* Opens and closes channels, whose bookkeeping is in pages that are registered. */
+static void *
+channels_in_a_loop(void *unused)
+{
+	uint8_t *buf[HEAP_PAGES];
+	struct ibv_mr *mr[HEAP_PAGES];
+
+	(void)unused;
+	for (int i = 0; i < HEAP_PAGES; i++) {
+		buf[i] = malloc(4000);
+		mr[i] = reg_some(buf[i], 4000);
+		CHECK(mr[i]);
+	}
+	while (!stop) {
+		struct ibv_comp_channel *ch[CHANNELS];
+
+		for (int i = 0; i < CHANNELS; i++)
+			ch[i] = ibv_create_comp_channel(side.ctx);
+		for (int i = 0; i < CHANNELS; i++)
+			CHECK(ch[i] && ibv_destroy_comp_channel(ch[i]) == 0);
+	}
+	for (int i = 0; i < HEAP_PAGES; i++) {
+		CHECK(mr[i] && ibv_dereg_mr(mr[i]) == 0);
+		free(buf[i]);
+	}
+	return NULL;
+}
+
+/* A child's lists are those of the fork, even if the parent frees their elements at once. */
+REQUIREMENT("MEM-05")
+static void
+a_child_begins_while_threads_close_channels(void)
+{
+	pthread_t t[THREADS];
+
+	set_up();
+	stop = false;
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&t[i], NULL, channels_in_a_loop, NULL) == 0);
+	for (int i = 0; i < 20 * FORKS; i++) {
+		int status = -1;
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(0);
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+	stop = true;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+}
+
 static struct ibv_ah *
 ah_to(uint8_t host)
 {
@@ -403,6 +463,7 @@ main(int argc, char **argv)
 	static const struct side_test tests[] = {
 		SIDE_TEST(a_fork_leaves_the_heaps_of_other_threads_alone), /* with new heaps */
 		SIDE_TEST(a_childs_first_verb_does_not_wait_for_a_thread_of_the_parent),
+		SIDE_TEST(a_child_begins_while_threads_close_channels),
 		SIDE_TEST(verbs_work_in_fork_handlers),
 		SIDE_TEST(verbs_work_in_fork_handlers_while_threads_register),
 		SIDE_TEST(failed_and_nested_forks_run_their_handlers),
