@@ -98,10 +98,11 @@ static void
 adopt_fork_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	mr_fork_child();
+	/* Close descriptors: the copy needs one. */
 	mr_linger_forget();
-	mr_claim_forget_all();
 	page_swap_forget();
+	mr_fork_child();
+	mr_claim_forget_all();
 	generation++;
 	forks = 0;
 	put_off = NULL;

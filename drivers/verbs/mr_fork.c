@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include "map/vma.h"
 #include "mr_claim.h"
@@ -15,8 +18,16 @@
 /* Longest wait for the child's copy; a child stopped by a debugger must not stop the parent. */
 #define CHILD_WAIT_MS 10000
 
-/* State of the forking thread. Initial-exec: access must not allocate. */
+#define WORD_BYTES    4096
+#define WORD_WAIT_NS  10000000 /* between two looks, in case a signal interrupts the wait */
+
+/*
+ * How the child of the forking thread reports. Usually by a pipe, which ends if the child dies. By
+ * a futex in shared memory if this process has no descriptor left. Initial-exec: access must not
+ * allocate.
+ */
 static __thread int done_pipe[2] __attribute__((tls_model("initial-exec")));
+static __thread uint32_t *done_word __attribute__((tls_model("initial-exec")));
 
 static void
 close_pipe_end(int end)
@@ -26,12 +37,35 @@ close_pipe_end(int end)
 	done_pipe[end] = -1;
 }
 
+static void
+unmap_word(void)
+{
+	if (done_word != NULL)
+		raw_munmap((uint64_t)(uintptr_t)done_word, WORD_BYTES);
+	done_word = NULL;
+}
+
 void
 mr_fork_prepare(void)
 {
-	if (pipe2(done_pipe, O_CLOEXEC) != 0) {
-		done_pipe[0] = -1;
-		done_pipe[1] = -1;
+	done_word = NULL;
+	if (pipe2(done_pipe, O_CLOEXEC) == 0)
+		return;
+	done_pipe[0] = -1;
+	done_pipe[1] = -1;
+	done_word = (uint32_t *)(uintptr_t)raw_mmap(WORD_BYTES, PROT_READ | PROT_WRITE,
+						    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void
+wait_for_word(void)
+{
+	const struct timespec step = {.tv_nsec = WORD_WAIT_NS};
+
+	for (unsigned i = 0; i < CHILD_WAIT_MS * 1000000ull / WORD_WAIT_NS; i++) {
+		if (__atomic_load_n(done_word, __ATOMIC_ACQUIRE) != 0)
+			return;
+		syscall(SYS_futex, done_word, FUTEX_WAIT, 0, &step, NULL, 0);
 	}
 }
 
@@ -45,8 +79,11 @@ mr_fork_parent(void)
 		/* Ends early if the child dies and no other thread has forked meanwhile. */
 		while (poll(&p, 1, CHILD_WAIT_MS) < 0 && errno == EINTR)
 			;
+	} else if (done_word != NULL) {
+		wait_for_word();
 	}
 	close_pipe_end(0);
+	unmap_word();
 }
 
 static int
@@ -95,4 +132,9 @@ mr_fork_child(void)
 		(void)!write(done_pipe[1], "", 1);
 	close_pipe_end(0);
 	close_pipe_end(1);
+	if (done_word != NULL) {
+		__atomic_store_n(done_word, 1, __ATOMIC_RELEASE);
+		syscall(SYS_futex, done_word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+	unmap_word();
 }

@@ -14,8 +14,8 @@
 #define MR_MEMFD_PATH "/memfd:uroce-mr" /* as /proc/self/maps shows it */
 
 /*
- * Before the fork: create the channel by which the child reports that it has finished. If that
- * fails (no descriptors left), the parent does not wait.
+ * Before the fork: create the channel by which the child reports that it has finished: a pipe, or
+ * shared memory if no descriptor is left. If both fail, the parent does not wait.
  */
 void mr_fork_prepare(void);
 
@@ -24,8 +24,8 @@ void mr_fork_parent(void);
 
 /*
  * In the child: replace every adopted page that is mapped here by a private copy, whatever the
- * parent changed between prepare and fork. Aborts if there is no memory for the copies: otherwise
- * the child would store into the parent's memory.
+ * parent changed between prepare and fork. Needs a free descriptor. Aborts if there is no memory
+ * for the copies: otherwise the child would store into the parent's memory.
  */
 void mr_fork_child(void);
 

@@ -11,11 +11,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define DEEP     2000 /* WRs of a queue; a few such queues take a segment */
 #define DEEP_QPS 30
+#define COPIED   (32u << 20)
 
 static struct side side;
 
@@ -107,11 +110,37 @@ queues_are_refused_where_no_address_space_is_left(void)
 		CHECK(ibv_destroy_qp(qp[--n]) == 0);
 }
 
+/* The child's copy of registered memory is that of the fork, although the parent stores at once. */
+static void
+a_fork_copies_registered_memory_where_no_descriptor_is_left(void)
+{
+	uint8_t *buf = aligned_alloc(4096, COPIED);
+	struct ibv_mr *mr = ibv_reg_mr(side.pd, memset(buf, 1, COPIED), COPIED, SIDE_ACCESS);
+	int fd = dup(0), status = -1;
+	rlim_t old = limit_set(RLIMIT_NOFILE, (rlim_t)fd + 1);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		for (size_t i = 0; i < COPIED; i++) {
+			if (buf[i] != 1)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	memset(buf, 2, COPIED);
+	limit_set(RLIMIT_NOFILE, old);
+	close(fd);
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+	CHECK(mr && ibv_dereg_mr(mr) == 0);
+	free(buf);
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
 		SIDE_TEST(queues_grow_where_no_descriptor_is_left),
+		SIDE_TEST(a_fork_copies_registered_memory_where_no_descriptor_is_left),
 		SIDE_TEST(queues_are_refused_where_no_address_space_is_left),
 	};
 
