@@ -174,10 +174,13 @@ prov_call_device(const char *device, uint16_t op, const void *req, size_t req_le
 bool
 prov_context_alive(struct prov_context *ctx)
 {
-	struct pollfd pfd = {.fd = ctx->ipc.sock};
+	struct pollfd pfd = {.fd = __atomic_load_n(&ctx->ipc.sock, __ATOMIC_RELAXED)};
 
-	/* Polls for the hang-up only: a reply in flight belongs to its caller. */
-	if (pfd.fd < 0 || (poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLHUP | POLLERR))))
+	/*
+	 * Polls for the hang-up only: a reply in flight belongs to its caller. Another thread may
+	 * close the descriptor at this moment, because the connection has ended.
+	 */
+	if (pfd.fd < 0 || (poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLHUP | POLLERR | POLLNVAL))))
 		__atomic_store_n(&ctx->lost, true, __ATOMIC_RELAXED);
 	return !prov_context_lost(ctx);
 }

@@ -71,9 +71,12 @@ ipc_client_connect(struct ipc_client *c, const char *path)
 static void
 client_end(struct ipc_client *c)
 {
-	if (c->sock >= 0)
-		close(c->sock);
-	c->sock = -1;
+	int sock = c->sock;
+
+	/* First, because other threads look at it without the mutex. */
+	__atomic_store_n(&c->sock, -1, __ATOMIC_RELAXED);
+	if (sock >= 0)
+		close(sock);
 }
 
 void

@@ -18,7 +18,7 @@
 #include "uroce_abi/ctrl.h"
 
 struct ipc_client {
-	int sock;               /* -1 once the connection has ended */
+	int sock;               /* -1 once the connection has ended; atomic */
 	uint32_t cookie;        /* of the last request */
 	struct ipc_offer offer; /* for HELLO; ipc_client_init sets it to ipc_offer_own */
 	uint16_t version;       /* of every message: agreed by HELLO, offer.version_max before */

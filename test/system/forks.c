@@ -389,7 +389,7 @@ a_child_begins_while_threads_close_channels(void)
 	stop = false;
 	for (int i = 0; i < THREADS; i++)
 		CHECK(pthread_create(&t[i], NULL, channels_in_a_loop, NULL) == 0);
-	for (int i = 0; i < 20 * FORKS; i++) {
+	for (int i = 0; i < 10 * FORKS; i++) {
 		int status = -1;
 		pid_t pid = fork();
 

@@ -10,7 +10,7 @@ import pathlib
 
 import lib
 
-SECONDS = os.environ.get("UROCE_STORM_SECONDS", "4")
+SECONDS = os.environ.get("UROCE_STORM_SECONDS", "2" if lib.SHORT else "3")
 THREADS = os.environ.get("UROCE_STORM_THREADS", "14")
 TSAN = os.environ.get("UROCE_TSAN")
 SUPPRESSIONS = lib.HERE.parent / "unit/tsan.supp"

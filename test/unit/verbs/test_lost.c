@@ -4,9 +4,11 @@
  * (CQE-15). Waiting threads wake up, and all objects can be destroyed (EVT-14).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "lost_fixture.h"
 #include "../../kit/requirement.h"
@@ -397,11 +399,29 @@ post_notices_the_lost_daemon(void **state)
 	assert_int_equal(ibv_post_recv(r->qp, &rwr, &rbad), EIO);
 }
 
+/* What a thread sees that has read the descriptor before another one found the daemon gone. */
+REQUIREMENT("EVT-14")
+static void
+a_closed_descriptor_is_a_lost_daemon(void **state)
+{
+	struct fixture *r = *state;
+	struct prov_context *ctx = prov_context_of(r->ctx);
+	int sock = ctx->ipc.sock;
+
+	ctx->ipc.sock = fcntl(sock, F_DUPFD, 500);
+	assert_true(ctx->ipc.sock >= 500);
+	close(ctx->ipc.sock);
+	assert_false(prov_context_alive(ctx));
+	ctx->ipc.sock = sock;
+	ctx->lost = false;
+}
+
 int
 main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
+		T(a_closed_descriptor_is_a_lost_daemon),
 		T(outstanding_wrs_complete_in_error),
 		T(outstanding_wrs_complete_in_batches),
 		T(idle_queues_complete_nothing),
