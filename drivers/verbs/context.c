@@ -77,8 +77,8 @@ const struct verbs_context_ops prov_context_ops = {
 
 /*
  * Prints the daemon's reason for a refusal, such as the limit that was reached or the attribute
- * that is wrong: the caller gets only an errno. At most one line a second. Programs ask for QPs
- * that are too large, to learn what is possible: such reasons are printed only with UROCE_VERBOSE.
+ * that is wrong: the caller gets only an errno. At most one line a second. Some programs find
+ * the limits by creating QPs that are too large: that reason is printed only with UROCE_VERBOSE.
  */
 static void
 print_reason(uint16_t op, int rc, const char *why)

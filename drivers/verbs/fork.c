@@ -48,7 +48,7 @@ fork_free(void *memory)
 	free(memory);
 }
 
-/* A fork has ended. The last one frees what was put off. */
+/* Called after each fork. After the last concurrent one, frees what fork_free has put off. */
 static void
 free_put_off(void)
 {

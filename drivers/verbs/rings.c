@@ -19,9 +19,8 @@
 #include <unistd.h>
 #include "fork.h"
 
-#define SEG_BYTES                                                                                  \
-	(2u << 20) /* of most segments; larger ones have a multiple of it, or of a page            \
-		    */
+/* Bytes of most segments; larger ones have a multiple of it, or of a page. */
+#define SEG_BYTES (2u << 20)
 
 void
 prov_rings_init(struct prov_context *ctx)
