@@ -24,8 +24,7 @@ cq_attach_ring(struct prov_cq *cq, void *ring, const struct uroce_ring_loc *loc)
 	cq->vcq.cq.cqe = (int)loc->entries;
 }
 
-/* Sends a request for a CQ of cqe entries, and maps the ring of the reply. 0 or a positive errno.
- */
+/* Requests a CQ of cqe entries, and maps the reply's ring. 0 or a positive errno. */
 static int
 cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_len, uint32_t cqe,
 	   struct uroce_create_cq_rep *rep, void **ring)

@@ -131,7 +131,10 @@ is_touched(uint64_t addr)
 	return (entry & PAGEMAP_TOUCHED) != 0;
 }
 
-/* Returns true if an arena begins at addr: its first heap starts with a pointer to what follows. */
+/*
+ * Returns true if the first heap of a glibc arena begins at addr. Its header starts with the
+ * address of the arena, which lies directly behind it.
+ */
 static __attribute__((no_sanitize("address", "thread"))) bool
 arena_begins(uint64_t addr)
 {

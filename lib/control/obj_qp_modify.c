@@ -122,7 +122,7 @@ qp_find_path(const struct modify_call *c, const struct uroce_ah_attr *ah, struct
 	return -rc;
 }
 
-/* Writes the reason of a refusal to why. rc: EINVAL or ENETUNREACH. */
+/* Writes the reason of a refused modify to why, if one is known. */
 static void
 say_why(const struct modify_call *c, char why[UROCE_CTRL_MAX_WHY])
 {

@@ -143,7 +143,7 @@ def dapl(folder):
         'cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "eth0 0" ""\n'
         'scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 "uroce0 1" ""\n')
     env = {"DAT_OVERRIDE": str(folder / "dat.conf"), "DAPL_GLOBAL_ROUTING": "1", "DAPL_GID_INDEX": "1"}
-    for tool, way, options in (("dtest", "cma", "-b 4096"),("dtest", "cma", "-b 4096 -p"),
+    for tool, way, options in (("dtest", "cma", "-b 4096"), ("dtest", "cma", "-b 4096 -p"),
                                ("dtest", "cma", "-b 4096 -c"), ("dtest", "scm", "-b 4096 -p"), ("dtestx", "cma", ""),
                                ("dtestsrq", "cma", "-B 10 -t 10"), ("dtestcm", "cma", "-c 200")):
         # Each prints a line when it waits for its client.

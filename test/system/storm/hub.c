@@ -11,7 +11,7 @@
 
 static atomic_uint taken[STORM_MAX_THREADS]; /* completions of each thread's WRs */
 
-/* Takes what is there, until n completions of this thread's WRs have been taken. */
+/* Polls the CQ until all threads together have taken n completions of this thread's WRs. */
 static bool
 hub_wait(struct worker *w, unsigned int n)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A refused modify says which attribute is wrong, and what is legal (QP-01 .. QP-04). */
+/* The reason of a refused modify names the wrong attribute and its legal values (QP-01 .. QP-04).
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 static const struct qp_limits limits = {.max_mtu = 3, .npkeys = 2, .ngids = 4, .gid_valid = 2};
 
-/* A modify that is legal but for `change`. */
+/* A modify with one mistake, and the reason that it gets. */
 struct refused {
 	enum qp_type type;
 	enum qp_state from, to;
