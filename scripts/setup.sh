@@ -8,7 +8,7 @@ BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-de
 TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
 	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils
-	qemu-utils qemu-block-extra qemu-system-x86 libaio1
+	qemu-utils qemu-block-extra qemu-system-x86 libaio1 gdb
 	iptables python3-jsonschema"
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
 # chromium (81 MB) looks at the page of `report --html` in test_report_html.py.

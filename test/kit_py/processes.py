@@ -81,6 +81,32 @@ def until(what, check, timeout=10, every=0.02):
         time.sleep(every)
 
 
+ON_A_DESCRIPTOR = ("0", "1", "45", "47", "232", "281")  # read, write, recvfrom, recvmsg, epoll_wait, epoll_pwait
+
+
+def waits(pid):
+    """What each thread of a hung process waits for, a line each: system call, its first argument if that is a
+    descriptor, and the kernel function."""
+    lines = []
+    for task in sorted(pathlib.Path(f"/proc/{pid}/task").glob("*")):
+        with contextlib.suppress(OSError):
+            call = (task / "syscall").read_text().split()
+            name = (task / "comm").read_text().strip()
+            fd = task / "fd" / str(int(call[1], 16)) if call[0] in ON_A_DESCRIPTOR else task
+            file = f" ({os.readlink(fd)})" if fd.is_symlink() else ""
+            lines.append(f"thread {task.name} {name}: {(task / 'wchan').read_text()}, system call "
+                         f"{' '.join(call[:7])}{file}")
+    return "\n".join(lines)
+
+
+def stacks(pid):
+    """The stacks of a hung process's threads; empty without gdb."""
+    if not shutil.which("gdb"):
+        return ""
+    return subprocess.run(["gdb", "-batch", "-p", str(pid), "-ex", "thread apply all bt 12"], text=True,
+                          capture_output=True, timeout=60, check=False).stdout
+
+
 class Proc:
     """
     A process with its output in a file; standard error goes to the same file or, if apart, to another. The end of
@@ -112,7 +138,7 @@ class Proc:
         try:
             return self.popen.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{self.argv}: no end after {timeout} s:\n{self.tail()}") from None
+            raise TimeoutError(f"{self.argv}: no end after {timeout} s:\n{self.tail()}\n{waits(self.pid)}") from None
 
     def output(self):
         """Standard output so far; includes standard error unless apart."""

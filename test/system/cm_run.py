@@ -99,6 +99,13 @@ def pair(ends, case, lossy):
             print(f"# again: {str(failed).splitlines()[0]}")
 
 
+def state(ends):
+    """What both daemons show of the programs' objects, for the report of a hang."""
+    return "\n".join(f"--- {name}: {what}: {json.dumps(side.daemon.show(what)[what])}"
+                     for name, side in (("client", ends.link.a), ("server", ends.link.b))
+                     for what in ("qp", "cq", "cm"))
+
+
 class ProgramFailed(AssertionError):
     """A program hung or ended with a bad status; output: all that it wrote."""
 
@@ -124,7 +131,8 @@ def once(ends, case, port):
             try:
                 rc = client.wait(case.timeout)
             except TimeoutError as late:
-                raise ProgramFailed(f"{late}\n--- server:\n{server.tail(1500)}", client.output()) from None
+                raise ProgramFailed(f"{late}\n{lib.stacks(client.pid)}\n--- server:\n{server.tail(1500)}\n"
+                                    f"{state(ends)}", client.output()) from None
             finally:
                 client.kill()
             if rc not in case.rcs:
@@ -135,7 +143,11 @@ def once(ends, case, port):
         sent = ends.link.a.daemon.counters()["tx_frames"] - before
         assert sent > 2, "nothing was sent over RDMA"
         if case.ends:
-            rc = server.wait(20)
+            try:
+                rc = server.wait(20)
+            except TimeoutError as late:
+                raise AssertionError(f"{late}\n{lib.stacks(server.pid)}\n--- client:\n{client.tail(1500)}\n"
+                                     f"{state(ends)}") from None
             if rc:
                 raise ProgramFailed(f"server {rc}:\n{server.tail(1500)}\n--- client:\n{client.tail(1500)}",
                                     server.output())

@@ -20,7 +20,7 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "kit_py"))
 import processes  # noqa: E402
-from processes import Proc, at_end, netns, run_pair, sh, tcp_port, unique, until, veth  # noqa: E402
+from processes import Proc, at_end, netns, run_pair, sh, stacks, tcp_port, unique, until, veth  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("UROCE_BUILD", HERE.parent.parent / "build")).resolve()
 UROCED = BUILD / "app/uroced/uroced"
