@@ -146,8 +146,8 @@ def once(ends, case, port):
             try:
                 rc = server.wait(20)
             except TimeoutError as late:
-                raise AssertionError(f"{late}\n{lib.stacks(server.pid)}\n--- client:\n{client.tail(1500)}\n"
-                                     f"{state(ends)}") from None
+                raise ProgramFailed(f"{late}\n{lib.stacks(server.pid)}\n--- client:\n{client.tail(1500)}\n"
+                                    f"{state(ends)}", client.output()) from None  # (fio's client fails with status 0)
             if rc:
                 raise ProgramFailed(f"server {rc}:\n{server.tail(1500)}\n--- client:\n{client.tail(1500)}",
                                     server.output())
