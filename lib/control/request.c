@@ -51,8 +51,11 @@ session_refuse(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *
 static void
 session_fail(struct session *s, uint16_t op, int rc)
 {
-	LOG_LIMITED(NOTICE, "client %u: %s (pid %d): operation %u: %s; connection ended", s->id,
-		    s->comm, s->peer.pid, op, strerror(-rc));
+	const struct ipc_op *form = ipc_op_get(op);
+
+	LOG_LIMITED(NOTICE, "client %u: %s (pid %d): operation %s (%u): %s; connection ended",
+		    s->id, s->comm, s->peer.pid, form != NULL ? form->name : "unknown", op,
+		    strerror(-rc));
 	session_destroy(s);
 }
 
