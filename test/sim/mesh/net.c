@@ -151,6 +151,18 @@ net_forge(struct mesh *m, struct rte_mbuf *frame, const struct wire_pkt *was)
 	return c;
 }
 
+/*
+ * Is pkt of UC or UD? A forged packet of RC with a correct ICRC is not to be told from a real one:
+ * an ACK or a SACK with another PSN acknowledges requests that were lost.
+ */
+static bool
+may_forge(const struct wire_pkt *pkt)
+{
+	uint8_t svc = pkt->opcode & WIRE_SVC_MASK;
+
+	return svc == WIRE_SVC_UC || svc == WIRE_SVC_UD;
+}
+
 static bool
 net_dark(const struct mesh *m, const struct mesh_node *n)
 {
@@ -210,7 +222,7 @@ mesh_net_send(struct sim_worker *worker, struct rte_mbuf *frame)
 		rte_pktmbuf_free(frame);
 		return;
 	}
-	if ((pkt.opcode & WIRE_SVC_MASK) != WIRE_SVC_RC && sim_chance(&m->netr, m->cfg.forge))
+	if (may_forge(&pkt) && sim_chance(&m->netr, m->cfg.forge))
 		forged = net_forge(m, frame, &pkt);
 	for (i = 0; i < m->cfg.nodes; i++) {
 		if (i == w->node->idx || (!(p[0] & 1) && memcmp(p, m->node[i].mac, 6) != 0))
