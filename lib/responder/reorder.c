@@ -210,38 +210,76 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	rsp_nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ); /* of the gap before what was held */
 }
 
-__rte_noinline bool
-rsp_sack_send(struct qp_env *env, struct qp *qp)
+/*
+ * Sends a SACK of requests behind psn: all before it were executed. held: relative to psn. Returns
+ * false if there is no space.
+ */
+static bool
+sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const struct qp_psns *held)
 {
-	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_sr *sr = &qp->conn.sr;
 	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK,
-				.psn = rcv->epsn,
+				.psn = psn,
 				.syndrome = WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS,
-				.msn = rcv->msn};
+				.msn = msn};
 	struct wire_sack sack = {.version = WIRE_SACK_VERSION,
 				 .flags = sr->dup_told ? 0 : WIRE_SACK_DUPLICATE,
 				 .dups = rte_cpu_to_be_16(sr->dups),
 				 .dup_psn = rte_cpu_to_be_32(sr->dup_psn)};
 	struct rte_mbuf *m = rsp_frame(env);
-	struct qp_psns held;
 	uint32_t hdr, i;
 	uint8_t *p;
 
 	if (m == NULL)
 		return false;
-	if (qp->bind.hold != NULL) {
-		held = qp_psns_from(&qp->bind.hold->held, rcv->epsn);
-		for (i = 0; i < QP_SR_WORDS; i++)
-			sack.held[i] = rte_cpu_to_le_64(held.word[i]);
-	}
+	for (i = 0; i < QP_SR_WORDS; i++)
+		sack.held[i] = rte_cpu_to_le_64(held->word[i]);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, sizeof(sack), p);
 	memcpy(p + hdr, &sack, sizeof(sack));
 	rsp_emit(env, qp, m, hdr, sizeof(sack));
 	sr->dup_told = true;
-	rcv->sack_due = false;
-	rcv->ack_due = false; /* the ePSN acknowledges everything before it */
+	qp->conn.rcv.sack_due = false;
 	env->counters->ctr[COUNTER_RSP_SACK]++;
 	return true;
+}
+
+__rte_noinline bool
+rsp_sack_send(struct qp_env *env, struct qp *qp)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	struct qp_psns held = {{0}};
+
+	if (qp->bind.hold != NULL)
+		held = qp_psns_from(&qp->bind.hold->held, rcv->epsn);
+	if (!sack_send(env, qp, rcv->epsn, rcv->msn, &held))
+		return false;
+	rcv->ack_due = false; /* the ePSN acknowledges everything before it */
+	return true;
+}
+
+__rte_noinline void
+rsp_sack_send_early(struct qp_env *env, struct qp *qp)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	const struct qp_rd_op *op = &rcv->rdq[0];
+	uint32_t psn = psn_add(op->psn, op->pos), gap, i;
+	struct qp_psns held, told;
+
+	/* Not the PSN of a request: the requester counts bit 0 as missing. */
+	if (!rcv->holding || rcv->nak_due || rcv->rdq_n == 0 || op->pos == 0)
+		return;
+	gap = (uint32_t)psn_diff(rcv->epsn, psn);
+	if (gap >= QP_SR_WINDOW)
+		return;
+	held = qp_psns_from(&qp->bind.hold->held, rcv->epsn);
+	told = qp_psns_first(gap);
+	told.word[0] &= ~UINT64_C(1);
+	for (i = qp_psns_next(&held, 0); i < QP_SR_WINDOW; i = qp_psns_next(&held, i + 1)) {
+		if (gap + i >= QP_SR_WINDOW)
+			return; /* later, when fewer responses are left */
+		qp_psns_add(&told, gap + i);
+	}
+	/* The oldest entry is executed, but not yet answered. An ACK that is due stays due. */
+	sack_send(env, qp, psn, (op->msn - 1) & WIRE_PSN_MASK, &told);
 }

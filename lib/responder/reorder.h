@@ -28,5 +28,13 @@ void rsp_hold_discard(struct qp_env *env, struct qp *qp);
 void rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* Sends the selective acknowledgement that is due. Returns false if there is no space. */
 bool rsp_sack_send(struct qp_env *env, struct qp *qp);
+/*
+ * The same between the READ responses that are queued (rdq_n != 0): the requester can then repair
+ * the gap before the queue is empty. The SACK's PSN is that of the next response, and requests
+ * behind it that were executed count as held. Does nothing, and leaves the SACK due, if that
+ * response is the first of its request, the SACK's window does not reach the last held request, or
+ * there is no space.
+ */
+void rsp_sack_send_early(struct qp_env *env, struct qp *qp);
 
 #endif

@@ -5,6 +5,7 @@
  * acknowledges everything before it, so an ACK that it covers is dropped.
  */
 #include <errno.h>
+#include <rte_branch_prediction.h>
 #include <rte_mbuf.h>
 #include "responder/reorder.h"
 #include "responder/responder_parts.h"
@@ -208,6 +209,18 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 	return true;
 }
 
+/* A SACK is due while READ responses are queued: sends it behind a response of several. */
+static __rte_noinline void
+sack_early(struct qp_env *env, struct qp *qp)
+{
+	const struct qp_rcv *rcv = &qp->conn.rcv;
+
+	if (!rcv->holding)
+		return; /* the gap is closed: nothing waits for the SACK */
+	if (rcv->rdq[0].pos != 0 || rsp_read_run(env, qp, 1) == RSP_MORE)
+		rsp_sack_send_early(env, qp);
+}
+
 enum rsp_more
 rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
@@ -219,6 +232,8 @@ rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 		/* Responses cannot be sent yet: the requester will retransmit. */
 		return RSP_IDLE;
 	}
+	if (unlikely(qp->conn.rcv.sack_due && qp->conn.rcv.rdq_n != 0))
+		sack_early(env, qp);
 	more = rsp_read_run(env, qp, budget);
 	if (more != RSP_IDLE)
 		return qp->conn.state != QP_ERR ? more : RSP_IDLE;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Selective acknowledgement (doc/selective-repeat.md): a packet of opcode WIRE_OPCODE_SACK with
- * AETH and this payload. The PSN in its BTH is the ePSN: all requests before it were executed. Sent
- * only to a peer that has agreed to selective repeat.
+ * AETH and this payload. The PSN in its BTH is the ePSN: all requests before it were executed.
+ * While READ responses are queued it is the PSN of the next one; requests behind it that were
+ * executed count as held. Sent only to a peer that has agreed to selective repeat.
  */
 #ifndef WIRE_SACK_H
 #define WIRE_SACK_H

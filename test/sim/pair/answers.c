@@ -176,26 +176,37 @@ answer_nak(struct pair_side *side, const struct wire_pkt *pkt, bool rnr)
 	side->gap = false;
 }
 
-/* A selective acknowledgement names the ePSN, and behind it only requests that came (SR-02). */
+/*
+ * A selective acknowledgement names the ePSN, or the next response of a READ, and behind it only
+ * requests that came (SR-02). In the second case it names all of those that were executed.
+ */
 static void
 answer_sack(struct pair_side *side, const struct wire_pkt *pkt, uint32_t rel)
 {
 	struct pair_side *asker = side->peer;
 	struct wire_sack s;
-	uint32_t i;
+	uint32_t i, epsn = psn_add(rel, psn_diff(side->qp->conn.rcv.epsn, pkt->psn));
+	struct pair_op *op = trace_op(asker, rel);
+	bool early = rel != epsn;
 
 	if (side->pair->cfg.sr == 0 || !wire_sack_get(pkt, &s)) {
 		sim_fail(&side->pair->sim, "SR-01: qp %06x: a SACK that is none, or not agreed",
 			 side->qpn);
 		return;
 	}
-	if (pkt->psn != side->qp->conn.rcv.epsn)
+	if (early &&
+	    (rel > epsn || op == NULL || op->opcode != UROCE_WR_RDMA_READ || rel == op->first))
 		sim_fail(&side->pair->sim, "SR-02: qp %06x: SACK of PSN %06x, ePSN is %06x",
 			 side->qpn, pkt->psn, side->qp->conn.rcv.epsn);
 	for (i = 0; i < QP_SR_WINDOW; i++) {
 		uint32_t at = rel + i;
+		bool held = (s.held[i / 64] >> (i % 64) & 1) != 0;
 
-		if ((s.held[i / 64] >> (i % 64) & 1) && !(asker->came[at / 64] >> (at % 64) & 1))
+		if (early && i != 0 && at <= epsn) {
+			if (held != (at < epsn))
+				sim_fail(&side->pair->sim, "SR-02: qp %06x: SACK +%u: +%u is wrong",
+					 side->qpn, rel, at);
+		} else if (held && !(asker->came[at / 64] >> (at % 64) & 1))
 			sim_fail(&side->pair->sim,
 				 "SR-02: qp %06x: says that it holds +%u, which never came",
 				 side->qpn, at);

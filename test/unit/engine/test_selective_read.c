@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Selective repeat of READ responses, at the requester (doc/selective-repeat.md). */
+/* Selective repeat of READs: lost responses, and lost requests (doc/selective-repeat.md). */
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
 #include "probe.h"
+#include "wire/sack.h"
 #include "../../kit/requirement.h"
 
 #define SQ  0x001000u
+#define RQ  0x555000u
 #define MTU 1024u
 
 /* A READ of n packets, to a peer that has agreed. */
@@ -222,6 +224,83 @@ early_data_for_late_memory_is_requested_again(void **state)
 	expect_done(c, 10);
 }
 
+/* The next frame: a SACK of requests behind psn. held: bit i is PSN psn + i. */
+static void
+expect_sack(struct conn *c, uint32_t psn, uint64_t held)
+{
+	struct wire_pkt p = pkt_expect(c, WIRE_OPCODE_SACK, psn);
+	struct wire_sack s = {0};
+
+	assert_true(wire_sack_get(&p, &s));
+	assert_int_equal(rte_le_to_cpu_64(s.held[0]), held);
+	assert_int_equal(s.held[1] | s.held[2] | s.held[3], 0);
+}
+
+/* The responses to the peer's request for n packets, except the first one. */
+static void
+expect_rest(struct conn *c, uint32_t psn, uint32_t n)
+{
+	for (uint32_t k = 1; k + 1 < n; k++)
+		pkt_expect(c, WIRE_OP_READ_RESP_MIDDLE, psn + k);
+	pkt_expect(c, WIRE_OP_READ_RESP_LAST, psn + n - 1);
+}
+
+/*
+ * The READ of PSN RQ + 8 is lost. The peer learns it before all responses to the one before it are
+ * sent, so that its retransmission arrives while there is something to send. PSNs of executed
+ * requests count as held.
+ */
+REQUIREMENT("SR-03")
+static void
+lost_request_is_told_before_responses(void **state)
+{
+	struct conn *c = conn_with(state, 14, 7);
+
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
+	peer_read(c, RQ, REMOTE_VA, 8 * MTU);
+	peer_read(c, RQ + 10, REMOTE_VA, 2 * MTU);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	expect_sack(c, RQ + 1, 0x27e);
+	expect_rest(c, RQ, 8);
+	pkt_none(c);
+	peer_read(c, RQ + 8, REMOTE_VA, 2 * MTU);
+	for (uint32_t psn = RQ + 8; psn != RQ + 12; psn += 2) {
+		pkt_expect(c, WIRE_OP_READ_RESP_FIRST, psn);
+		expect_rest(c, psn, 2);
+	}
+	expect_sack(c, RQ + 12, 0);
+	pkt_none(c);
+}
+
+/* The requester that gets such a SACK repeats the lost READ alone, and no response. */
+static void
+lost_request_is_repeated_while_responses_arrive(void **state)
+{
+	struct conn *c = reading(state, 8);
+	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK, .psn = SQ + 1, .syndrome = ACK_SYN};
+	struct wire_sack s = {.version = WIRE_SACK_VERSION, .held[0] = rte_cpu_to_le_64(0x47e)};
+	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s)];
+	uint32_t len, i;
+
+	for (i = 0; i < 2; i++) {
+		post(c, (struct wr){.id = 2 + i,
+				    .op = UROCE_WR_RDMA_READ,
+				    .flags = SIG,
+				    .len = 3 * MTU});
+		pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8 + 3 * i);
+	}
+	len = peer_frame(c, f, 0, sizeof(s), frame);
+	memcpy(frame + len - WIRE_ICRC_LEN - sizeof(s), &s, sizeof(s));
+	frame_seal(c, frame, len);
+	frame_rx(c->b, frame, len);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	pkt_none(c);
+	respond(c, 0, 8, 0, 8);
+	expect_done(c, 8);
+	pkt_none(c);
+	assert_int_equal(OBS(c, REQ_SELECTIVE), 1);
+}
+
 int
 main(void)
 {
@@ -235,6 +314,8 @@ main(void)
 		bench_test(nak_requests_everything_again),
 		bench_test(early_data_for_deregistered_memory_is_not_stored),
 		bench_test(early_data_for_late_memory_is_requested_again),
+		bench_test(lost_request_is_told_before_responses),
+		bench_test(lost_request_is_repeated_while_responses_arrive),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
