@@ -237,6 +237,7 @@ qp_mend_take(struct qp_sr_pool *p, struct qp *qp)
 		return NULL;
 	memset(m, 0, sizeof(*m));
 	m->qp = qp;
+	m->reads.last_wqe = qp->conn.snd.tail;
 	m->base_psn = m->top_psn = m->wide_psn = m->round_psn = m->reads.seen_psn =
 		qp->conn.snd.una_psn;
 	qp->bind.mend = m;
@@ -254,6 +255,7 @@ qp_mend_clear(struct qp *qp)
 	memset(m->resent, 0, sizeof(m->resent));
 	m->got = m->lost = (struct qp_psns){{0}};
 	memset(&m->reads, 0, sizeof(m->reads));
+	m->reads.last_wqe = qp->conn.snd.tail;
 	m->base_psn = m->top_psn = m->wide_psn = m->round_psn = m->reads.seen_psn =
 		qp->conn.snd.una_psn;
 }

@@ -142,6 +142,38 @@ qp_resp_psns_remove(struct qp_resp_psns *s, uint32_t psn)
 	s->word[psn % QP_SR_READ_WINDOW / 64] &= ~(UINT64_C(1) << (psn % 64));
 }
 
+/* The number of members from psn on without a gap; most, if there are more. */
+static inline uint32_t
+qp_resp_psns_run(const struct qp_resp_psns *s, uint32_t psn, uint32_t most)
+{
+	uint32_t n = 0;
+
+	while (n < most) {
+		uint32_t at = psn + n, left = 64 - at % 64;
+		uint64_t gaps = ~(s->word[at % QP_SR_READ_WINDOW / 64] >> (at % 64));
+		uint32_t run = gaps != 0 ? (uint32_t)__builtin_ctzll(gaps) : 64;
+
+		n += run < left ? run : left;
+		if (run < left)
+			break;
+	}
+	return n < most ? n : most;
+}
+
+/* Removes psn .. psn + n - 1, which are all members. */
+static inline void
+qp_resp_psns_remove_run(struct qp_resp_psns *s, uint32_t psn, uint32_t n)
+{
+	s->n -= n;
+	while (n != 0) {
+		uint32_t left = 64 - psn % 64, k = n < left ? n : left;
+
+		s->word[psn % QP_SR_READ_WINDOW / 64] &= ~((UINT64_MAX >> (64 - k)) << (psn % 64));
+		psn += k;
+		n -= k;
+	}
+}
+
 /* Responses psn .. psn + n - 1 of one READ or atomic were requested again. */
 struct qp_ask {
 	uint32_t psn;
@@ -159,6 +191,8 @@ struct qp_reads {
 	struct qp_resp_psns here;   /* data behind una_psn that has arrived */
 	struct qp_resp_psns wanted; /* to be requested again */
 	uint32_t seen_psn;          /* what is missing before it is in wanted or in ask */
+	uint32_t last_wqe;          /* number of the WQE of the last PSN looked up; a hint */
+	uint32_t ask_end_psn;       /* no response of an ask has this PSN or a later one */
 	uint32_t nasks;
 	struct qp_ask ask[QP_SR_ASKS]; /* in the order of requesting */
 };

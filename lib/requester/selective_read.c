@@ -18,6 +18,21 @@ mend_of(struct qp_env *env, struct qp *qp, uint32_t upto)
 	return qp_mend_take(env->sr, qp);
 }
 
+/*
+ * As req_entry_of, for responses, most of which come in order: begins with the WQE of the last PSN
+ * looked up, if it is still in flight.
+ */
+static struct qp_sq_entry *
+entry_near(const struct qp *qp, struct qp_reads *r, uint32_t psn)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	uint32_t *i = &r->last_wqe;
+
+	if (*i - snd->tail >= snd->head - snd->tail || psn_lt(psn, qp_sq_entry(qp, *i)->first_psn))
+		*i = snd->tail;
+	return req_entry_of(qp, psn, i);
+}
+
 /* Has the network reordered packets lately? */
 static bool
 reorders(const struct qp *qp)
@@ -104,6 +119,23 @@ ask_got(struct qp *qp, struct qp_mend *m, uint32_t j, uint32_t psn)
 	return n;
 }
 
+/* The number of the ask that response psn answers; nasks: none. */
+static uint32_t
+ask_of(const struct qp_reads *r, uint32_t psn)
+{
+	uint32_t j;
+
+	if (!psn_lt(psn, r->ask_end_psn))
+		return r->nasks;
+	for (j = 0; j < r->nasks; j++) {
+		const struct qp_ask *a = &r->ask[j];
+
+		if (!psn_lt(psn, a->next_psn) && psn_lt(psn, ask_end(a)))
+			break;
+	}
+	return j;
+}
+
 /* The response psn has arrived. Finds asks that lost responses. Returns the number of these. */
 static uint32_t
 asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
@@ -111,12 +143,9 @@ asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 	struct qp_reads *r = &m->reads;
 	uint32_t n = 0, j, hit;
 
-	for (hit = 0; hit < r->nasks; hit++) {
-		const struct qp_ask *a = &r->ask[hit];
-
-		if (!psn_lt(psn, a->next_psn) && psn_lt(psn, ask_end(a)))
-			break;
-	}
+	if (r->nasks == 0)
+		return 0;
+	hit = ask_of(r, psn);
 	if (hit < r->nasks) {
 		n += ask_got(qp, m, hit, psn);
 		j = RTE_MIN(hit, r->nasks);
@@ -124,6 +153,9 @@ asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 			n += ask_overtaken(env, qp, m, j);
 		return n;
 	}
+	/* The first ask has the lowest high_psn. */
+	if (psn_diff(psn, r->ask[0].high_psn) < (int32_t)req_threshold(qp))
+		return n;
 	for (j = r->nasks; j-- > 0;) {
 		if (psn_diff(psn, r->ask[j].high_psn) >= (int32_t)req_threshold(qp))
 			n += ask_overtaken(env, qp, m, j);
@@ -141,7 +173,7 @@ find_missing(struct qp *qp, struct qp_mend *m, uint32_t upto)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
 	struct qp_reads *r = &m->reads;
-	uint32_t psn = r->seen_psn, n = 0, i = snd->tail;
+	uint32_t psn = r->seen_psn, n = 0;
 
 	if (upto != snd->next_psn || reorders(qp))
 		upto = psn_add(upto, 0u - req_threshold(qp));
@@ -150,9 +182,14 @@ find_missing(struct qp *qp, struct qp_mend *m, uint32_t upto)
 	if (psn_lt(psn, snd->una_psn))
 		psn = snd->una_psn;
 	while (psn_lt(psn, upto)) {
-		const struct qp_sq_entry *e = req_entry_of(qp, psn, &i);
+		const struct qp_sq_entry *e;
 		uint32_t end;
 
+		if (qp_resp_psns_has(&r->here, psn)) {
+			psn = psn_add(psn, 1);
+			continue;
+		}
+		e = entry_near(qp, r, psn);
 		if (e == NULL)
 			break;
 		end = psn_add(e->first_psn, e->npkts);
@@ -206,12 +243,12 @@ __rte_noinline bool
 req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_mend *m = mend_of(env, qp, psn_add(pkt->psn, 1));
-	uint32_t i = qp->conn.snd.tail, n;
 	struct qp_sq_entry *e;
+	uint32_t n;
 
 	if (m == NULL)
 		return false;
-	e = req_entry_of(qp, pkt->psn, &i);
+	e = entry_near(qp, &m->reads, pkt->psn);
 	if (e == NULL || !fits(qp, e, pkt))
 		return false;
 	if (psn_diff(pkt->psn, qp->conn.snd.una_psn) >= (int32_t)QP_SR_READ_WINDOW)
@@ -246,12 +283,10 @@ req_ack_early(struct qp_env *env, struct qp *qp, uint32_t upto)
 static uint32_t
 count_here(const struct qp *qp, const struct qp_reads *r, const struct qp_sq_entry *e)
 {
-	uint32_t una = qp->conn.snd.una_psn, n = 0;
+	uint32_t una = qp->conn.snd.una_psn;
 	uint32_t most = (uint32_t)psn_diff(psn_add(e->first_psn, e->npkts), una);
 
-	while (n < most && n < r->here.n && qp_resp_psns_has(&r->here, psn_add(una, n)))
-		n++;
-	return n;
+	return qp_resp_psns_run(&r->here, una, RTE_MIN(most, r->here.n));
 }
 
 /* Takes early responses behind una_psn, and acknowledges requests that the peer has executed. */
@@ -264,14 +299,13 @@ catch_up(struct qp_env *env, struct qp *qp)
 	/* A completion may end the QP, and with it the mend. */
 	while ((m = qp->bind.mend) != NULL && snd->tail != snd->head) {
 		const struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
-		uint32_t una = snd->una_psn, n, i;
+		uint32_t una = snd->una_psn, n;
 
 		if (req_fetches(e)) {
 			n = count_here(qp, &m->reads, e);
-			for (i = 0; i < n; i++)
-				qp_resp_psns_remove(&m->reads.here, psn_add(una, i));
 			if (n == 0)
 				return;
+			qp_resp_psns_remove_run(&m->reads.here, una, n);
 			req_responses_taken(env, qp, e, n);
 		} else if (psn_lt(una, m->base_psn)) {
 			req_ack_until(env, qp, m->base_psn);
@@ -330,6 +364,8 @@ ask(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t i, struct qp_
 	if (step != REQ_SENT)
 		return step; /* it has an error, which comes when it is the oldest (REQ-01) */
 	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
+	if (r->nasks == 0 || psn_lt(r->ask_end_psn, psn_add(psn, n)))
+		r->ask_end_psn = psn_add(psn, n);
 	r->ask[r->nasks++] = (struct qp_ask){.psn = psn,
 					     .n = n,
 					     .next_psn = psn,
