@@ -102,6 +102,7 @@ static const struct field before_rcv[] = {
 	N(loss.rtt_psn),
 	N(loss.srtt_ns),
 	N(loss.rttvar_ns),
+	N(loss.repair_ns),
 	N(loss.gap_psn),
 	N(loss.told_psn),
 	N(loss.cap_psn),

@@ -22,8 +22,11 @@ wait_measured(const struct qp *qp)
 	/* If the round trip varies widely: still send several probes per ACK timeout. */
 	if (l->timeout_ns != 0)
 		ns = RTE_MIN(ns, RTE_MAX(l->timeout_ns / QP_PROBES_LEAST, 2 * srtt_ns));
-	return RTE_MAX(ns, qp->conn.sr.state == QP_SR_ON ? (uint64_t)QP_PROBE_SR_NS
-							 : (uint64_t)QP_PROBE_MIN_NS);
+	if (qp->conn.sr.state != QP_SR_ON)
+		return RTE_MAX(ns, (uint64_t)QP_PROBE_MIN_NS);
+	if (l->repair_ns != 0)
+		ns = RTE_MIN(ns, 2ull * l->repair_ns);
+	return RTE_MAX(ns, (uint64_t)QP_PROBE_SR_NS);
 }
 
 /* Is probe_ns wait_ns after the last progress, or after the first packet sent? */
@@ -54,7 +57,7 @@ qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 void
 qp_loss_reset(const struct qp_env *env, struct qp *qp)
 {
-	qp->conn.loss.srtt_ns = qp->conn.loss.rttvar_ns = 0;
+	qp->conn.loss.srtt_ns = qp->conn.loss.rttvar_ns = qp->conn.loss.repair_ns = 0;
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
 	qp->conn.snd.watch &= QP_WATCH_CAPPED; /* the congestion policy's, not a measurement */
@@ -81,6 +84,20 @@ qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns)
 	qp_loss_rewait(env, qp);
 	cc_on_rtt(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns, (uint32_t)sample);
 	qp_cc_follow(env, qp);
+}
+
+void
+qp_loss_repaired(const struct qp_env *env, struct qp *qp, uint64_t ns)
+{
+	struct qp_loss *l = &qp->conn.loss;
+	uint32_t sample = (uint32_t)RTE_MIN(ns, (uint64_t)QP_PROBE_MAX_NS);
+
+	if (l->repair_ns < sample)
+		l->repair_ns = sample;
+	else
+		l->repair_ns -= (l->repair_ns - sample) / 8;
+	if (!(qp->conn.snd.watch & QP_WATCH_PROBED))
+		qp_loss_rewait(env, qp);
 }
 
 void

@@ -22,6 +22,11 @@
  * lost, and the rest is requested again. If an original comes first, nothing is repeated, and the
  * duplicate that follows it gives a sample.
  *
+ * The round trips of READs include the responses queued at the peer. A repeated READ request is
+ * answered before these. Once such times are known, the wait is therefore at most twice the longest
+ * recent one: it rises to each sample and falls by an eighth of the difference. A probe that was
+ * spurious counts as a sample, too.
+ *
  * An ACK timeout is excused if a thread of this process did not run meanwhile, because the packet
  * may not have left or the response may wait unseen. The timeout then restarts with another probe,
  * up to the four times its value that the specification allows (REQ-04).
@@ -66,6 +71,7 @@ struct qp_loss {
 	uint32_t rtt_psn;
 	uint32_t srtt_ns; /* smoothed round trip; 0: not measured */
 	uint32_t rttvar_ns;
+	uint32_t repair_ns; /* longest recent time to the response to a repeated READ; 0: none */
 	uint32_t gap_psn;   /* read_gap: the PSN of the response that showed the gap */
 	uint32_t told_psn;  /* furthest PSN in sequence NAKs while READ data is missing */
 	uint32_t cap_psn;   /* when it is acknowledged, a capped window may grow */
@@ -89,6 +95,11 @@ void qp_loss_reset(const struct qp_env *env, struct qp *qp);
 void qp_loss_rewait(const struct qp_env *env, struct qp *qp);
 /* Add a round-trip sample of ns. */
 void qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns);
+/*
+ * With selective repeat: the response to a repeated READ request arrived after ns, or a probe
+ * turned out to be spurious after ns.
+ */
+void qp_loss_repaired(const struct qp_env *env, struct qp *qp, uint64_t ns);
 /* Double the wait until the next probe. */
 void qp_loss_back_off(struct qp *qp);
 

@@ -265,6 +265,8 @@ req_watch_stale(struct qp_env *env, struct qp *qp)
 	/* One response to the packet, one to its probe: a valid sample; the probe was spurious. */
 	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
 	env->counters->ctr[COUNTER_REQ_PROBE_VAIN]++;
+	if (qp->conn.loss.repair_ns != 0)
+		qp_loss_repaired(env, qp, qp->conn.loss.rtt_last_ns);
 	qp_loss_sample(env, qp, qp->conn.loss.rtt_last_ns);
 }
 

@@ -102,12 +102,15 @@ ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t j)
 
 /* Response psn of ask j has arrived. Finds lost responses before it. Returns their number. */
 static uint32_t
-ask_got(struct qp *qp, struct qp_mend *m, uint32_t j, uint32_t psn)
+ask_got(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t j, uint32_t psn)
 {
 	struct qp_ask *a = &m->reads.ask[j];
 	uint32_t upto = reorders(qp) ? psn_add(psn, 0u - req_threshold(qp)) : psn;
 	uint32_t next = a->next_psn, n = 0;
 
+	/* In a network that reorders, it may be the original. */
+	if (psn == a->psn && !reorders(qp))
+		qp_loss_repaired(env, qp, env->now_ns - a->at_ns);
 	if (psn_lt(next, upto)) {
 		n = want(qp, m, next, upto);
 		a->next_psn = upto;
@@ -147,7 +150,7 @@ asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 		return 0;
 	hit = ask_of(r, psn);
 	if (hit < r->nasks) {
-		n += ask_got(qp, m, hit, psn);
+		n += ask_got(env, qp, m, hit, psn);
 		j = RTE_MIN(hit, r->nasks);
 		while (j-- > 0)
 			n += ask_overtaken(env, qp, m, j);

@@ -301,6 +301,63 @@ lost_request_is_repeated_while_responses_arrive(void **state)
 	assert_int_equal(OBS(c, REQ_SELECTIVE), 1);
 }
 
+/*
+ * A repeated request is answered within 50 us, whereas a round trip with the queue of responses is
+ * 1 ms: the next loss that nothing shows is probed after 100 us.
+ */
+REQUIREMENT("SR-04")
+static void
+wait_for_a_probe_is_that_of_a_repair(void **state)
+{
+	struct conn *c = reading(state, 8);
+	struct bench *b = c->b;
+
+	qp_loss_sample(&b->engine.env, c->qp, 1000000);
+	respond(c, 0, 8, 0, 1);
+	respond(c, 0, 8, 2, 8);
+	expect_part(c, 1, 1);
+	b->now += 50000;
+	respond(c, 1, 1, 0, 1);
+	expect_done(c, 8);
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	bench_pass(b, 90000);
+	pkt_none(c);
+	bench_pass(b, 20000);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	pkt_none(c);
+	/* It was not lost: the peer answers both. This is how long an answer takes. */
+	bench_pass(b, 60000);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 8, 0, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 8, 0, MTU);
+	assert_true(c->qp->conn.loss.repair_ns >= 160000);
+}
+
+/* Go-back-N requests everything again, so that it waits for whole round trips. */
+REQUIREMENT("SR-01")
+static void
+wait_for_a_probe_of_go_back_n_is_a_round_trip(void **state)
+{
+	struct conn *c = reading(state, 8);
+	struct bench *b = c->b;
+
+	qp_loss_sample(&b->engine.env, c->qp, 1000000);
+	respond(c, 0, 8, 0, 1);
+	respond(c, 0, 8, 2, 8);
+	expect_part(c, 1, 1);
+	b->now += 50000;
+	respond(c, 1, 1, 0, 1);
+	expect_done(c, 8);
+	qp_sr_set(b->engine.env.sr, c->qp, QP_SR_CAN);
+	qp_loss_rewait(&b->engine.env, c->qp);
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	bench_pass(b, 900000);
+	pkt_none(c);
+	bench_pass(b, 3000000);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+}
+
 int
 main(void)
 {
@@ -316,6 +373,8 @@ main(void)
 		bench_test(early_data_for_late_memory_is_requested_again),
 		bench_test(lost_request_is_told_before_responses),
 		bench_test(lost_request_is_repeated_while_responses_arrive),
+		bench_test(wait_for_a_probe_is_that_of_a_repair),
+		bench_test(wait_for_a_probe_of_go_back_n_is_a_round_trip),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
