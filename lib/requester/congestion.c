@@ -5,6 +5,7 @@
  * (snd.cc_told).
  */
 #include <rte_common.h>
+#include "qp/selective.h"
 #include "requester/requester_parts.h"
 #include "wire/psn.h"
 
@@ -89,10 +90,16 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
 	uint32_t out = (uint32_t)psn_diff(snd->next_psn, snd->una_psn);
-	uint32_t most = qp->conn.sr.state == QP_SR_ON ? QP_SR_WINDOW : QP_READ_WINDOW_PKTS;
+	bool sr = qp->conn.sr.state == QP_SR_ON;
+	uint32_t most = RTE_MIN(snd->cc.window_pkts, sr ? QP_SR_WINDOW : QP_READ_WINDOW_PKTS);
 
 	if (snd->resending)
 		return false;
-	most = RTE_MIN(snd->cc.window_pkts, most);
-	return snd->cc.policy != CC_FIXED ? out != 0 && out + n > most : out >= most;
+	if (snd->cc.policy != CC_FIXED)
+		return out != 0 && out + n > most;
+	/* What has arrived behind a missing response is not in flight. It is limited, too. */
+	if (sr && qp->bind.mend != NULL && out + n <= QP_SR_READ_WINDOW)
+		out -= RTE_MIN(out, qp->bind.mend->reads.here.n);
+	/* The second of two READs shows that the request for the first one was lost. */
+	return out >= most && !(sr && snd->rd_out < 2 && most >= CC_WINDOW_PKTS);
 }

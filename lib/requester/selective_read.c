@@ -263,6 +263,9 @@ req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 			return true;
 		qp_resp_psns_remove(&m->reads.wanted, pkt->psn);
 		qp_resp_psns_add(&m->reads.here, pkt->psn);
+		/* A READ may have waited for it (req_fetch_must_wait). */
+		if (qp->conn.snd.cur != qp->conn.snd.head)
+			env->ops->qp_wake(env->ops_ctx, qp);
 	}
 	n = find_missing(qp, m, psn_add(pkt->psn, 1));
 	n += asks_see(env, qp, m, pkt->psn);

@@ -22,8 +22,7 @@ static const char *const op_name[GOODPUT_OPS] = {"WRITE", "SEND", "READ"};
 static const uint32_t sizes[] = {4096, 65536, 1 << 20};
 static const uint32_t losses_ppm[] = {1000, 10000, 50000};
 static const double goals[] = {0, 0.4, 0.1}; /* share of the lossless goodput, by loss */
-/* The same with --sr: SENDs and WRITEs of 64 KiB and more; of requests, or of both. */
-#define READ_REQUESTS_GOAL 0.8
+/* The same with --sr, from SR_SIZE on. */
 static const double sr_goals[] = {0.98, 0.95, 0.85};
 #define SR_SIZE      65536u
 #define SR_P99_GOAL  5 /* times that without loss */
@@ -90,9 +89,6 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 
 	if (sr)
 		goal = size >= SR_SIZE ? sr_goals[loss] * whole : 0;
-	/* A lost READ request delays many responses, which are what a READ sends. */
-	if (sr && op == GOODPUT_READ && way == 0)
-		goal = RTE_MIN(goal, READ_REQUESTS_GOAL * whole);
 	/* A retransmission queues behind all waiting frames, which go-back-N cannot withdraw. */
 	if (opt.queue > SHORT_QUEUE && !sr)
 		goal *= LONG_QUEUE_SHARE;

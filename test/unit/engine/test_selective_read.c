@@ -358,6 +358,101 @@ wait_for_a_probe_of_go_back_n_is_a_round_trip(void **state)
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
 }
 
+static void
+post_read(struct conn *c, uint64_t id, uint32_t n)
+{
+	post(c, (struct wr){.id = id, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = n * MTU});
+	bench_run(c->b);
+}
+
+/* Responses behind a missing one do not count against the window of READs. */
+static void
+early_responses_make_room_for_another_read(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	respond(c, 0, 8, 0, 1);
+	respond(c, 0, 8, 2, 6);
+	expect_part(c, 1, 1);
+	c->qp->conn.snd.cc.window_pkts = 4;
+	post_read(c, 2, 1); /* 7 PSNs are outstanding, 4 of these have arrived */
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	post_read(c, 3, 1);
+	pkt_none(c); /* 8 and 4 */
+	respond(c, 1, 1, 0, 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 9);
+	pkt_none(c);
+}
+
+/* An early response lets a READ go that waits for the window. */
+static void
+early_response_sends_a_waiting_read(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	respond(c, 0, 8, 0, 1);
+	respond(c, 0, 8, 2, 6);
+	expect_part(c, 1, 1);
+	c->qp->conn.snd.cc.window_pkts = 4;
+	post_read(c, 2, 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	post_read(c, 3, 1);
+	pkt_none(c);
+	respond(c, 0, 8, 6, 7);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 9);
+	pkt_none(c);
+}
+
+/* No READ is sent whose data could not be stored early. */
+static void
+read_beyond_early_data_waits(void **state)
+{
+	const uint32_t mtu = 256, n = BENCH_BYTES / mtu;
+	struct conn *c = conn_with(state, 14, 7);
+	uint32_t base, k;
+
+	assert_int_equal(QP_SR_READ_WINDOW % n, 0);
+	c->b->engine.env.plain = 0;
+	c->qp->conn.mtu = mtu;
+	c->qp->conn.attr.max_rd_atomic = QP_MAX_RD_ATOMIC;
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
+	for (base = 0; base < QP_SR_READ_WINDOW; base += n) {
+		post(c, (struct wr){.op = UROCE_WR_RDMA_READ, .flags = SIG, .len = BENCH_BYTES});
+		pkt_expect(c, WIRE_OP_READ_REQ, SQ + base);
+		for (k = 0; k < n; k++) {
+			if (base + k == 1)
+				continue; /* lost */
+			peer_read_resp(c,
+				       k == 0       ? WIRE_OP_READ_RESP_FIRST
+				       : k + 1 == n ? WIRE_OP_READ_RESP_LAST
+						    : WIRE_OP_READ_RESP_MIDDLE,
+				       SQ + base + k, k * mtu, mtu);
+		}
+		/* Each READ overtakes the last repeat of the request. */
+		pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	}
+	post(c, (struct wr){.op = UROCE_WR_RDMA_READ, .flags = SIG, .len = mtu});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + base);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + base, 0, mtu);
+	post(c, (struct wr){.op = UROCE_WR_RDMA_READ, .flags = SIG, .len = mtu});
+	pkt_none(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 1, mtu, mtu);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + base + 1);
+}
+
+/* The request behind a READ larger than the window shows that the READ was lost. */
+static void
+second_read_is_sent_whatever_the_first_expects(void **state)
+{
+	struct conn *c = reading(state, CC_WINDOW_PKTS);
+
+	c->qp->conn.snd.rd_lossy = true;
+	post_read(c, 2, 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + CC_WINDOW_PKTS);
+	post_read(c, 3, 1);
+	pkt_none(c);
+}
+
 int
 main(void)
 {
@@ -375,6 +470,10 @@ main(void)
 		bench_test(lost_request_is_repeated_while_responses_arrive),
 		bench_test(wait_for_a_probe_is_that_of_a_repair),
 		bench_test(wait_for_a_probe_of_go_back_n_is_a_round_trip),
+		bench_test(early_responses_make_room_for_another_read),
+		bench_test(early_response_sends_a_waiting_read),
+		bench_test(read_beyond_early_data_waits),
+		bench_test(second_read_is_sent_whatever_the_first_expects),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
