@@ -97,7 +97,7 @@ req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
 		m->top_psn = psn;
 }
 
-/* Takes the held PSNs of a SACK whose ePSN is the base. */
+/* Takes the PSNs that a SACK names, relative to the base. */
 static void
 take_held(struct qp *qp, struct qp_mend *m, struct qp_psns held)
 {
@@ -117,6 +117,24 @@ take_held(struct qp *qp, struct qp_mend *m, struct qp_psns held)
 		m->got.word[i] |= held.word[i];
 	if (top > sent)
 		m->top_psn = psn_add(m->base_psn, top);
+}
+
+/*
+ * The set relative to a PSN n further on. A SACK may begin before the base: it was sent between
+ * READ responses, one of which has shown that the whole READ was executed; or it was late.
+ */
+static struct qp_psns
+held_from(const struct qp_psns *held, uint32_t n)
+{
+	struct qp_psns from = qp_psns_from(held, n), left;
+	uint32_t i;
+
+	if (n == 0)
+		return from;
+	left = qp_psns_first(QP_SR_WINDOW - RTE_MIN(n, QP_SR_WINDOW));
+	for (i = 0; i < QP_SR_WORDS; i++)
+		from.word[i] &= left.word[i];
+	return from;
 }
 
 /* Is psn, which the peer lacks, lost? */
@@ -307,10 +325,11 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (qp_psns_empty(&held) && qp->bind.mend == NULL)
 		return true;
 	m = qp_mend_take(env->sr, qp);
-	if (m == NULL || psn_lt(pkt->psn, m->base_psn))
-		return true; /* no memory: the probe's; or older than the last */
-	req_mend_advance(qp, m, pkt->psn);
-	take_held(qp, m, held);
+	if (m == NULL)
+		return true; /* no memory: the probe's */
+	if (!psn_lt(pkt->psn, m->base_psn))
+		req_mend_advance(qp, m, pkt->psn);
+	take_held(qp, m, held_from(&held, (uint32_t)psn_diff(m->base_psn, pkt->psn)));
 	find_lost(env, qp, m);
 	widen(snd, m);
 	req_watch_held(env, qp, pkt->psn, &held);

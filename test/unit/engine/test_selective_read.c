@@ -272,33 +272,68 @@ lost_request_is_told_before_responses(void **state)
 	pkt_none(c);
 }
 
-/* The requester that gets such a SACK repeats the lost READ alone, and no response. */
+/* Two READs of three packets, at SQ + 8 and SQ + 11. */
 static void
-lost_request_is_repeated_while_responses_arrive(void **state)
+post_two(struct conn *c)
 {
-	struct conn *c = reading(state, 8);
-	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK, .psn = SQ + 1, .syndrome = ACK_SYN};
-	struct wire_sack s = {.version = WIRE_SACK_VERSION, .held[0] = rte_cpu_to_le_64(0x47e)};
-	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s)];
-	uint32_t len, i;
-
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		post(c, (struct wr){.id = 2 + i,
 				    .op = UROCE_WR_RDMA_READ,
 				    .flags = SIG,
 				    .len = 3 * MTU});
 		pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8 + 3 * i);
 	}
-	len = peer_frame(c, f, 0, sizeof(s), frame);
+}
+
+/* The peer's SACK of requests behind psn. */
+static void
+peer_sack(struct conn *c, uint32_t psn, uint64_t held)
+{
+	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK, .psn = psn, .syndrome = ACK_SYN};
+	struct wire_sack s = {.version = WIRE_SACK_VERSION, .held[0] = rte_cpu_to_le_64(held)};
+	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s)];
+	uint32_t len = peer_frame(c, f, 0, sizeof(s), frame);
+
 	memcpy(frame + len - WIRE_ICRC_LEN - sizeof(s), &s, sizeof(s));
 	frame_seal(c, frame, len);
 	frame_rx(c->b, frame, len);
+}
+
+/* The requester that gets such a SACK repeats the lost READ alone, and no response. */
+static void
+lost_request_is_repeated_while_responses_arrive(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	post_two(c);
+	peer_sack(c, SQ + 1, 0x47e);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
 	pkt_none(c);
 	respond(c, 0, 8, 0, 8);
 	expect_done(c, 8);
 	pkt_none(c);
 	assert_int_equal(OBS(c, REQ_SELECTIVE), 1);
+}
+
+/* The same if an early response has shown that all of the first READ was executed. */
+static void
+lost_request_is_repeated_while_a_response_is_missing(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	post_two(c);
+	respond(c, 0, 8, 0, 1);
+	respond(c, 0, 8, 2, 3);
+	peer_sack(c, SQ + 3, 0x11e);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	pkt_none(c);
+	peer_sack(c, SQ + 3, 0x11e);
+	pkt_none(c);
+	respond(c, 0, 8, 3, 8);
+	expect_part(c, 1, 1);
+	respond(c, 1, 1, 0, 1);
+	expect_done(c, 8);
+	pkt_none(c);
 }
 
 /*
@@ -468,6 +503,7 @@ main(void)
 		bench_test(early_data_for_late_memory_is_requested_again),
 		bench_test(lost_request_is_told_before_responses),
 		bench_test(lost_request_is_repeated_while_responses_arrive),
+		bench_test(lost_request_is_repeated_while_a_response_is_missing),
 		bench_test(wait_for_a_probe_is_that_of_a_repair),
 		bench_test(wait_for_a_probe_of_go_back_n_is_a_round_trip),
 		bench_test(early_responses_make_room_for_another_read),
