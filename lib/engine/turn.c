@@ -89,5 +89,6 @@ engine_forget(struct engine *e, struct qp *qp)
 	run_list_forget(&e->run, qp);
 	rx_late_forget(e, qp);
 	qp_sqes_drop(&qp->bind.sqes, e->env.sqes);
+	qp_ahead_forget_qp(&e->ahead, qp);
 	qp_sr_drop(e->env.sr, qp);
 }

@@ -54,8 +54,8 @@ struct copier {
 
 struct job {
 	enum copy_op op;
-	uint64_t va;
-	uint32_t len;
+	uint32_t n, len;
+	const struct mem_part *part;
 	uint64_t once;
 	const void *src;
 	void *dst;
@@ -264,8 +264,9 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 
 	s->place[i].once = j->once;
 	slot->op = j->op;
-	slot->va = j->va;
+	slot->n = j->n;
 	slot->len = j->len;
+	memcpy(slot->part, j->part, j->n * sizeof(*j->part));
 	slot->waits = 0;
 	slot->cpu = (uint32_t)sched_getcpu();
 	slot->begun_ns = 0;
@@ -434,17 +435,34 @@ do_job(struct copier *c, const struct job *j)
 }
 
 int
+copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst)
+{
+	struct job j = {.op = COPY_READ, .n = n, .part = part, .dst = dst};
+
+	if (n == 0 || n > MEM_MAX_PARTS)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		if (part[i].len > COPIER_BYTES - j.len)
+			return -EINVAL;
+		j.len += part[i].len;
+	}
+	return do_job(c, &j);
+}
+
+int
 copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len)
 {
-	struct job j = {.op = COPY_READ, .va = va, .len = len, .dst = dst};
+	struct mem_part part = {.va = va, .len = len};
 
-	return len <= COPIER_BYTES ? do_job(c, &j) : -EINVAL;
+	return copier_read_parts(c, &part, 1, dst);
 }
 
 int
 copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
-	struct job j = {.op = COPY_WRITE, .va = va, .len = len, .once = once, .src = src};
+	struct mem_part part = {.va = va, .len = len};
+	struct job j = {
+		.op = COPY_WRITE, .n = 1, .len = len, .part = &part, .once = once, .src = src};
 
 	return len <= COPIER_BYTES ? do_job(c, &j) : -EINVAL;
 }
@@ -453,9 +471,11 @@ int
 copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, uint64_t once,
 	      uint64_t *orig)
 {
+	struct mem_part part = {.va = va, .len = sizeof(*orig)};
 	struct job j = {.op = COPY_ATOMIC,
-			.va = va,
-			.len = sizeof(*orig),
+			.n = 1,
+			.len = part.len,
+			.part = &part,
 			.once = once,
 			.atomic = a,
 			.orig = orig};

@@ -29,7 +29,7 @@
 #include <stdint.h>
 #include "mem/mr.h"
 
-#define COPIER_BYTES    65536u        /* most bytes of a job */
+#define COPIER_BYTES    262144u       /* most bytes of a job */
 #define COPIER_SLOTS    16u           /* concurrent jobs per address space */
 #define COPIER_LIMIT_NS 2000000000ull /* time limit of a job */
 #define COPIER_BURST_NS 20000000      /* most credit of a uid */
@@ -65,6 +65,7 @@ bool copier_settled(const struct copier *c);
 
 /* Any worker. As in struct mem_ops; len is at most COPIER_BYTES. */
 int copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len);
+int copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst);
 int copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, uint64_t once);
 int copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, uint64_t once,
 		  uint64_t *orig);

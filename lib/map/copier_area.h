@@ -47,9 +47,11 @@ struct copy_slot {
 	uint32_t op;    /* enum copy_op */
 	uint32_t waits; /* the worker sleeps on state */
 	uint32_t cpu;   /* CPU of the worker */
-	uint64_t va;
-	uint32_t len;
+	uint32_t n;     /* parts; 1 unless op is COPY_READ */
+	uint32_t len;   /* of all parts */
 	int32_t result; /* 0 or -errno */
+	uint32_t spare;
+	struct mem_part part[MEM_MAX_PARTS];
 	struct mem_atomic atomic;
 	uint64_t orig;
 	/* CLOCK_MONOTONIC when the thread began and ended the job; 0: not yet. Atomic. */

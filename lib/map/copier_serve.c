@@ -98,13 +98,13 @@ static int
 execute_atomic(int mem, struct copy_slot *s)
 {
 	const struct mem_atomic *a = &s->atomic;
-	uint64_t next;
-	int rc = copier_mem_read(mem, s->va, &s->orig, sizeof(s->orig));
+	uint64_t va = s->part[0].va, next;
+	int rc = copier_mem_read(mem, va, &s->orig, sizeof(s->orig));
 
 	if (rc != 0 || (a->swap && s->orig != a->compare))
 		return rc;
 	next = a->swap ? a->value : s->orig + a->value;
-	return copier_mem_write(mem, s->va, &next, sizeof(next));
+	return copier_mem_write(mem, va, &next, sizeof(next));
 }
 
 static int
@@ -114,9 +114,15 @@ execute(int mem, struct copy_slot *s, uint8_t *bytes, pthread_mutex_t *atomics)
 
 	switch (s->op) {
 	case COPY_READ:
-		return copier_mem_read(mem, s->va, bytes, s->len);
+		for (uint32_t i = 0; i < s->n; i++) {
+			rc = copier_mem_read(mem, s->part[i].va, bytes, s->part[i].len);
+			if (rc != 0)
+				return rc;
+			bytes += s->part[i].len;
+		}
+		return 0;
 	case COPY_WRITE:
-		return copier_mem_write(mem, s->va, bytes, s->len);
+		return copier_mem_write(mem, s->part[0].va, bytes, s->len);
 	case COPY_ATOMIC:
 		pthread_mutex_lock(atomics);
 		rc = execute_atomic(mem, s);

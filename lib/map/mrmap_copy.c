@@ -237,6 +237,18 @@ copy_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 }
 
 static int
+copy_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
+{
+	const struct mrmap *map = ctx;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!in_region(map, part[i].va, part[i].len))
+			return -EFAULT;
+	}
+	return copier_read_parts(map->mem->copier, part, n, dst);
+}
+
+static int
 copy_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	const struct mrmap *map = ctx;
@@ -257,5 +269,6 @@ copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, u
 }
 
 const struct mem_ops mrmap_copy_ops = {.read = copy_read,
+				       .read_parts = copy_read_parts,
 				       .write = copy_write,
 				       .atomic = copy_atomic};

@@ -48,8 +48,17 @@ struct mem_atomic {
  * was a successful write of another length, the retry returns the length of that write (> 0)
  * instead of 0. Numbers are unique in the daemon. once == 0: the operation may be executed again.
  */
+#define MEM_MAX_PARTS 16u
+
+struct mem_part {
+	uint64_t va;
+	uint32_t len; /* > 0 */
+};
+
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
+	/* Read n parts (1 .. MEM_MAX_PARTS), one behind the other, to dst; all or nothing. */
+	int (*read_parts)(void *ctx, const struct mem_part *part, uint32_t n, void *dst);
 	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once);
 	int (*atomic)(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once,
 		      uint64_t *orig);

@@ -1,32 +1,78 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "qp/ahead.h"
 #include <errno.h>
-#include <rte_common.h>
+#include <string.h>
+#include <rte_branch_prediction.h>
+
+bool
+qp_ahead_get(const struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+	     const struct qp_ahead_part *want, void *dst)
+{
+	const uint8_t *bytes = a->bytes;
+
+	if (a->n == 0 || a->qp != qp || a->mr != mr || a->key != mr->key ||
+	    now_ns - a->read_ns > QP_AHEAD_NS)
+		return false;
+	for (uint32_t i = 0; i < a->n; i++) {
+		const struct qp_ahead_part *p = &a->part[i];
+		uint64_t off = want->addr - p->addr;
+
+		if (p->psn == want->psn && off <= p->len && want->len <= p->len - off) {
+			memcpy(dst, bytes + off, want->len);
+			return true;
+		}
+		bytes += p->len;
+	}
+	return false;
+}
+
+static int
+read_parts(const struct mr *mr, const struct qp_ahead_part *part, uint32_t n, void *dst)
+{
+	struct mem_part parts[MEM_MAX_PARTS];
+
+	if (n == 1)
+		return mr_read(mr, part->addr, dst, part->len);
+	for (uint32_t i = 0; i < n; i++) {
+		parts[i].va = mr->va + (part[i].addr - mr->iova);
+		parts[i].len = part[i].len;
+	}
+	return mr->ops->read_parts(mr->ops_ctx, parts, n, dst);
+}
 
 int
-qp_ahead_read(struct qp_ahead *a, const struct mr *mr, uint64_t addr, void *dst, uint32_t len,
-	      uint32_t more)
+qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+	      const struct qp_ahead_part *part, uint32_t n, void *dst, uint32_t len)
 {
-	uint32_t all = len < QP_AHEAD_BYTES ? len + RTE_MIN(more, QP_AHEAD_BYTES - len) : len;
-	int rc;
+	int rc = -EFAULT;
 
-	if (a->len != 0 && a->mr == mr && addr >= a->addr && addr - a->addr <= a->len &&
-	    len <= a->len - (addr - a->addr)) {
-		memcpy(dst, a->bytes + (addr - a->addr), len);
+	a->n = 0;
+	if (unlikely(qp != NULL && a->late == qp)) {
+		rc = mr_read(mr, part->addr, dst, len);
+		if (rc != -EAGAIN)
+			a->late = NULL;
+		return rc;
+	}
+	if (n > 1) {
+		rc = read_parts(mr, part, n, a->bytes);
+		if (rc != 0 && rc != -EAGAIN)
+			n = 1;
+	}
+	if (n == 1 && part->len > len)
+		rc = mr_read(mr, part->addr, a->bytes, part->len);
+	if (rc == 0) {
+		a->qp = qp;
+		a->mr = mr;
+		a->key = mr->key;
+		a->read_ns = now_ns;
+		a->n = n;
+		memcpy(a->part, part, n * sizeof(*part));
+		memcpy(dst, a->bytes, len);
 		return 0;
 	}
-	a->len = 0;
-	if (all == len)
-		return mr_read(mr, addr, dst, len);
-	rc = mr_read(mr, addr, a->bytes, all);
-	/* The client may have unmapped what comes later. */
-	if (rc != 0 && rc != -EAGAIN)
-		return mr_read(mr, addr, dst, len);
-	if (rc != 0)
-		return rc;
-	a->mr = mr;
-	a->addr = addr;
-	a->len = all;
-	memcpy(dst, a->bytes, len);
-	return 0;
+	if (rc != -EAGAIN)
+		rc = mr_read(mr, part->addr, dst, len);
+	if (rc == -EAGAIN)
+		a->late = qp;
+	return rc;
 }

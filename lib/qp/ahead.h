@@ -1,37 +1,78 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reads payload ahead from regions that are accessed by ops (mem/mr.h), where an operation of many
- * packets costs hardly more than one of a single packet. Only within one message and one turn of a
- * QP, so that no byte is older than the turn that sends it.
+ * packets costs hardly more than one of a single packet. A requester reads ahead in the message
+ * that it sends and, if no other QP waits, in the messages behind it: their WQEs are posted, so the
+ * client leaves the payload alone until they complete. The bytes are good for these messages only.
+ * A responder reads ahead within the responses to one READ and within a turn.
  */
 #ifndef QP_AHEAD_H
 #define QP_AHEAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "mem/mr.h"
 
-#define QP_AHEAD_BYTES (64u * 1024)
+struct qp;
 
-/* What a worker has read: the bytes of mr from addr on. All zero at first. */
-struct qp_ahead {
-	const struct mr *mr;
+#define QP_AHEAD_BYTES (256u * 1024) /* at once */
+#define QP_AHEAD_SHORT (64u * 1024)  /* the same, if the rest of the message may wait for long */
+#define QP_AHEAD_NS    100000000u    /* for how long: PSNs come again */
+
+/* Payload of one message, in a region. */
+struct qp_ahead_part {
 	uint64_t addr;
-	uint32_t len; /* 0: nothing */
+	uint32_t len;
+	uint32_t psn; /* the message's first */
+};
+
+/* What a worker has read: parts of one region, one behind the other. All zero at first. */
+struct qp_ahead {
+	const struct qp *qp; /* whose requests they belong to; NULL: responses to a READ */
+	const struct mr *mr;
+	uint64_t read_ns;
+	uint32_t key; /* of mr, which may have been freed since */
+	uint32_t n;   /* parts; 0: nothing */
+	/* The last operation of this QP was late: the next one reads one packet, which needs less
+	 * of the memory. */
+	const struct qp *late;
+	struct qp_ahead_part part[MEM_MAX_PARTS];
 	uint8_t bytes[QP_AHEAD_BYTES];
 };
 
-/* Worker. Forgets what was read: at the start of a turn and of a message. */
+/* Worker. Forgets what was read. */
 static inline void
 qp_ahead_forget(struct qp_ahead *a)
 {
-	a->len = 0;
+	a->n = 0;
+}
+
+/* Worker. Forgets what was read for qp, whose PSNs begin anew or which is destroyed. */
+static inline void
+qp_ahead_forget_qp(struct qp_ahead *a, const struct qp *qp)
+{
+	if (a->qp == qp)
+		a->n = 0;
+	if (a->late == qp)
+		a->late = NULL;
 }
 
 /*
- * Worker. Copies [addr, addr + len) of mr to dst; the range was checked by a lookup in this burst.
- * more: bytes behind it that this message sends next, also within mr. Returns as mr_read.
+ * Worker. Copies [want->addr, want->addr + want->len) of mr, payload of the message want->psn of qp
+ * (NULL: of a READ response), to dst if it was read ahead. The range was checked by a lookup in
+ * this burst. Returns false if it was not.
  */
-int qp_ahead_read(struct qp_ahead *a, const struct mr *mr, uint64_t addr, void *dst, uint32_t len,
-		  uint32_t more);
+bool qp_ahead_get(const struct qp_ahead *a, uint64_t now_ns, const struct qp *qp,
+		  const struct mr *mr, const struct qp_ahead_part *want, void *dst);
+
+/*
+ * Worker. Reads part[0 .. n) of mr at once, and copies the first len bytes, which belong to
+ * part[0], to dst. The ranges were checked by lookups in this burst. n: 1 .. MEM_MAX_PARTS; all
+ * parts together have at most QP_AHEAD_BYTES, unless part[0] has len bytes and is alone. Reads less
+ * if that fails: the client may have unmapped what comes later. Returns as mr_read for the len
+ * bytes.
+ */
+int qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+		  const struct qp_ahead_part *part, uint32_t n, void *dst, uint32_t len);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include "qp/ahead.h"
 #include "qp/congestion.h"
 #include "qp/deadline.h"
 #include "qp/migrate.h"
@@ -266,6 +267,7 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	bool key_pause = qp->conn.rcv.key_pause;
 
 	qp_sqes_drop(&qp->bind.sqes, env->sqes);
+	qp_ahead_forget_qp(env->ahead, qp);
 	qp_sr_drop(env->sr, qp);
 	memset(&qp->conn.sr, 0, sizeof(qp->conn.sr));
 	memset(&qp->conn.snd, 0, sizeof(qp->conn.snd));

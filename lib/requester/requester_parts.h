@@ -105,11 +105,17 @@ int req_scatter_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, u
 		     const uint8_t *src, uint32_t len);
 
 /*
- * Copies len bytes at offset off of sge, which are in mr, a region that is accessed by ops. May
- * read more of the sge at once (qp/ahead.h).
+ * Copies len bytes at offset off of the first SGE of e, which are in mr, a region that is accessed
+ * by ops. May read more of the SGE at once, and of the messages behind e (qp/ahead.h).
  */
-int req_gather_ahead(struct qp_env *env, const struct mr *mr, const struct uroce_sge *sge,
-		     uint32_t off, uint8_t *dst, uint32_t len);
+int req_gather_ahead(struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
+		     const struct mr *mr, uint32_t off, uint8_t *dst, uint32_t len);
+/*
+ * The only SGE of the WQE with index i of the SQ, if it is a SEND or WRITE that is posted, is not
+ * complete, and has one SGE and no inline data; else false. The client may still change a WQE that
+ * was not taken.
+ */
+bool req_peek(const struct qp *qp, uint32_t i, struct uroce_sge *sge);
 
 /* As req_gather_sges; also handles inline data. */
 static __rte_always_inline int
@@ -133,7 +139,7 @@ req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t of
 		return -EFAULT;
 	if (likely(mr->host != NULL))
 		return mr_read(mr, sge->addr + off, dst, len);
-	return req_gather_ahead(env, mr, sge, off, dst, len);
+	return req_gather_ahead(env, qp, e, mr, off, dst, len);
 }
 
 static inline int
@@ -154,8 +160,7 @@ req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t o
 
 /* As req_gather_sges, for all bytes of a QP_WQE_ONE_PACKET WQE. */
 static __rte_always_inline int
-req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
-		 uint8_t *dst)
+req_gather_usual(struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e, uint8_t *dst)
 {
 	const struct uroce_sge *sge = req_sges((struct qp_sq_entry *)e);
 	const struct mr *mr;
@@ -163,7 +168,11 @@ req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_
 	if (e->length == 0)
 		return 0;
 	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr, e->length, MEM_LOCAL_READ);
-	return likely(mr != NULL) ? mr_read(mr, sge->addr, dst, e->length) : -EFAULT;
+	if (unlikely(mr == NULL))
+		return -EFAULT;
+	if (likely(mr->host != NULL))
+		return mr_read(mr, sge->addr, dst, e->length);
+	return req_gather_ahead(env, qp, e, mr, 0, dst, e->length);
 }
 
 /*

@@ -2,7 +2,6 @@
 /* From WQEs to request packets: window, READ credit, fence, go-back-N cursor. */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "qp/ahead.h"
 #include "requester/selective.h"
 #include "wire/psn.h"
 
@@ -470,7 +469,6 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 		return REQ_MORE;
 	if (unlikely(env->work == 0))
 		return REQ_MORE;
-	qp_ahead_forget(env->ahead);
 	rest = env->work - qp_turn_steps(env);
 	if (unlikely(snd->resend))
 		step = req_resend(env, qp, turn);

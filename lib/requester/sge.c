@@ -5,6 +5,7 @@
 #include <rte_common.h>
 #include "qp/ahead.h"
 #include "requester/requester_parts.h"
+#include "wire/psn.h"
 
 bool
 req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t access)
@@ -54,16 +55,52 @@ sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 	return 0;
 }
 
-int
-req_gather_ahead(struct qp_env *env, const struct mr *mr, const struct uroce_sge *sge, uint32_t off,
-		 uint8_t *dst, uint32_t len)
+/*
+ * Adds parts for the WQEs behind e, the one at the cursor, as long as they are in mr. left: bytes
+ * that may be added. Returns the number of parts. What a client has changed when a WQE is taken is
+ * not found then, because addresses and PSNs differ.
+ */
+static uint32_t
+ahead_next(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
+	   const struct mr *mr, uint32_t left, struct qp_ahead_part *part)
 {
-	uint64_t addr = sge->addr + off, room = mr->iova + mr->len - addr - len;
+	uint32_t psn = psn_add(e->first_psn, e->npkts), n = 1, i = qp->conn.snd.cur + 1;
+	struct uroce_sge sge;
 
-	if (off == 0)
-		qp_ahead_forget(env->ahead);
-	return qp_ahead_read(env->ahead, mr, addr, dst, len,
-			     (uint32_t)RTE_MIN((uint64_t)(sge->length - off - len), room));
+	for (; n < MEM_MAX_PARTS && left != 0 && req_peek(qp, i, &sge); n++, i++) {
+		if (sge.length == 0 || sge.length > QP_MAX_MSG_BYTES ||
+		    mr_lookup(env->mrs, sge.lkey, qp->bind.pd, sge.addr, sge.length,
+			      MEM_LOCAL_READ) != mr)
+			break;
+		part[n].addr = sge.addr;
+		part[n].len = RTE_MIN(sge.length, left);
+		part[n].psn = psn;
+		left -= part[n].len;
+		psn = psn_add(psn, (sge.length + qp->conn.mtu - 1) / qp->conn.mtu);
+	}
+	return n;
+}
+
+int
+req_gather_ahead(struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
+		 const struct mr *mr, uint32_t off, uint8_t *dst, uint32_t len)
+{
+	const struct uroce_sge *sge = req_sges((struct qp_sq_entry *)e);
+	const struct qp_snd *snd = &qp->conn.snd;
+	bool lone = !env->crowded && !snd->cc_told && snd->cur != snd->head &&
+		    e == qp_sq_entry(qp, snd->cur);
+	uint32_t most = lone ? QP_AHEAD_BYTES : QP_AHEAD_SHORT, n = 1;
+	struct qp_ahead_part part[MEM_MAX_PARTS] = {
+		{.addr = sge->addr + off, .len = len, .psn = e->first_psn}};
+	uint64_t room = mr->iova + mr->len - part[0].addr;
+
+	if (qp_ahead_get(env->ahead, env->now_ns, qp, mr, &part[0], dst))
+		return 0;
+	part[0].len =
+		(uint32_t)RTE_MIN((uint64_t)RTE_MIN(sge->length - off, RTE_MAX(most, len)), room);
+	if (lone && e->wqe.num == 1 && off + part[0].len == sge->length && part[0].len < most)
+		n = ahead_next(env, qp, e, mr, most - part[0].len, part);
+	return qp_ahead_read(env->ahead, env->now_ns, qp, mr, part, n, dst, len);
 }
 
 int

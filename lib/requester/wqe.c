@@ -140,6 +140,35 @@ fetch_posted(struct qp_env *env, struct qp *qp)
 	return prod != snd->head;
 }
 
+bool
+req_peek(const struct qp *qp, uint32_t i, struct uroce_sge *sge)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	const struct qp_ring *sq = &qp->bind.sq;
+	uint32_t prod = __atomic_load_n(&sq->hdr->prod, __ATOMIC_ACQUIRE);
+	struct qp_sq_entry taken;
+
+	if (i - snd->tail < snd->head - snd->tail) {
+		const struct qp_sq_entry *e = qp_sq_entry(qp, i);
+
+		if (e->status != QP_WC_SUCCESS || !req_sends(e) || e->wqe.num != 1 ||
+		    (e->wqe.flags & UROCE_WQE_INLINE))
+			return false;
+		*sge = *req_sges((struct qp_sq_entry *)e);
+		return true;
+	}
+	/* As in fetch_posted, which handles a corrupt ring. */
+	if (prod - snd->tail > sq->mask + 1 || i - snd->tail >= prod - snd->tail)
+		return false;
+	memcpy(&taken.wqe, sq->slots + (size_t)(i & sq->mask) * sq->stride, sizeof(taken.wqe));
+	if (!req_sends(&taken) || taken.wqe.num != 1 || sq->max_sge == 0 ||
+	    (taken.wqe.flags & UROCE_WQE_INLINE))
+		return false;
+	memcpy(sge, sq->slots + (size_t)(i & sq->mask) * sq->stride + UROCE_SEND_WQE_HDR,
+	       sizeof(*sge));
+	return true;
+}
+
 struct qp_sq_entry *
 req_fetch(struct qp_env *env, struct qp *qp)
 {

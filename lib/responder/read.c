@@ -276,13 +276,22 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 	return false;
 }
 
-/* The bytes of op from off on that may be read ahead. */
-static uint32_t
-more_of(const struct mr *mr, const struct qp_rd_op *op, uint32_t off)
+/*
+ * Copies len bytes at offset off of op, which are in mr, a region that is accessed by ops. May read
+ * more at once (qp/ahead.h). Returns as mr_read.
+ */
+static __rte_noinline int
+read_ahead(struct qp_env *env, const struct qp *qp, const struct mr *mr, const struct qp_rd_op *op,
+	   uint32_t off, uint8_t *dst, uint32_t len)
 {
-	uint64_t room = mr->iova + mr->len - (op->va + off);
+	uint32_t most = env->crowded || qp->conn.snd.cc_told ? QP_AHEAD_SHORT : QP_AHEAD_BYTES;
+	struct qp_ahead_part part = {.addr = op->va + off, .len = len, .psn = op->psn};
+	uint64_t room = mr->iova + mr->len - part.addr;
 
-	return (uint32_t)RTE_MIN((uint64_t)(op->len - off), room);
+	if (qp_ahead_get(env->ahead, env->now_ns, NULL, mr, &part, dst))
+		return 0;
+	part.len = (uint32_t)RTE_MIN((uint64_t)RTE_MIN(op->len - off, RTE_MAX(most, len)), room);
+	return qp_ahead_read(env->ahead, env->now_ns, NULL, mr, &part, 1, dst, len);
 }
 
 /* Drops queued READs that end at PSN end, or earlier. */
@@ -352,8 +361,7 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	else if (likely(mr->host != NULL))
 		rc = mr_read(mr, op->va + off, p + hdr, len);
 	else
-		rc = qp_ahead_read(env->ahead, mr, op->va + off, p + hdr, len,
-				   more_of(mr, op, off + len));
+		rc = read_ahead(env, qp, mr, op, off, p + hdr, len);
 	if (unlikely(rc == -EAGAIN))
 		return read_late(env, qp, op, m);
 	if (rc != 0) {
@@ -392,7 +400,8 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_turn turn = qp_turn_begin(env, budget);
 
-	qp_ahead_forget(env->ahead);
+	if (rcv->rdq_n != 0)
+		qp_ahead_forget(env->ahead);
 	while (rcv->rdq_n != 0) {
 		/* A response acknowledges all before it, so an older ACK is redundant. */
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->rdq[0].psn))

@@ -60,6 +60,18 @@ copy_out(void *ctx, uint64_t va, void *dst, uint32_t len)
 }
 
 static int
+copy_out_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
+		rc = copy_out(ctx, part[i].va, dst, part[i].len);
+		dst = (uint8_t *)dst + part[i].len;
+	}
+	return rc;
+}
+
+static int
 copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	if (!copy_ok(va, len))
@@ -79,7 +91,10 @@ copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, u
 	return rc;
 }
 
-static const struct mem_ops copy_ops = {.read = copy_out, .write = copy_in, .atomic = copy_atomic};
+static const struct mem_ops copy_ops = {.read = copy_out,
+					.read_parts = copy_out_parts,
+					.write = copy_in,
+					.atomic = copy_atomic};
 
 static void
 add_region(uint32_t r)

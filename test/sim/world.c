@@ -38,6 +38,18 @@ world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 	return 0;
 }
 
+static int
+world_mem_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
+		rc = world_mem_read(ctx, part[i].va, dst, part[i].len);
+		dst = (uint8_t *)dst + part[i].len;
+	}
+	return rc;
+}
+
 /* Was this access executed before, too late for its reply? Then returns the saved result. */
 static bool
 world_kept(struct sim_node *n, uint64_t once, uint64_t *orig)
@@ -109,6 +121,7 @@ world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t on
 }
 
 static const struct mem_ops world_mem_ops = {.read = world_mem_read,
+					     .read_parts = world_mem_read_parts,
 					     .write = world_mem_write,
 					     .atomic = world_mem_atomic};
 

@@ -278,6 +278,25 @@ ops_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 	return rc > 0 ? -EAGAIN : rc;
 }
 
+static int
+ops_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
+{
+	struct bench_region *r = ctx;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (r->edge != 0 && part[i].va + part[i].len > r->edge)
+			rc = r->error;
+	}
+	if (rc == 0)
+		rc = ops_verdict(r);
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
+		memcpy(dst, r->bytes + part[i].va, part[i].len);
+		dst = (uint8_t *)dst + part[i].len;
+	}
+	return rc > 0 ? -EAGAIN : rc;
+}
+
 /* The stored result of an operation that is executed once. */
 static bool
 ops_kept(struct bench_region *r, uint64_t once)
@@ -334,6 +353,7 @@ void
 region_by_ops(struct bench_region *r, uint32_t good)
 {
 	static const struct mem_ops ops = {.read = ops_read,
+					   .read_parts = ops_read_parts,
 					   .write = ops_write,
 					   .atomic = ops_atomic};
 

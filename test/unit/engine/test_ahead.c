@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Payload that is read ahead of its packets, from memory that is accessed by ops (qp/ahead.h). */
+#include <errno.h>
+#include <string.h>
+#include <rte_mbuf.h>
+#include "harness.h"
+#include "../../kit/requirement.h"
+
+#define SQ  conn_rc.sq_psn
+#define MTU 1024
+
+static struct conn *
+conn_copied(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	region_by_ops(c->local, UINT32_MAX);
+	for (uint32_t i = 0; i < BENCH_BYTES; i++)
+		c->local->bytes[i] = (uint8_t)(i * 7 + i / 256);
+	return c;
+}
+
+/* A WRITE of len bytes at offset off of the local region, not published yet. */
+static void
+write_quiet(struct conn *c, uint64_t id, uint32_t off, uint32_t len)
+{
+	struct uroce_sge sge = {.addr = LOCAL_VA + off, .length = len, .lkey = c->local->mr.key};
+
+	post_quiet(c, (struct wr){.id = id,
+				  .op = UROCE_WR_RDMA_WRITE,
+				  .flags = SIG,
+				  .len = len,
+				  .sge = &sge,
+				  .nsge = 1});
+}
+
+/* Expects the packet whose payload is at offset off of the local region. */
+static void
+payload_expect(struct conn *c, uint8_t op, uint32_t psn, uint32_t off, uint32_t len)
+{
+	struct wire_pkt pkt = pkt_expect(c, op, psn);
+
+	assert_int_equal(pkt.payload_len, len);
+	assert_memory_equal(pkt.payload, c->local->bytes + off, len);
+}
+
+/* All posted messages are read by one operation, and each gets its own bytes. */
+REQUIREMENT("MEM-05")
+static void
+posted_messages_are_read_at_once(void **state)
+{
+	struct conn *c = conn_copied(state);
+
+	write_quiet(c, 1, 5 * MTU, 2 * MTU);
+	write_quiet(c, 2, 100, MTU);
+	write_quiet(c, 3, 3 * MTU, MTU + 7);
+	c->local->good = 1;
+	ring_doorbell(c);
+	payload_expect(c, WIRE_OP_WRITE_FIRST, SQ, 5 * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_LAST, SQ + 1, 6 * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 2, 100, MTU);
+	payload_expect(c, WIRE_OP_WRITE_FIRST, SQ + 3, 3 * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_LAST, SQ + 4, 4 * MTU, 7);
+	assert_int_equal(c->local->good, 0);
+}
+
+/* What the next message sends from the same buffer is read when that message is sent. */
+REQUIREMENT("MEM-05")
+static void
+completed_message_leaves_no_bytes(void **state)
+{
+	struct conn *c = conn_copied(state);
+
+	for (uint32_t i = 0; i < 4; i++) {
+		write_quiet(c, i, 0, 2 * MTU);
+		ring_doorbell(c);
+		payload_expect(c, WIRE_OP_WRITE_FIRST, SQ + 2 * i, 0, MTU);
+		payload_expect(c, WIRE_OP_WRITE_LAST, SQ + 2 * i + 1, MTU, MTU);
+		peer_ack(c, SQ + 2 * i + 1);
+		send_cqe(c, i, QP_WC_SUCCESS);
+		memset(c->local->bytes, (int)i, 2 * MTU);
+	}
+}
+
+/* A client that changes a posted WQE after its payload was read ahead gets what the WQE says. */
+REQUIREMENT("MEM-05", "REQ-03")
+static void
+changed_wqe_is_read_again(void **state)
+{
+	struct conn *c = conn_copied(state);
+
+	write_quiet(c, 1, 0, 2 * MTU);
+	write_quiet(c, 2, 2 * MTU, MTU);
+	write_quiet(c, 3, 3 * MTU, MTU);
+	c->b->engine.env.tx_cap = 1;
+	ring_doorbell(c);
+	c->sq.prod -= 2;
+	write_quiet(c, 2, 7 * MTU, 2 * MTU);
+	c->sq.prod++;
+	c->b->engine.env.tx_cap = ENGINE_TX_CAP;
+	payload_expect(c, WIRE_OP_WRITE_FIRST, SQ, 0, MTU);
+	payload_expect(c, WIRE_OP_WRITE_LAST, SQ + 1, MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_FIRST, SQ + 2, 7 * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_LAST, SQ + 3, 8 * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 4, 3 * MTU, MTU);
+}
+
+/* If the memory of a later message is gone, only that message fails. */
+REQUIREMENT("MEM-05", "REQ-03")
+static void
+later_message_fails_alone(void **state)
+{
+	struct conn *c = conn_copied(state);
+
+	write_quiet(c, 1, 0, 2 * MTU);
+	write_quiet(c, 2, 4 * MTU, 2 * MTU);
+	c->local->edge = 5 * MTU;
+	ring_doorbell(c);
+	payload_expect(c, WIRE_OP_WRITE_FIRST, SQ, 0, MTU);
+	payload_expect(c, WIRE_OP_WRITE_LAST, SQ + 1, MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_FIRST, SQ + 2, 4 * MTU, MTU);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_LOC_PROT_ERR);
+}
+
+/* After a late operation one packet is read, which needs less of the memory. */
+REQUIREMENT("MEM-05")
+static void
+late_operation_is_repeated_for_one_packet(void **state)
+{
+	struct conn *c = conn_copied(state);
+
+	write_quiet(c, 1, 0, MTU);
+	write_quiet(c, 2, 4 * MTU, MTU);
+	c->local->late = 1;
+	c->local->good = 2;
+	ring_doorbell(c);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ, 0, MTU);
+	assert_int_equal(c->local->late, 0);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1, 4 * MTU, MTU);
+	assert_int_equal(c->local->good, 0);
+}
+
+/* Only the messages before an unusual one, such as one of two SGEs, are read ahead. */
+REQUIREMENT("MEM-05")
+static void
+reading_ahead_ends_at_an_unusual_message(void **state)
+{
+	struct conn *c = conn_copied(state);
+	struct uroce_sge two[] = {
+		{.addr = LOCAL_VA + 9 * MTU, .length = 5, .lkey = c->local->mr.key},
+		{.addr = LOCAL_VA + 9 * MTU + 5, .length = MTU - 5, .lkey = c->local->mr.key}};
+
+	write_quiet(c, 1, 0, MTU);
+	post_quiet(c, (struct wr){.id = 2,
+				  .op = UROCE_WR_RDMA_WRITE,
+				  .flags = SIG,
+				  .len = MTU,
+				  .sge = two,
+				  .nsge = 2});
+	write_quiet(c, 3, 2 * MTU, MTU);
+	write_quiet(c, 4, 1 * MTU, MTU);
+	c->local->good = 4;
+	ring_doorbell(c);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ, 0, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1, 9 * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 2, 2 * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 3, 1 * MTU, MTU);
+	assert_int_equal(c->local->good, 0);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(posted_messages_are_read_at_once),
+		bench_test(completed_message_leaves_no_bytes),
+		bench_test(changed_wqe_is_read_again),
+		bench_test(later_message_fails_alone),
+		bench_test(late_operation_is_repeated_for_one_packet),
+		bench_test(reading_ahead_ends_at_an_unusual_message),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}
