@@ -434,37 +434,38 @@ do_job(struct copier *c, const struct job *j)
 	return take_result(s, (uint32_t)i, j);
 }
 
+/* Sets the parts of j and executes it. */
+static int
+do_parts(struct copier *c, struct job *j, const struct mem_part *part, uint32_t n)
+{
+	if (n == 0 || n > MEM_MAX_PARTS)
+		return -EINVAL;
+	j->part = part;
+	j->n = n;
+	j->len = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (part[i].len > COPIER_BYTES - j->len)
+			return -EINVAL;
+		j->len += part[i].len;
+	}
+	return do_job(c, j);
+}
+
 int
 copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst)
 {
-	struct job j = {.op = COPY_READ, .n = n, .part = part, .dst = dst};
+	struct job j = {.op = COPY_READ, .dst = dst};
 
-	if (n == 0 || n > MEM_MAX_PARTS)
-		return -EINVAL;
-	for (uint32_t i = 0; i < n; i++) {
-		if (part[i].len > COPIER_BYTES - j.len)
-			return -EINVAL;
-		j.len += part[i].len;
-	}
-	return do_job(c, &j);
+	return do_parts(c, &j, part, n);
 }
 
 int
-copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len)
+copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n, const void *src,
+		   uint64_t once)
 {
-	struct mem_part part = {.va = va, .len = len};
+	struct job j = {.op = COPY_WRITE, .once = once, .src = src};
 
-	return copier_read_parts(c, &part, 1, dst);
-}
-
-int
-copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, uint64_t once)
-{
-	struct mem_part part = {.va = va, .len = len};
-	struct job j = {
-		.op = COPY_WRITE, .n = 1, .len = len, .part = &part, .once = once, .src = src};
-
-	return len <= COPIER_BYTES ? do_job(c, &j) : -EINVAL;
+	return do_parts(c, &j, part, n);
 }
 
 int
@@ -472,13 +473,7 @@ copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, uint64_
 	      uint64_t *orig)
 {
 	struct mem_part part = {.va = va, .len = sizeof(*orig)};
-	struct job j = {.op = COPY_ATOMIC,
-			.n = 1,
-			.len = part.len,
-			.part = &part,
-			.once = once,
-			.atomic = a,
-			.orig = orig};
+	struct job j = {.op = COPY_ATOMIC, .once = once, .atomic = a, .orig = orig};
 
-	return do_job(c, &j);
+	return do_parts(c, &j, &part, 1);
 }

@@ -63,12 +63,28 @@ bool copier_destroy(struct copier *c);
  */
 bool copier_settled(const struct copier *c);
 
-/* Any worker. As in struct mem_ops; len is at most COPIER_BYTES. */
-int copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len);
+/* Any worker. As in struct mem_ops. All parts together have at most COPIER_BYTES, else -EINVAL. */
 int copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst);
-int copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, uint64_t once);
+int copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n, const void *src,
+		       uint64_t once);
 int copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, uint64_t once,
 		  uint64_t *orig);
+
+static inline int
+copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len)
+{
+	struct mem_part part = {.va = va, .len = len};
+
+	return copier_read_parts(c, &part, 1, dst);
+}
+
+static inline int
+copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, uint64_t once)
+{
+	struct mem_part part = {.va = va, .len = len};
+
+	return copier_write_parts(c, &part, 1, src, once);
+}
 
 /* ---- thread side ---- */
 

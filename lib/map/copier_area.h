@@ -47,7 +47,7 @@ struct copy_slot {
 	uint32_t op;    /* enum copy_op */
 	uint32_t waits; /* the worker sleeps on state */
 	uint32_t cpu;   /* CPU of the worker */
-	uint32_t n;     /* parts; 1 unless op is COPY_READ */
+	uint32_t n;     /* parts; 1 if op is COPY_ATOMIC */
 	uint32_t len;   /* of all parts */
 	int32_t result; /* 0 or -errno */
 	uint32_t spare;

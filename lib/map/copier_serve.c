@@ -108,21 +108,29 @@ execute_atomic(int mem, struct copy_slot *s)
 }
 
 static int
+execute_parts(int mem, const struct copy_slot *s, uint8_t *bytes)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
+		const struct mem_part *p = &s->part[i];
+
+		rc = s->op == COPY_READ ? copier_mem_read(mem, p->va, bytes, p->len)
+					: copier_mem_write(mem, p->va, bytes, p->len);
+		bytes += p->len;
+	}
+	return rc;
+}
+
+static int
 execute(int mem, struct copy_slot *s, uint8_t *bytes, pthread_mutex_t *atomics)
 {
 	int rc;
 
 	switch (s->op) {
 	case COPY_READ:
-		for (uint32_t i = 0; i < s->n; i++) {
-			rc = copier_mem_read(mem, s->part[i].va, bytes, s->part[i].len);
-			if (rc != 0)
-				return rc;
-			bytes += s->part[i].len;
-		}
-		return 0;
 	case COPY_WRITE:
-		return copier_mem_write(mem, s->part[0].va, bytes, s->len);
+		return execute_parts(mem, s, bytes);
 	case COPY_ATOMIC:
 		pthread_mutex_lock(atomics);
 		rc = execute_atomic(mem, s);

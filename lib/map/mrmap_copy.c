@@ -236,16 +236,34 @@ copy_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 	return copier_read(map->mem->copier, va, dst, len);
 }
 
+static bool
+parts_in_region(const struct mrmap *map, const struct mem_part *part, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (!in_region(map, part[i].va, part[i].len))
+			return false;
+	}
+	return true;
+}
+
 static int
 copy_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
 {
 	const struct mrmap *map = ctx;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (!in_region(map, part[i].va, part[i].len))
-			return -EFAULT;
-	}
+	if (!parts_in_region(map, part, n))
+		return -EFAULT;
 	return copier_read_parts(map->mem->copier, part, n, dst);
+}
+
+static int
+copy_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *src, uint64_t once)
+{
+	const struct mrmap *map = ctx;
+
+	if (!map->writable || !parts_in_region(map, part, n))
+		return -EFAULT;
+	return copier_write_parts(map->mem->copier, part, n, src, once);
 }
 
 static int
@@ -271,4 +289,5 @@ copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, u
 const struct mem_ops mrmap_copy_ops = {.read = copy_read,
 				       .read_parts = copy_read_parts,
 				       .write = copy_write,
+				       .write_parts = copy_write_parts,
 				       .atomic = copy_atomic};

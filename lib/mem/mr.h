@@ -60,6 +60,10 @@ struct mem_ops {
 	/* Read n parts (1 .. MEM_MAX_PARTS), one behind the other, to dst; all or nothing. */
 	int (*read_parts)(void *ctx, const struct mem_part *part, uint32_t n, void *dst);
 	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once);
+	/* Write src to n parts (1 .. MEM_MAX_PARTS), one behind the other. May stop in the middle.
+	 */
+	int (*write_parts)(void *ctx, const struct mem_part *part, uint32_t n, const void *src,
+			   uint64_t once);
 	int (*atomic)(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once,
 		      uint64_t *orig);
 };

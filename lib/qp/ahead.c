@@ -76,3 +76,35 @@ qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const st
 		a->late = qp;
 	return rc;
 }
+
+void
+qp_ahead_place(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+	       uint32_t n, const struct mem_part *part, const uint32_t *psn, const uint32_t *pkts)
+{
+	a->placed.qp = qp;
+	a->placed.mr = mr;
+	a->placed.at_ns = now_ns;
+	a->placed.n = n;
+	for (uint32_t i = 0; i < n; i++) {
+		a->placed.msg[i].va = part[i].va;
+		a->placed.msg[i].psn = psn[i];
+		a->placed.msg[i].pkts = pkts[i];
+	}
+}
+
+uint32_t
+qp_ahead_placed(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+		uint32_t psn, uint64_t va)
+{
+	if (a->placed.qp != qp || a->placed.mr != mr || a->placed.at_ns != now_ns)
+		return 0;
+	for (uint32_t i = 0; i < a->placed.n; i++) {
+		uint32_t pkts = a->placed.msg[i].pkts;
+
+		if (a->placed.msg[i].psn != psn || a->placed.msg[i].va != va)
+			continue;
+		a->placed.msg[i].pkts = 0;
+		return pkts;
+	}
+	return 0;
+}

@@ -217,8 +217,12 @@ write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	bool in_runs = qp->conn.type == QP_TYPE_RC;
 	int rc = 0;
 
-	if (in_runs && !(flags & WIRE_F_FIRST) && rsp_written_ahead(qp))
+	if (in_runs && (flags & (WIRE_F_FIRST | WIRE_F_SEND)) == (WIRE_F_FIRST | WIRE_F_SEND)) {
+		if (rsp_send_placed(env, qp, to->mr, to->addr))
+			return true;
+	} else if (in_runs && rsp_written_ahead(qp)) {
 		return true;
+	}
 	if (flags & WIRE_F_SEND)
 		rc = in_runs ? rsp_send_write(env, qp, pkt, off)
 			     : rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <rte_common.h>
+#include "qp/ahead.h"
 #include "wire/psn.h"
 
 /* May q, which follows p, be written with it? left: bytes of the target behind p. */
@@ -23,28 +24,146 @@ goes_on(const struct qp *qp, const struct wire_pkt *p, const struct wire_pkt *q,
 }
 
 /*
- * Copies the payload of the run that begins with p to buf. left: bytes of the target, p included.
- * Returns the run's bytes; *n: its packets.
+ * A run: packets of one or several messages of a burst, whose payload one operation writes. Each
+ * message behind the first begins in it, and its memory is in mr.
  */
-static uint32_t
-gather(struct qp_env *env, const struct qp *qp, const struct wire_pkt *p, uint32_t left,
-       uint8_t *buf, uint32_t *n)
+struct run {
+	const struct mr *mr;
+	uint32_t n;                 /* messages */
+	uint32_t len;               /* bytes */
+	uint32_t pkts;              /* packets .. */
+	uint32_t of[MEM_MAX_PARTS]; /* .. and those of each message */
+	uint32_t psn[MEM_MAX_PARTS];
+	struct mem_part part[MEM_MAX_PARTS];
+	uint8_t bytes[RSP_RUN_BYTES];
+};
+
+/*
+ * Adds the packets of p's message, which is written to addr of r->mr. left: bytes of the target, p
+ * included. Returns the message's last packet if it is in the run, else NULL.
+ */
+static const struct wire_pkt *
+add_message(struct qp_env *env, const struct qp *qp, struct run *r, const struct wire_pkt *p,
+	    uint64_t va, uint32_t left)
 {
-	uint32_t len = 0;
+	struct mem_part *part = &r->part[r->n];
 	const struct wire_pkt *q = p;
 
-	*n = 0;
-	while (q != NULL && len + q->payload_len <= RSP_RUN_BYTES) {
-		memcpy(buf + len, q->payload, q->payload_len);
-		len += q->payload_len;
+	*part = (struct mem_part){.va = va};
+	r->psn[r->n] = p->psn;
+	r->of[r->n] = 0;
+	while (q != NULL && r->len + q->payload_len <= RSP_RUN_BYTES) {
+		memcpy(r->bytes + r->len, q->payload, q->payload_len);
+		r->len += q->payload_len;
+		part->len += q->payload_len;
 		left -= q->payload_len;
-		++*n;
+		r->of[r->n]++;
+		r->pkts++;
+		if (q->op->flags & WIRE_F_LAST)
+			break;
 		p = q;
-		q = p->op->flags & WIRE_F_LAST ? NULL : env->rx_next(env, p);
+		q = env->rx_next(env, p);
 		if (q != NULL && !goes_on(qp, p, q, left))
 			q = NULL;
 	}
-	return len;
+	r->n += r->of[r->n] != 0;
+	return q != NULL && (q->op->flags & WIRE_F_LAST) &&
+			       q->psn == psn_add(r->psn[0], r->pkts - 1)
+		       ? q
+		       : NULL;
+}
+
+/* Is q a good first packet of a message of left bytes? A WRITE has to have this length. */
+static bool
+begins(const struct qp *qp, const struct wire_pkt *q, uint32_t left)
+{
+	uint32_t flags = q->op->flags;
+
+	if (q->payload_len == 0 || q->payload_len > left)
+		return false;
+	if (!(flags & WIRE_F_LAST))
+		return q->payload_len == qp->conn.mtu && q->pad_len == 0;
+	return q->payload_len <= qp->conn.mtu &&
+	       ((flags & WIRE_F_SEND) || (!(flags & WIRE_F_IMM) && q->payload_len == left));
+}
+
+/* Where does the WRITE that begins with q write, if all of it is in the run's region? */
+static bool
+write_target(struct qp_env *env, const struct qp *qp, const struct run *r, const struct wire_pkt *q,
+	     struct mem_part *to)
+{
+	struct mr window;
+
+	if (q->dmalen > QP_MAX_MSG_BYTES || !begins(qp, q, q->dmalen) ||
+	    mr_lookup_remote(env->mrs, q->rkey, qp->bind.pd, qp->conn.qpn, q->va, q->dmalen,
+			     MEM_REMOTE_WRITE, &window) != r->mr)
+		return false;
+	*to = (struct mem_part){.va = r->mr->va + (q->va - r->mr->iova), .len = q->dmalen};
+	return true;
+}
+
+/*
+ * The same for a SEND and the receive WQE that it will probably take: the k-th posted one. The
+ * client may still change it: see rsp_send_placed.
+ */
+static bool
+send_target(struct qp_env *env, const struct qp *qp, const struct run *r, const struct wire_pkt *q,
+	    uint32_t k, struct mem_part *to)
+{
+	const struct qp_ring *rq = &qp->bind.rq;
+	uint32_t head = qp->conn.rcv.head;
+	struct uroce_recv_wqe wqe;
+	struct uroce_sge sge;
+	const uint8_t *slot;
+
+	if (qp->bind.srq != NULL || rq->max_sge == 0 ||
+	    k >= __atomic_load_n(&rq->hdr->prod, __ATOMIC_ACQUIRE) - head)
+		return false;
+	slot = rq->slots + (size_t)((head + k) & rq->mask) * rq->stride;
+	memcpy(&wqe, slot, sizeof(wqe));
+	memcpy(&sge, slot + sizeof(wqe), sizeof(sge));
+	if (wqe.num_sge != 1 || sge.length > QP_MAX_MSG_BYTES || !begins(qp, q, sge.length) ||
+	    mr_lookup(env->mrs, sge.lkey, qp->bind.recv_pd, sge.addr, sge.length,
+		      MEM_LOCAL_WRITE) != r->mr)
+		return false;
+	*to = (struct mem_part){.va = r->mr->va + (sge.addr - r->mr->iova), .len = sge.length};
+	return true;
+}
+
+/*
+ * Collects the run that begins with pkt, at addr of r->mr. left: bytes of the target, pkt included.
+ * one: of one message only.
+ */
+static void
+collect(struct qp_env *env, const struct qp *qp, struct run *r, const struct wire_pkt *pkt,
+	uint64_t addr, uint32_t left, bool one)
+{
+	uint32_t kind = pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE);
+	struct mem_part to = {.va = r->mr->va + (addr - r->mr->iova), .len = left};
+	const struct wire_pkt *last, *q = pkt;
+
+	r->n = r->len = r->pkts = 0;
+	do {
+		last = add_message(env, qp, r, q, to.va, to.len);
+		/* An invalidation may fail and end the QP. */
+		if (one || last == NULL || (last->op->flags & WIRE_F_IETH) || r->n == MEM_MAX_PARTS)
+			return;
+		q = env->rx_next(env, last);
+	} while (q != NULL && (q->op->flags & kind) && (q->op->flags & WIRE_F_FIRST) &&
+		 q->psn == psn_add(last->psn, 1) && r->len + q->payload_len <= RSP_RUN_BYTES &&
+		 (kind == WIRE_F_SEND ? send_target(env, qp, r, q, r->n - 1, &to)
+				      : write_target(env, qp, r, q, &to)));
+}
+
+/* Writes the run. Returns as the operations of mem/mr.h do. */
+static int
+run_write(const struct run *r, uint64_t once)
+{
+	const struct mr *mr = r->mr;
+
+	if (r->n == 1)
+		return mr->ops->write(mr->ops_ctx, r->part[0].va, r->bytes, r->len, once);
+	return mr->ops->write_parts(mr->ops_ctx, r->part, r->n, r->bytes, once);
 }
 
 int
@@ -54,21 +173,26 @@ rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, con
 	uint64_t once = rsp_once(env, qp);
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t left = pkt->op->flags & WIRE_F_FIRST ? pkt->dmalen : rcv->write_left;
-	uint8_t buf[RSP_RUN_BYTES];
-	uint32_t len = pkt->payload_len, n = 1;
-	const uint8_t *from = pkt->payload;
+	uint16_t before = rcv->late.ahead; /* packets of the operation that was late; 0: none */
+	struct run r;
 	int rc;
 
-	if (env->rx_next != NULL && !(pkt->op->flags & WIRE_F_LAST)) {
-		len = gather(env, qp, pkt, left, buf, &n);
-		from = buf;
+	if (env->rx_next == NULL)
+		return RTE_MIN(mr_write_once(mr, addr, pkt->payload, pkt->payload_len, once), 0);
+	r.mr = mr;
+	/* A window may change before the next message. */
+	collect(env, qp, &r, pkt, addr, left, before != 0 || mr == &env->window);
+	rcv->late.ahead = before != 0 ? before : (uint16_t)r.pkts;
+	rc = run_write(&r, once);
+	/* Alone: if the memory of a later message is gone, only that message fails. */
+	if (rc < 0 && rc != -EAGAIN && (r.n > 1 || before != 0)) {
+		collect(env, qp, &r, pkt, addr, left, true);
+		rc = run_write(&r, once);
+		rcv->late.ahead = (uint16_t)r.pkts;
 	}
-	rc = mr_write_once(mr, addr, from, len, once);
-	/* A retry: the first operation with this number, of another length, was executed. */
-	if (rc > 0)
-		n = ((uint32_t)rc + qp->conn.mtu - 1) / qp->conn.mtu;
-	if (rc >= 0)
-		rcv->late.ahead = (uint16_t)n;
+	/* rc > 0: the operation that was late, of another length, was executed after all. */
+	if (rc == 0)
+		rcv->late.ahead = (uint16_t)r.pkts;
 	return RTE_MIN(rc, 0);
 }
 
@@ -79,16 +203,47 @@ rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, con
 static __rte_noinline int
 send_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off)
 {
+	const struct uroce_sge *sge = qp->recv_sge;
 	struct qp_rcv *rcv = &qp->conn.rcv;
-	uint8_t buf[RSP_RUN_BYTES];
-	uint32_t n, len = gather(env, qp, pkt, rcv->cur.length - off, buf, &n);
+	uint32_t left = rcv->cur.length - off;
+	struct run r;
 	int rc = -EFAULT;
 
-	if (n > 1 && rsp_recv_keys_good(env, qp, off, len))
-		rc = rsp_recv_write(env, qp, buf, off, len);
-	if (rc == 0)
-		rcv->late = (struct qp_late){.psn = rcv->epsn, .ahead = (uint16_t)n};
-	return rc;
+	r.n = r.len = r.pkts = 0;
+	r.mr = NULL;
+	if (rcv->cur.wqe.num_sge == 1)
+		r.mr = mr_lookup(env->mrs, sge->lkey, qp->bind.recv_pd, sge->addr + off, left,
+				 MEM_LOCAL_WRITE);
+	if (r.mr != NULL) {
+		collect(env, qp, &r, pkt, sge->addr + off, left, false);
+		if (r.pkts > 1)
+			rc = run_write(&r, 0);
+	} else {
+		add_message(env, qp, &r, pkt, 0, left);
+		if (r.pkts > 1 && rsp_recv_keys_good(env, qp, off, r.len))
+			rc = rsp_recv_write(env, qp, r.bytes, off, r.len);
+	}
+	if (rc != 0)
+		return rc;
+	rcv->late = (struct qp_late){.psn = rcv->epsn, .ahead = (uint16_t)r.of[0]};
+	qp_ahead_place(env->ahead, env->now_ns, qp, r.mr, r.n - 1, r.part + 1, r.psn + 1, r.of + 1);
+	return 0;
+}
+
+bool
+rsp_send_placed(struct qp_env *env, struct qp *qp, const struct mr *mr, uint64_t addr)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	uint32_t pkts;
+
+	if (mr == NULL || mr->host != NULL)
+		return false;
+	pkts = qp_ahead_placed(env->ahead, env->now_ns, qp, mr, rcv->epsn,
+			       mr->va + (addr - mr->iova));
+	if (pkts == 0)
+		return false;
+	rcv->late = (struct qp_late){.psn = rcv->epsn, .ahead = (uint16_t)pkts};
+	return true;
 }
 
 int
@@ -99,8 +254,7 @@ rsp_send_write(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, ui
 	int rc;
 
 	/* A run that was late is not tried again: one packet needs less of the memory. */
-	if (env->rx_next != NULL && !(pkt->op->flags & WIRE_F_LAST) && !again &&
-	    rsp_recv_by_ops(env, qp, off)) {
+	if (env->rx_next != NULL && !again && rsp_recv_by_ops(env, qp, off)) {
 		rc = send_run(env, qp, pkt, off);
 		if (rc == 0 || rc == -EAGAIN)
 			return rc;

@@ -5,20 +5,21 @@
 #include <stdint.h>
 #include "responder/responder_parts.h"
 
-#define RSP_RUN_BYTES (64u * 1024) /* payload of a run */
+#define RSP_RUN_BYTES (128u * 1024) /* payload of a run: a burst */
 
 /*
- * A run: packets of one message that follow each other in a burst (qp_env, rx_next). Their payload
- * is written to memory accessed by ops in one operation, which costs hardly more than one packet.
- * The packets behind the first are then checked and executed like any others; only their payload is
- * already written (rsp_written_ahead).
+ * A run: packets of SENDs, or of WRITEs without immediate, that follow each other in a burst
+ * (qp_env, rx_next). Their payload is written to memory accessed by ops in one operation, which
+ * costs hardly more than one packet. The packets behind the first are then checked and executed
+ * like any others; only their payload is already written (rsp_written_ahead, rsp_send_placed). The
+ * peer or the client may write to this memory anyway, whatever becomes of the later messages.
  */
 
 /*
  * Worker. Writes the payload of pkt, the WRITE packet of an RC QP that has the ePSN and has passed
- * all checks, to memory that is accessed by ops: mr at addr. With it the rest of its run, because
- * R_Key and rights were checked for the rest of the message. Returns 0 or -errno as mr_write_once
- * does.
+ * all checks, to memory that is accessed by ops: mr at addr. With it the rest of its run: R_Key and
+ * rights were checked for the rest of the message, and are for later ones, which are in mr, too.
+ * Returns 0 or -errno as mr_write_once does.
  */
 int rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		  const struct mr *mr, uint64_t addr);
@@ -31,8 +32,15 @@ int rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 int rsp_send_write(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off);
 
 /*
- * Worker. Was the payload of the packet with the ePSN, which is not the first of its message,
- * written by an earlier call? Called once a packet.
+ * Worker. Was the payload of the first packet of a SEND, which has the ePSN and goes to mr (or
+ * NULL) at addr, written with a message before it? The client may have changed the receive WQE
+ * since: its address decides.
+ */
+bool rsp_send_placed(struct qp_env *env, struct qp *qp, const struct mr *mr, uint64_t addr);
+
+/*
+ * Worker. Was the payload of the packet with the ePSN, which is not the first of a SEND, written by
+ * an earlier call? Called once a packet.
  */
 bool rsp_written_ahead(struct qp *qp);
 

@@ -81,6 +81,18 @@ copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 }
 
 static int
+copy_in_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *src, uint64_t once)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
+		rc = copy_in(ctx, part[i].va, src, part[i].len, once);
+		src = (const uint8_t *)src + part[i].len;
+	}
+	return rc;
+}
+
+static int
 copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
 {
 	int rc = copy_out(ctx, va, orig, sizeof(*orig));
@@ -94,6 +106,7 @@ copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, u
 static const struct mem_ops copy_ops = {.read = copy_out,
 					.read_parts = copy_out_parts,
 					.write = copy_in,
+					.write_parts = copy_in_parts,
 					.atomic = copy_atomic};
 
 static void

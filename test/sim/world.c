@@ -78,21 +78,37 @@ world_keep(struct sim_node *n, uint64_t once, uint64_t orig)
 }
 
 static int
-world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+world_mem_write_parts(void *ctx, const struct mem_part *part, uint32_t nparts, const void *src,
+		      uint64_t once)
 {
 	struct sim_node *n = ctx;
+	uint64_t len = 0, was;
 	bool late;
 
 	world_touch(n);
-	if (va < WORLD_VA || va - WORLD_VA + len > n->used)
-		return -EFAULT;
-	if (world_kept(n, once, NULL))
-		return 0;
+	for (uint32_t i = 0; i < nparts; i++) {
+		if (part[i].va < WORLD_VA || part[i].va - WORLD_VA + part[i].len > n->used)
+			return -EFAULT;
+		len += part[i].len;
+	}
+	if (world_kept(n, once, &was))
+		return was != len ? (int)was : 0;
 	late = world_late(n);
 	if (late && sim_chance(&n->sim->cli, 500000))
 		return -EAGAIN;
-	memcpy(n->mem + (va - WORLD_VA), src, len);
-	return late ? world_keep(n, once, 0) : 0;
+	for (uint32_t i = 0; i < nparts; i++) {
+		memcpy(n->mem + (part[i].va - WORLD_VA), src, part[i].len);
+		src = (const uint8_t *)src + part[i].len;
+	}
+	return late ? world_keep(n, once, len) : 0;
+}
+
+static int
+world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+{
+	struct mem_part part = {.va = va, .len = len};
+
+	return world_mem_write_parts(ctx, &part, 1, src, once);
 }
 
 static int
@@ -123,6 +139,7 @@ world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t on
 static const struct mem_ops world_mem_ops = {.read = world_mem_read,
 					     .read_parts = world_mem_read_parts,
 					     .write = world_mem_write,
+					     .write_parts = world_mem_write_parts,
 					     .atomic = world_mem_atomic};
 
 void

@@ -308,21 +308,39 @@ ops_kept(struct bench_region *r, uint64_t once)
 }
 
 static int
-ops_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *src, uint64_t once)
 {
 	struct bench_region *r = ctx;
-	int rc;
+	uint32_t len = 0;
+	int rc = 0;
 
+	for (uint32_t i = 0; i < n; i++) {
+		if (r->edge != 0 && part[i].va + part[i].len > r->edge)
+			rc = r->error;
+		len += part[i].len;
+	}
 	if (ops_kept(r, once))
 		return r->kept_len != len ? (int)r->kept_len : 0;
-	rc = r->edge != 0 && va + len > r->edge ? r->error : ops_verdict(r);
+	if (rc == 0)
+		rc = ops_verdict(r);
 	if (rc < 0)
 		return rc;
-	memcpy(r->bytes + va, src, len);
+	for (uint32_t i = 0; i < n; i++) {
+		memcpy(r->bytes + part[i].va, src, part[i].len);
+		src = (const uint8_t *)src + part[i].len;
+	}
 	r->stores++;
 	r->kept = once;
 	r->kept_len = len;
 	return rc > 0 ? -EAGAIN : 0;
+}
+
+static int
+ops_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+{
+	struct mem_part part = {.va = va, .len = len};
+
+	return ops_write_parts(ctx, &part, 1, src, once);
 }
 
 static int
@@ -355,6 +373,7 @@ region_by_ops(struct bench_region *r, uint32_t good)
 	static const struct mem_ops ops = {.read = ops_read,
 					   .read_parts = ops_read_parts,
 					   .write = ops_write,
+					   .write_parts = ops_write_parts,
 					   .atomic = ops_atomic};
 
 	r->mr.host = NULL;

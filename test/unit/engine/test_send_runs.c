@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SENDs into copied memory: packets of a message that arrive in one burst are written at once
+ * SENDs into copied memory: packets that arrive in one burst are written at once
  * (responder/write_run.h), with the same checks, completions and answers as one by one.
  */
 #include <errno.h>
@@ -65,7 +65,7 @@ burst(struct conn *c, uint32_t psn, const struct piece *p, uint32_t n)
 
 REQUIREMENT("MEM-05", "RSP-05")
 static void
-packets_of_a_send_are_written_at_once(void **state)
+packets_of_sends_are_written_at_once(void **state)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 
@@ -74,11 +74,35 @@ packets_of_a_send_are_written_at_once(void **state)
 	BURST(c, RQ, {WIRE_OP_SEND_FIRST, MTU}, {WIRE_OP_SEND_MIDDLE, MTU},
 	      {WIRE_OP_SEND_LAST, MTU - 5}, {WIRE_OP_SEND_FIRST, MTU}, {WIRE_OP_SEND_LAST, 1});
 	ack_expect(c, RQ + 4);
-	assert_int_equal(c->local->stores, 2); /* a run ends with its message */
+	assert_int_equal(c->local->stores, 1);
 	assert_int_equal(recv_cqe(c, 1, QP_WC_SUCCESS).byte_len, 3 * MTU - 5);
 	assert_int_equal(recv_cqe(c, 2, QP_WC_SUCCESS).byte_len, MTU + 1);
 	assert_memory_equal(c->local->bytes + 64, bench_bytes, 3 * MTU - 5);
 	assert_memory_equal(c->local->bytes + 8 * MTU, bench_bytes + 3 * MTU - 5, MTU + 1);
+}
+
+/* A message counts as written only if its receive is the one that was expected. */
+REQUIREMENT("MEM-05", "RSP-05")
+static void
+changed_receive_is_written_when_it_is_taken(void **state)
+{
+	struct conn *c = conn_copied(state, conn_rc);
+	const struct mr *mr = &c->local->mr;
+	const uint32_t psn = RQ, pkts = 1;
+	struct mem_part at = {.va = mr->va + 4 * MTU, .len = MTU};
+
+	recv_post(c, 1, 4 * MTU, MTU);
+	qp_ahead_place(&c->b->engine.ahead, c->b->now, c->qp, mr, 1, &at, &psn, &pkts);
+	BURST(c, RQ, {WIRE_OP_SEND_ONLY, MTU});
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	assert_int_equal(c->local->stores, 0);
+	c->qp->conn.rcv.epsn = RQ;
+	recv_post(c, 2, 6 * MTU, MTU);
+	qp_ahead_place(&c->b->engine.ahead, c->b->now, c->qp, mr, 1, &at, &psn, &pkts);
+	BURST(c, RQ, {WIRE_OP_SEND_ONLY, MTU});
+	recv_cqe(c, 2, QP_WC_SUCCESS);
+	assert_int_equal(c->local->stores, 1);
+	assert_memory_equal(c->local->bytes + 6 * MTU, bench_bytes, MTU);
 }
 
 /* A message may begin in one burst and end in another. */
@@ -347,7 +371,8 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(packets_of_a_send_are_written_at_once),
+		bench_test(packets_of_sends_are_written_at_once),
+		bench_test(changed_receive_is_written_when_it_is_taken),
 		bench_test(run_begins_in_the_middle_of_a_message),
 		bench_test(run_ends_where_a_receive_is_missing),
 		bench_test(run_ends_at_the_end_of_the_receive),
