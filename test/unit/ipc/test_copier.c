@@ -281,6 +281,39 @@ end_real(int mem)
 	close(shared);
 }
 
+/* Parts in any order are read and written one behind the other, by one job. */
+static void
+check_parts(uint8_t *bytes, uint8_t *seen)
+{
+	uint64_t va = (uintptr_t)bytes, begun;
+	struct mem_part part[] = {{va + 9000, 5000}, {va + 3, 1}, {va + 100, 4096}};
+	int rc;
+
+	for (uint32_t i = 0; i < COPIER_BYTES; i++)
+		bytes[i] = (uint8_t)(i / 3);
+	do {
+		begun = __atomic_load_n(&area->begun, __ATOMIC_ACQUIRE);
+		rc = copier_read_parts(copier, part, 3, seen);
+	} while (rc == -EAGAIN);
+	assert_int_equal(rc, 0);
+	assert_int_equal(__atomic_load_n(&area->begun, __ATOMIC_ACQUIRE), begun + 1);
+	assert_memory_equal(seen, bytes + 9000, 5000);
+	assert_memory_equal(seen + 5000, bytes + 3, 1);
+	assert_memory_equal(seen + 5001, bytes + 100, 4096);
+	memset(bytes, 0, COPIER_BYTES);
+	while ((rc = copier_write_parts(copier, part, 3, seen, 0)) == -EAGAIN)
+		;
+	assert_int_equal(rc, 0);
+	assert_memory_equal(seen, bytes + 9000, 5000);
+	assert_memory_equal(seen + 5000, bytes + 3, 1);
+	assert_memory_equal(seen + 5001, bytes + 100, 4096);
+	assert_int_equal(bytes[2] + bytes[4] + bytes[8999] + bytes[14000], 0);
+	part[2].len = COPIER_BYTES - 5000;
+	assert_int_equal(copier_read_parts(copier, part, 3, seen), -EINVAL);
+	assert_int_equal(copier_write_parts(copier, part, 0, seen, 0), -EINVAL);
+	assert_int_equal(copier_read_parts(copier, part, MEM_MAX_PARTS + 1, seen), -EINVAL);
+}
+
 /* This process is also the client. The thread sleeps in between and ends with its copier. */
 REQUIREMENT("MEM-05", "RSP-04")
 static void
@@ -309,6 +342,7 @@ thread_copies_to_and_from_a_process(void **state)
 		if (i % 10 == 0)
 			usleep(1000);
 	}
+	check_parts(bytes, seen);
 	memcpy(bytes, &word, sizeof(word));
 	for (int i = 0; i < 2; i++) { /* the second finds something else there */
 		while ((rc = copier_atomic(copier, va, &swap, 0, &orig)) == -EAGAIN)
