@@ -112,8 +112,8 @@ int req_gather_ahead(struct qp_env *env, const struct qp *qp, const struct qp_sq
 		     const struct mr *mr, uint32_t off, uint8_t *dst, uint32_t len);
 /*
  * The only SGE of the WQE with index i of the SQ, if it is a SEND or WRITE that is posted, is not
- * complete, and has one SGE and no inline data; else false. The client may still change a WQE that
- * was not taken.
+ * complete, is not fenced, and has one SGE and no inline data; else false. The client may still
+ * change a WQE that was not taken.
  */
 bool req_peek(const struct qp *qp, uint32_t i, struct uroce_sge *sge);
 

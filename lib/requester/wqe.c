@@ -140,6 +140,17 @@ fetch_posted(struct qp_env *env, struct qp *qp)
 	return prod != snd->head;
 }
 
+/*
+ * Is the payload of e in its only SGE, and final? A fenced message may send what a READ or atomic
+ * before it fetches (REQ-02).
+ */
+static bool
+peeks(const struct qp_sq_entry *e)
+{
+	return req_sends(e) && e->wqe.num == 1 &&
+	       !(e->wqe.flags & (UROCE_WQE_INLINE | UROCE_WQE_FENCE));
+}
+
 bool
 req_peek(const struct qp *qp, uint32_t i, struct uroce_sge *sge)
 {
@@ -151,8 +162,7 @@ req_peek(const struct qp *qp, uint32_t i, struct uroce_sge *sge)
 	if (i - snd->tail < snd->head - snd->tail) {
 		const struct qp_sq_entry *e = qp_sq_entry(qp, i);
 
-		if (e->status != QP_WC_SUCCESS || !req_sends(e) || e->wqe.num != 1 ||
-		    (e->wqe.flags & UROCE_WQE_INLINE))
+		if (e->status != QP_WC_SUCCESS || !peeks(e))
 			return false;
 		*sge = *req_sges((struct qp_sq_entry *)e);
 		return true;
@@ -161,8 +171,7 @@ req_peek(const struct qp *qp, uint32_t i, struct uroce_sge *sge)
 	if (prod - snd->tail > sq->mask + 1 || i - snd->tail >= prod - snd->tail)
 		return false;
 	memcpy(&taken.wqe, sq->slots + (size_t)(i & sq->mask) * sq->stride, sizeof(taken.wqe));
-	if (!req_sends(&taken) || taken.wqe.num != 1 || sq->max_sge == 0 ||
-	    (taken.wqe.flags & UROCE_WQE_INLINE))
+	if (!peeks(&taken) || sq->max_sge == 0)
 		return false;
 	memcpy(sge, sq->slots + (size_t)(i & sq->mask) * sq->stride + UROCE_SEND_WQE_HDR,
 	       sizeof(*sge));

@@ -109,6 +109,38 @@ changed_wqe_is_read_again(void **state)
 	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 4, 3 * MTU, MTU);
 }
 
+/* A fenced message may send what an atomic before it fetches: it is read after that. */
+REQUIREMENT("MEM-05", "REQ-02")
+static void
+fenced_message_is_not_read_ahead(void **state)
+{
+	struct conn *c = conn_copied(state);
+	struct uroce_sge sge = {.addr = LOCAL_VA + 4 * MTU, .length = 8, .lkey = c->local->mr.key};
+
+	post_quiet(c, (struct wr){.id = 1,
+				  .op = UROCE_WR_ATOMIC_FETCH_ADD,
+				  .flags = SIG,
+				  .len = 8,
+				  .sge = &sge,
+				  .nsge = 1});
+	write_quiet(c, 2, 0, MTU);
+	post_quiet(c, (struct wr){.id = 3,
+				  .op = UROCE_WR_RDMA_WRITE,
+				  .flags = SIG | UROCE_WQE_FENCE,
+				  .len = 8,
+				  .sge = &sge,
+				  .nsge = 1});
+	ring_doorbell(c);
+	(void)pkt_expect(c, WIRE_OP_FETCH_ADD, SQ);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1, 0, MTU);
+	peer_put(c,
+		 (struct wire_fields){
+			 .opcode = WIRE_OP_ATOMIC_ACK, .psn = SQ, .syndrome = ACK_SYN, .orig = 77},
+		 0, 0);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 2, 4 * MTU, 8);
+	assert_int_equal(c->local->bytes[4 * MTU], 77);
+}
+
 /* If the memory of a later message is gone, only that message fails. */
 REQUIREMENT("MEM-05", "REQ-03")
 static void
@@ -306,6 +338,7 @@ main(void)
 		bench_test(posted_messages_are_read_at_once),
 		bench_test(completed_message_leaves_no_bytes),
 		bench_test(changed_wqe_is_read_again),
+		bench_test(fenced_message_is_not_read_ahead),
 		bench_test(later_message_fails_alone),
 		bench_test(late_operation_is_repeated_for_one_packet),
 		bench_test(reading_ahead_ends_at_an_unusual_message),
