@@ -33,6 +33,14 @@ struct mem_atomic {
 	uint64_t value;   /* to store or to add */
 };
 
+#define MEM_MAX_PARTS 16u /* of one access */
+
+/* Memory of a client. */
+struct mem_part {
+	uint64_t va;
+	uint32_t len; /* > 0 */
+};
+
 /*
  * Access to memory that the daemon cannot map. va is an address of the client. Each function copies
  * the whole length or fails with -errno:
@@ -48,20 +56,12 @@ struct mem_atomic {
  * was a successful write of another length, the retry returns the length of that write (> 0)
  * instead of 0. Numbers are unique in the daemon. once == 0: the operation may be executed again.
  */
-#define MEM_MAX_PARTS 16u
-
-struct mem_part {
-	uint64_t va;
-	uint32_t len; /* > 0 */
-};
-
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
-	/* Read n parts (1 .. MEM_MAX_PARTS), one behind the other, to dst; all or nothing. */
+	/* Reads n parts (1 .. MEM_MAX_PARTS), one after the other, to dst. */
 	int (*read_parts)(void *ctx, const struct mem_part *part, uint32_t n, void *dst);
 	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once);
-	/* Write src to n parts (1 .. MEM_MAX_PARTS), one behind the other. May stop in the middle.
-	 */
+	/* Writes src to n parts, one after the other. On failure the first ones may be written. */
 	int (*write_parts)(void *ctx, const struct mem_part *part, uint32_t n, const void *src,
 			   uint64_t once);
 	int (*atomic)(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once,
