@@ -58,7 +58,10 @@ qp_ahead_forget(struct qp_ahead *a)
 	a->n = 0;
 }
 
-/* Worker. Forgets what was read for qp, whose PSNs begin anew or which is destroyed. */
+/*
+ * Worker. Forgets what was read for qp. Called before another message can get a PSN of one that was
+ * read ahead (reset, send queue error), and when qp is destroyed.
+ */
 static inline void
 qp_ahead_forget_qp(struct qp_ahead *a, const struct qp *qp)
 {

@@ -2,6 +2,7 @@
 /* Retiring WQEs, the error state, flushing (QP-19, REQ-01, REQ-10, CQE-05). */
 #include <errno.h>
 #include <string.h>
+#include "qp/ahead.h"
 #include "qp/deadline.h"
 #include "qp/doorbell.h"
 #include "qp/recorder.h"
@@ -190,6 +191,8 @@ qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 	qp_deadline_clear_all(&qp->conn);
 	qp->conn.snd.draining = false;
 	flush_taken_sends(env, qp, status);
+	/* Messages posted later get the PSNs of those flushed here. */
+	qp_ahead_forget_qp(env->ahead, qp);
 	/* Packets of the aborted message expect no ACK, so a drain ends at once. */
 	qp->conn.snd.una_psn = qp->conn.snd.alloc_psn = qp->conn.snd.next_psn;
 	qp_recorder_sync(qp);

@@ -141,6 +141,47 @@ fenced_message_is_not_read_ahead(void **state)
 	assert_int_equal(c->local->bytes[4 * MTU], 77);
 }
 
+/*
+ * A UC QP that recovers from SQE gives the PSNs of flushed messages, which were read ahead, to
+ * other messages. Those send what their buffers hold by then.
+ */
+REQUIREMENT("MEM-05", "QP-17")
+static void
+flushed_message_leaves_no_bytes(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+	struct uroce_sge sge;
+
+	cfg.type = QP_TYPE_UC;
+	c = conn_open(*state, cfg);
+	region_by_ops(c->local, UINT32_MAX);
+	sge = (struct uroce_sge){.addr = LOCAL_VA + 4 * MTU,
+				 .length = MTU,
+				 .lkey = c->local->mr.key};
+	write_quiet(c, 1, 0, MTU);
+	post_quiet(c, (struct wr){.id = 2,
+				  .op = UROCE_WR_SEND_INV, /* not for UC */
+				  .flags = SIG,
+				  .len = MTU,
+				  .sge = &sge,
+				  .nsge = 1});
+	write_quiet(c, 3, 4 * MTU, MTU);
+	ring_doorbell(c);
+	payload_expect(c, WIRE_SVC_UC | WIRE_OP_WRITE_ONLY, SQ, 0, MTU);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_LOC_QP_OP_ERR);
+	send_cqe(c, 3, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(conn_to(c, QP_RTS), 0);
+	for (uint32_t i = 1; i < 3; i++) {
+		memset(c->local->bytes + 4 * MTU, (int)i, MTU);
+		write_quiet(c, 3 + i, 4 * MTU, MTU);
+		ring_doorbell(c);
+		payload_expect(c, WIRE_SVC_UC | WIRE_OP_WRITE_ONLY, SQ + i, 4 * MTU, MTU);
+		send_cqe(c, 3 + i, QP_WC_SUCCESS);
+	}
+}
+
 /* If the memory of a later message is gone, only that message fails. */
 REQUIREMENT("MEM-05", "REQ-03")
 static void
@@ -339,6 +380,7 @@ main(void)
 		bench_test(completed_message_leaves_no_bytes),
 		bench_test(changed_wqe_is_read_again),
 		bench_test(fenced_message_is_not_read_ahead),
+		bench_test(flushed_message_leaves_no_bytes),
 		bench_test(later_message_fails_alone),
 		bench_test(late_operation_is_repeated_for_one_packet),
 		bench_test(reading_ahead_ends_at_an_unusual_message),
