@@ -166,6 +166,22 @@ run_write(const struct run *r, uint64_t once)
 	return mr->ops->write_parts(mr->ops_ctx, r->part, r->n, r->bytes, once);
 }
 
+/*
+ * Returns how many packets a WRITE's attempts have written. rc: result of the last attempt, which
+ * had pkts packets; left: bytes of the message, from the first packet on; first: packets of the
+ * first attempt. Only the first one may have had several messages, and so more bytes than left.
+ */
+static uint16_t
+written(const struct qp *qp, int rc, uint32_t pkts, uint32_t left, uint16_t first)
+{
+	uint32_t mtu = qp->conn.mtu;
+
+	if (rc == 0)
+		return (uint16_t)pkts;
+	/* An attempt that was late, of another length, was executed after all. */
+	return (uint32_t)rc <= left ? (uint16_t)(((uint32_t)rc + mtu - 1) / mtu) : first;
+}
+
 int
 rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, const struct mr *mr,
 	      uint64_t addr)
@@ -173,26 +189,28 @@ rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, con
 	uint64_t once = rsp_once(env, qp);
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t left = pkt->op->flags & WIRE_F_FIRST ? pkt->dmalen : rcv->write_left;
-	uint16_t before = rcv->late.ahead; /* packets of the operation that was late; 0: none */
+	uint16_t first = rcv->late.ahead; /* packets of the first attempt; 0: this is the first */
 	struct run r;
 	int rc;
 
-	if (env->rx_next == NULL)
-		return RTE_MIN(mr_write_once(mr, addr, pkt->payload, pkt->payload_len, once), 0);
 	r.mr = mr;
-	/* A window may change before the next message. */
-	collect(env, qp, &r, pkt, addr, left, before != 0 || mr == &env->window);
-	rcv->late.ahead = before != 0 ? before : (uint16_t)r.pkts;
-	rc = run_write(&r, once);
+	r.pkts = 1;
+	if (env->rx_next == NULL) {
+		rc = mr_write_once(mr, addr, pkt->payload, pkt->payload_len, once);
+	} else {
+		/* A window may change before the next message. */
+		collect(env, qp, &r, pkt, addr, left, first != 0 || mr == &env->window);
+		rc = run_write(&r, once);
+	}
 	/* Alone: if the memory of a later message is gone, only that message fails. */
-	if (rc < 0 && rc != -EAGAIN && (r.n > 1 || before != 0)) {
+	if (env->rx_next != NULL && rc < 0 && rc != -EAGAIN && (r.n > 1 || first != 0)) {
 		collect(env, qp, &r, pkt, addr, left, true);
 		rc = run_write(&r, once);
-		rcv->late.ahead = (uint16_t)r.pkts;
+		first = 0;
 	}
-	/* rc > 0: the operation that was late, of another length, was executed after all. */
-	if (rc == 0)
-		rcv->late.ahead = (uint16_t)r.pkts;
+	if (first == 0)
+		first = (uint16_t)r.pkts;
+	rcv->late.ahead = rc >= 0 ? written(qp, rc, r.pkts, left, first) : first;
 	return RTE_MIN(rc, 0);
 }
 

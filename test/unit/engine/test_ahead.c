@@ -7,6 +7,7 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "wire/sack.h"
 #include "../../kit/requirement.h"
 
 #define SQ  conn_rc.sq_psn
@@ -340,6 +341,54 @@ late_writes_of_a_burst_are_executed_once(void **state)
 	three_writes_expect(c);
 }
 
+/*
+ * The first attempt, for three messages, is not executed; the second, for one packet, is executed
+ * but late. Only that packet counts as written.
+ */
+REQUIREMENT("MEM-05", "RSP-01")
+static void
+late_write_of_a_packet_writes_no_others(void **state)
+{
+	struct conn *c = conn_written(state);
+
+	c->remote->late = 1;
+	burst(c, RQ, three_writes, 5);
+	assert_int_equal(pkt_expect(c, WIRE_OP_ACK, RQ).syndrome, WIRE_SYN_RNR | 12);
+	assert_int_equal(c->remote->stores, 0);
+	c->remote->late = 1;
+	c->remote->late_done = true;
+	burst(c, RQ, three_writes, 1);
+	assert_int_equal(pkt_expect(c, WIRE_OP_ACK, RQ).syndrome, WIRE_SYN_RNR | 16);
+	assert_int_equal(c->remote->stores, 1);
+	burst(c, RQ, three_writes, 5);
+	ack_expect(c, RQ + 4);
+	three_writes_expect(c);
+}
+
+/* A packet that closes a gap is written alone. It is not written again, and the others are. */
+REQUIREMENT("MEM-05", "SR-02")
+static void
+late_write_of_a_held_packet_writes_no_others(void **state)
+{
+	struct conn *c = conn_written(state);
+
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
+	burst(c, RQ + 1, three_writes + 1, 4);
+	(void)pkt_expect(c, WIRE_OPCODE_SACK, RQ);
+	c->remote->late = 1;
+	c->remote->late_done = true;
+	burst(c, RQ, three_writes, 1);
+	assert_int_equal(pkt_expect(c, WIRE_OP_ACK, RQ).syndrome, WIRE_SYN_RNR | 12);
+	assert_int_equal(c->remote->stores, 1);
+	memset(c->remote->bytes, 9, MTU); /* the application has used the data */
+	burst(c, RQ, three_writes, 5);
+	ack_expect(c, RQ + 4);
+	for (uint32_t i = 0; i < MTU; i++)
+		assert_int_equal(c->remote->bytes[i], 9);
+	memcpy(c->remote->bytes, bench_bytes, MTU);
+	three_writes_expect(c);
+}
+
 /* If the memory of the second message is gone, the first one succeeds. */
 REQUIREMENT("MEM-05", "NAK-09")
 static void
@@ -386,6 +435,8 @@ main(void)
 		bench_test(reading_ahead_ends_at_an_unusual_message),
 		bench_test(writes_of_a_burst_are_written_at_once),
 		bench_test(late_writes_of_a_burst_are_executed_once),
+		bench_test(late_write_of_a_packet_writes_no_others),
+		bench_test(late_write_of_a_held_packet_writes_no_others),
 		bench_test(later_write_fails_alone),
 		bench_test(later_write_without_rights_is_not_written),
 	};
