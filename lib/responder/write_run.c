@@ -272,7 +272,8 @@ rsp_send_write(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, ui
 	int rc;
 
 	/* A run that was late is not tried again: one packet needs less of the memory. */
-	if (env->rx_next != NULL && !again && rsp_recv_by_ops(env, qp, off)) {
+	if (env->rx_next != NULL && pkt->payload_len != 0 && !again &&
+	    rsp_recv_by_ops(env, qp, off)) {
 		rc = send_run(env, qp, pkt, off);
 		if (rc == 0 || rc == -EAGAIN)
 			return rc;

@@ -66,6 +66,7 @@ ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *
 	int rc = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
+		assert_int_not_equal(part[i].len, 0);
 		if (r->edge != 0 && part[i].va + part[i].len > r->edge)
 			rc = r->error;
 		len += part[i].len;

@@ -403,6 +403,30 @@ later_write_fails_alone(void **state)
 	assert_int_equal(c->remote->bytes[4 * MTU], 7);
 }
 
+/* A SEND without payload writes nothing; those behind it are written at once. */
+REQUIREMENT("MEM-05", "RSP-05")
+static void
+empty_send_of_a_burst_writes_nothing(void **state)
+{
+	static const struct piece sends[] = {
+		{WIRE_OP_SEND_ONLY, 0, 0, 0, 0},
+		{WIRE_OP_SEND_ONLY, 0, 0, 100, 40},
+		{WIRE_OP_SEND_ONLY, 0, 0, 200, 30},
+	};
+	struct conn *c = conn_copied(state);
+
+	for (uint32_t i = 0; i < 3; i++)
+		recv_post(c, i, i * MTU, 64);
+	burst(c, RQ, sends, 3);
+	ack_expect(c, RQ + 2);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(recv_cqe(c, i, QP_WC_SUCCESS).byte_len, sends[i].len);
+		assert_memory_equal(c->local->bytes + i * MTU, bench_bytes + sends[i].from,
+				    sends[i].len);
+	}
+	assert_int_equal(c->local->stores, 1);
+}
+
 /* The target of a later message is checked before it is written. */
 REQUIREMENT("MEM-05", "MEM-02", "NAK-08")
 static void
@@ -438,6 +462,7 @@ main(void)
 		bench_test(late_write_of_a_packet_writes_no_others),
 		bench_test(late_write_of_a_held_packet_writes_no_others),
 		bench_test(later_write_fails_alone),
+		bench_test(empty_send_of_a_burst_writes_nothing),
 		bench_test(later_write_without_rights_is_not_written),
 	};
 
