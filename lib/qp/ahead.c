@@ -11,7 +11,7 @@ qp_ahead_get(const struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, con
 	const uint8_t *bytes = a->bytes;
 
 	if (a->n == 0 || a->qp != qp || a->mr != mr || a->key != mr->key ||
-	    now_ns - a->read_ns > QP_AHEAD_NS)
+	    a->ops_ctx != mr->ops_ctx || a->va != mr->va || now_ns - a->read_ns > QP_AHEAD_NS)
 		return false;
 	for (uint32_t i = 0; i < a->n; i++) {
 		const struct qp_ahead_part *p = &a->part[i];
@@ -64,6 +64,8 @@ qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const st
 		a->qp = qp;
 		a->mr = mr;
 		a->key = mr->key;
+		a->ops_ctx = mr->ops_ctx;
+		a->va = mr->va;
 		a->read_ns = now_ns;
 		a->n = n;
 		memcpy(a->part, part, n * sizeof(*part));

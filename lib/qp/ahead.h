@@ -31,7 +31,9 @@ struct qp_ahead {
 	const struct qp *qp; /* whose requests they belong to; NULL: responses to a READ */
 	const struct mr *mr;
 	uint64_t read_ns;
-	uint32_t key; /* of mr, which may have been freed since */
+	const void *ops_ctx; /* of mr, which may have been registered again since .. */
+	uint64_t va;
+	uint32_t key; /* .. or freed */
 	uint32_t n;   /* parts; 0: nothing */
 	/* The last operation of this QP was late: the next one reads one packet, which needs less
 	 * of the memory. */

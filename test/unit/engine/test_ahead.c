@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that is accessed by ops: payload of several messages is read ahead of its packets
- * (qp/ahead.h), and that of received WRITEs is written at once (responder/write_run.h).
+ * (qp/ahead.h).
  */
-#include <errno.h>
 #include <string.h>
-#include <rte_mbuf.h>
 #include "harness.h"
-#include "wire/sack.h"
 #include "../../kit/requirement.h"
 
 #define SQ  conn_rc.sq_psn
-#define RQ  conn_rc.rq_psn
 #define MTU 1024
 
 static struct conn *
@@ -183,6 +179,75 @@ flushed_message_leaves_no_bytes(void **state)
 	}
 }
 
+/* Sends the first of two messages, when both were read. The second one is at 4 * MTU. */
+static struct conn *
+conn_half_sent(void **state)
+{
+	struct conn *c = conn_copied(state);
+
+	write_quiet(c, 1, 0, MTU);
+	write_quiet(c, 2, 4 * MTU, MTU);
+	c->b->engine.env.tx_cap = 1;
+	c->local->good = 1;
+	ring_doorbell(c);
+	bench_run_once(c->b);
+	c->b->engine.env.tx_cap = ENGINE_TX_CAP;
+	assert_int_equal(c->local->good, 0);
+	c->local->good = UINT32_MAX;
+	return c;
+}
+
+/* The key is checked for each packet: what was read of memory is not sent without it. */
+REQUIREMENT("MEM-05", "MEM-03")
+static void
+deregistered_memory_is_not_sent(void **state)
+{
+	struct conn *c = conn_half_sent(state);
+
+	region_drop(c->b, c->local);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ, 0, MTU);
+	pkt_none(c);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_LOC_PROT_ERR);
+}
+
+/* A region that is registered again, by other memory, keeps its key. */
+REQUIREMENT("MEM-05", "MEM-04")
+static void
+reregistered_memory_is_read_again(void **state)
+{
+	struct conn *c = conn_half_sent(state);
+	struct bench_region *other = region_add(c->b, conn_rc.pd, 0, BENCH_BYTES, ALL_REMOTE);
+
+	region_by_ops(other, UINT32_MAX);
+	memset(other->bytes, 5, BENCH_BYTES);
+	c->local->mr.ops_ctx = other;
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ, 0, MTU);
+	memset(c->local->bytes, 5, BENCH_BYTES);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1, 4 * MTU, MTU);
+}
+
+/* After a reset, PSNs begin anew. */
+REQUIREMENT("MEM-05", "QP-10")
+static void
+reset_leaves_no_bytes(void **state)
+{
+	struct conn *c = conn_half_sent(state);
+
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ, 0, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1, 4 * MTU, MTU);
+	assert_int_equal(conn_to(c, QP_RESET), 0);
+	c->sq.prod = c->rq.prod = 0;
+	conn_raise(c, &conn_rc);
+	memset(c->local->bytes, 5, 8 * MTU);
+	write_quiet(c, 3, 0, MTU);
+	write_quiet(c, 4, 4 * MTU, MTU);
+	ring_doorbell(c);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ, 0, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1, 4 * MTU, MTU);
+}
+
 /* If the memory of a later message is gone, only that message fails. */
 REQUIREMENT("MEM-05", "REQ-03")
 static void
@@ -248,203 +313,6 @@ reading_ahead_ends_at_an_unusual_message(void **state)
 	assert_int_equal(c->local->good, 0);
 }
 
-/* A packet of a WRITE to offset to of the remote region; its payload is at from of bench_bytes. */
-struct piece {
-	uint8_t op;
-	uint32_t to, dmalen, from, len;
-};
-
-static void
-burst(struct conn *c, uint32_t psn, const struct piece *p, uint32_t n)
-{
-	struct rte_mbuf *m[8];
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct wire_fields f = {.opcode = p[i].op,
-					.psn = psn + i,
-					.ackreq = i + 1 == n,
-					.va = REMOTE_VA + p[i].to,
-					.rkey = c->remote->mr.key,
-					.dmalen = p[i].dmalen};
-		uint8_t frame[MTU + WIRE_MAX_OVERHEAD];
-		uint32_t len = peer_frame(c, f, p[i].from, p[i].len, frame);
-
-		m[i] = rte_pktmbuf_alloc(c->b->engine.env.pool);
-		assert_non_null(m[i]);
-		memcpy(rte_pktmbuf_append(m[i], (uint16_t)len), frame, len);
-	}
-	engine_rx(&c->b->engine, c->b->now, BENCH_DEV, m, n);
-}
-
-static const struct piece three_writes[] = {
-	{WIRE_OP_WRITE_FIRST, 0, 2 * MTU - 9, 0, MTU},
-	{WIRE_OP_WRITE_LAST, 0, 0, MTU, MTU - 9},
-	{WIRE_OP_WRITE_ONLY, 8 * MTU, 40, 5 * MTU, 40},
-	{WIRE_OP_WRITE_FIRST, 4 * MTU, 2 * MTU, 2 * MTU, MTU},
-	{WIRE_OP_WRITE_LAST, 0, 0, 3 * MTU, MTU},
-};
-
-static void
-three_writes_expect(struct conn *c)
-{
-	assert_memory_equal(c->remote->bytes, bench_bytes, 2 * MTU - 9);
-	assert_memory_equal(c->remote->bytes + 8 * MTU, bench_bytes + 5 * MTU, 40);
-	assert_memory_equal(c->remote->bytes + 4 * MTU, bench_bytes + 2 * MTU, 2 * MTU);
-}
-
-static struct conn *
-conn_written(void **state)
-{
-	struct conn *c = conn_copied(state);
-
-	region_by_ops(c->remote, UINT32_MAX);
-	memset(c->remote->bytes, 7, BENCH_BYTES);
-	return c;
-}
-
-REQUIREMENT("MEM-05", "RSP-01")
-static void
-writes_of_a_burst_are_written_at_once(void **state)
-{
-	struct conn *c = conn_written(state);
-
-	burst(c, RQ, three_writes, 5);
-	ack_expect(c, RQ + 4);
-	assert_int_equal(c->remote->stores, 1);
-	three_writes_expect(c);
-	assert_int_equal(c->remote->bytes[2 * MTU - 9], 7);
-	assert_int_equal(c->remote->bytes[8 * MTU + 40], 7);
-}
-
-/* An operation that was late and is repeated writes none of its messages twice. */
-REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_writes_of_a_burst_are_executed_once(void **state)
-{
-	struct conn *c = conn_written(state);
-
-	c->remote->late = 1;
-	c->remote->late_done = true;
-	burst(c, RQ, three_writes, 5);
-	assert_int_equal(pkt_expect(c, WIRE_OP_ACK, RQ).syndrome, WIRE_SYN_RNR | 12);
-	assert_int_equal(c->remote->stores, 1);
-	three_writes_expect(c);
-	memset(c->remote->bytes, 9, BENCH_BYTES); /* the application has used the data */
-	burst(c, RQ, three_writes, 5);
-	ack_expect(c, RQ + 4);
-	assert_int_equal(c->remote->stores, 1);
-	for (uint32_t i = 0; i < BENCH_BYTES; i++)
-		assert_int_equal(c->remote->bytes[i], 9);
-	burst(c, RQ + 5, three_writes, 5);
-	ack_expect(c, RQ + 9);
-	assert_int_equal(c->remote->stores, 2);
-	three_writes_expect(c);
-}
-
-/*
- * The first attempt, for three messages, is not executed; the second, for one packet, is executed
- * but late. Only that packet counts as written.
- */
-REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_write_of_a_packet_writes_no_others(void **state)
-{
-	struct conn *c = conn_written(state);
-
-	c->remote->late = 1;
-	burst(c, RQ, three_writes, 5);
-	assert_int_equal(pkt_expect(c, WIRE_OP_ACK, RQ).syndrome, WIRE_SYN_RNR | 12);
-	assert_int_equal(c->remote->stores, 0);
-	c->remote->late = 1;
-	c->remote->late_done = true;
-	burst(c, RQ, three_writes, 1);
-	assert_int_equal(pkt_expect(c, WIRE_OP_ACK, RQ).syndrome, WIRE_SYN_RNR | 16);
-	assert_int_equal(c->remote->stores, 1);
-	burst(c, RQ, three_writes, 5);
-	ack_expect(c, RQ + 4);
-	three_writes_expect(c);
-}
-
-/* A packet that closes a gap is written alone. It is not written again, and the others are. */
-REQUIREMENT("MEM-05", "SR-02")
-static void
-late_write_of_a_held_packet_writes_no_others(void **state)
-{
-	struct conn *c = conn_written(state);
-
-	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
-	burst(c, RQ + 1, three_writes + 1, 4);
-	(void)pkt_expect(c, WIRE_OPCODE_SACK, RQ);
-	c->remote->late = 1;
-	c->remote->late_done = true;
-	burst(c, RQ, three_writes, 1);
-	assert_int_equal(pkt_expect(c, WIRE_OP_ACK, RQ).syndrome, WIRE_SYN_RNR | 12);
-	assert_int_equal(c->remote->stores, 1);
-	memset(c->remote->bytes, 9, MTU); /* the application has used the data */
-	burst(c, RQ, three_writes, 5);
-	ack_expect(c, RQ + 4);
-	for (uint32_t i = 0; i < MTU; i++)
-		assert_int_equal(c->remote->bytes[i], 9);
-	memcpy(c->remote->bytes, bench_bytes, MTU);
-	three_writes_expect(c);
-}
-
-/* If the memory of the second message is gone, the first one succeeds. */
-REQUIREMENT("MEM-05", "NAK-09")
-static void
-later_write_fails_alone(void **state)
-{
-	struct conn *c = conn_written(state);
-
-	c->remote->edge = 5 * MTU;
-	burst(c, RQ, three_writes, 5);
-	answer_expect(c, RQ + 2, NAK_SYN(REM_OP));
-	assert_memory_equal(c->remote->bytes, bench_bytes, 2 * MTU - 9);
-	assert_int_equal(c->remote->bytes[4 * MTU], 7);
-}
-
-/* A SEND without payload writes nothing; those behind it are written at once. */
-REQUIREMENT("MEM-05", "RSP-05")
-static void
-empty_send_of_a_burst_writes_nothing(void **state)
-{
-	static const struct piece sends[] = {
-		{WIRE_OP_SEND_ONLY, 0, 0, 0, 0},
-		{WIRE_OP_SEND_ONLY, 0, 0, 100, 40},
-		{WIRE_OP_SEND_ONLY, 0, 0, 200, 30},
-	};
-	struct conn *c = conn_copied(state);
-
-	for (uint32_t i = 0; i < 3; i++)
-		recv_post(c, i, i * MTU, 64);
-	burst(c, RQ, sends, 3);
-	ack_expect(c, RQ + 2);
-	for (uint32_t i = 0; i < 3; i++) {
-		assert_int_equal(recv_cqe(c, i, QP_WC_SUCCESS).byte_len, sends[i].len);
-		assert_memory_equal(c->local->bytes + i * MTU, bench_bytes + sends[i].from,
-				    sends[i].len);
-	}
-	assert_int_equal(c->local->stores, 1);
-}
-
-/* The target of a later message is checked before it is written. */
-REQUIREMENT("MEM-05", "MEM-02", "NAK-08")
-static void
-later_write_without_rights_is_not_written(void **state)
-{
-	static const struct piece outside[] = {
-		{WIRE_OP_WRITE_ONLY, 0, MTU, 0, MTU},
-		{WIRE_OP_WRITE_ONLY, BENCH_BYTES - MTU + 1, MTU, 0, MTU},
-	};
-	struct conn *c = conn_written(state);
-
-	burst(c, RQ, outside, 2);
-	answer_expect(c, RQ + 1, NAK_SYN(REM_ACCESS));
-	assert_int_equal(c->remote->stores, 1);
-	assert_memory_equal(c->remote->bytes, bench_bytes, MTU);
-	assert_int_equal(c->remote->bytes[BENCH_BYTES - MTU + 1], 7);
-}
-
 int
 main(void)
 {
@@ -454,16 +322,12 @@ main(void)
 		bench_test(changed_wqe_is_read_again),
 		bench_test(fenced_message_is_not_read_ahead),
 		bench_test(flushed_message_leaves_no_bytes),
+		bench_test(deregistered_memory_is_not_sent),
+		bench_test(reregistered_memory_is_read_again),
+		bench_test(reset_leaves_no_bytes),
 		bench_test(later_message_fails_alone),
 		bench_test(late_operation_is_repeated_for_one_packet),
 		bench_test(reading_ahead_ends_at_an_unusual_message),
-		bench_test(writes_of_a_burst_are_written_at_once),
-		bench_test(late_writes_of_a_burst_are_executed_once),
-		bench_test(late_write_of_a_packet_writes_no_others),
-		bench_test(late_write_of_a_held_packet_writes_no_others),
-		bench_test(later_write_fails_alone),
-		bench_test(empty_send_of_a_burst_writes_nothing),
-		bench_test(later_write_without_rights_is_not_written),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
