@@ -171,6 +171,7 @@ rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
 	struct rte_mbuf *m = f->m;
 	struct qp *qp = f->qp;
 	enum drop_reason why;
+	bool waits = false;
 
 	if (qp == NULL) {
 		rx_consume(e, dev, m, pkt, v == WIRE_OK ? DROP_NUM : drop_of_verdict[v]);
@@ -196,18 +197,20 @@ rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
 	}
 	qp->conn.rx_bytes += m->pkt_len;
 	if (qp->conn.type != QP_TYPE_RC) {
-		if (!rx_unreliable(e, dev, qp, m, pkt, e->rx_extra)) {
-			rx_done(e, m);
-			return;
-		}
+		waits = !rx_unreliable(e, dev, qp, m, pkt, e->rx_extra);
 	} else if (pkt->op->flags & WIRE_F_REQ) {
 		rsp_rx(&e->env, qp, pkt, m);
 		turn_asked(e, qp);
+		if (unlikely(e->env.dropped == DROP_MEMORY_LATE))
+			waits = rx_late_keep(e, dev, qp, m, pkt);
 	} else {
 		req_rx(&e->env, qp, pkt);
 		turn_check_timer(e, qp);
 	}
-	rx_given(e, m);
+	if (unlikely(waits))
+		rx_done(e, m);
+	else
+		rx_given(e, m);
 }
 
 /* Returns true if the frame is sent to the device's own MAC. */

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets for UC and UD QPs whose memory is late. Nobody sends them again, so they wait here and
- * are tried again, in order and with those behind them, until the memory answers.
+ * Packets whose memory is late wait here and are tried again until the memory answers. UC and UD:
+ * with those behind them, in order, because nobody sends them again. RC: one request of a QP. Its
+ * peer could be asked for it by an RNR NAK, but many programs set rnr_retry to 0, because they
+ * always post receives in time; to them the first RNR NAK is the end of the connection. The memory
+ * of a program is often late only because other threads have the CPU.
  */
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_mbuf.h>
 #include "engine/rx.h"
+#include "engine/turn.h"
 #include "responder/responder.h"
 
 #define RETRY_NS 100000u           /* between two attempts */
 #define LIMIT_NS 2000000000ull     /* the packet is lost then; memory fails after that time, too */
 #define QP_CAP   (RX_LATE_CAP / 4) /* packets of one QP */
+
+/*
+ * A retransmission within this time draws no RNR NAK. Longer silence would use up all retries of
+ * peers with the shortest timeouts.
+ */
+#define PATIENCE_NS 5000000u
 
 /*
  * Returns true if another packet of qp may wait. A user may have as many as there are free places:
@@ -37,6 +47,8 @@ give(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 		rsp_rx_datagram(&e->env, qp, pkt);
 	else
 		rsp_rx_late(&e->env, qp, pkt);
+	if (qp->conn.type == QP_TYPE_RC)
+		turn_asked(e, qp);
 }
 
 /* Keeps the packet behind those that wait. Returns false if there is no place. */
@@ -81,6 +93,32 @@ rx_unreliable(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
 		return true;
 	}
 	e->env.dropped = DROP_NUM;
+	return false;
+}
+
+/* The time at which the first packet of qp that waits came. */
+static uint64_t
+waits_since(const struct rx_late *late, const struct qp *qp)
+{
+	uint32_t i = 0;
+
+	while (i < late->n - 1 && late->pkt[i].qp != qp)
+		i++;
+	return late->pkt[i].since_ns;
+}
+
+bool
+rx_late_keep(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
+	     const struct wire_pkt *pkt)
+{
+	bool waits = qp->bind.late_n != 0;
+
+	if (!waits && keep(e, dev, qp, m, pkt, false)) {
+		e->env.dropped = DROP_NUM;
+		return true;
+	}
+	if (!waits || e->env.now_ns - waits_since(&e->late, qp) >= PATIENCE_NS)
+		rsp_rx_lost(&e->env, qp, pkt);
 	return false;
 }
 

@@ -102,6 +102,26 @@ rsp_order_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, stru
 }
 
 void
+rsp_order_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+
+	if (pkt->psn != rcv->epsn)
+		return;
+	if (rcv->holding) {
+		rsp_execute_held(env, qp, pkt);
+		qp_wake(env, qp);
+		return;
+	}
+	rcv->nak_due = rcv->nak_sent = false;
+	rsp_execute(env, qp, pkt);
+	/* requests that came behind it meanwhile were dropped */
+	if (rcv->epsn != pkt->psn && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
+		nak_sequence(env, qp, rcv->early_psn);
+	qp_wake(env, qp);
+}
+
+void
 rsp_order_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;

@@ -37,6 +37,12 @@ void rsp_order_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		  struct rte_mbuf *m);
 
 /*
+ * The same for a request that was not executed because its memory was late, and that the engine has
+ * kept. Nothing if it was executed meanwhile. A sequence NAK asks for those that came behind it.
+ */
+void rsp_order_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
+/*
  * The same for a packet with a format error, which is never executed. Expected: NAK-07; early: a
  * sequence NAK; duplicate: nothing (NAK-05). No mbuf: such a packet is never kept.
  */

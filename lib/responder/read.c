@@ -243,7 +243,7 @@ read_opcode(const struct qp_rd_op *op)
 }
 
 /* How long a READ's memory may be late before the peer gets an RNR NAK, and after an RNR wait. */
-#define LATE_NS 4000000u
+#define LATE_NS 20000000u
 
 /*
  * The memory of op's next response is late: retry later. In time for the peer's ACK timeout, an RNR

@@ -460,7 +460,10 @@ rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 
 	if ((rcv->fatal || rcv->key_pause) && rx_stopped(env, qp))
 		return;
-	rx_unreliable(env, qp, pkt);
+	if (qp->conn.type == QP_TYPE_RC)
+		rsp_order_late(env, qp, pkt);
+	else
+		rx_unreliable(env, qp, pkt);
 }
 
 void
@@ -468,7 +471,10 @@ rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
-	rcv->late.once = 0;
+	if (qp->conn.type == QP_TYPE_RC)
+		rsp_late_nak(env, qp, pkt->psn);
+	else
+		rcv->late.once = 0;
 	if (qp->conn.type != QP_TYPE_UC)
 		return;
 	/* With it, the rest of its message is lost (RSP-06). */

@@ -114,6 +114,8 @@ execute_one(struct qp_env *env, struct qp *qp, struct spent *s)
 	h->n--;
 	prefetch_held(h, psn_add(psn, HELD_AHEAD));
 	rsp_execute(env, qp, &h->pkt[psn % QP_SR_WINDOW]);
+	if (env->dropped == DROP_MEMORY_LATE)
+		rsp_late_nak(env, qp, psn);
 	env->dropped = was; /* it was counted on arrival */
 	if (s->n == RTE_DIM(s->m))
 		spent_free(s);
@@ -157,12 +159,13 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t psn = rcv->epsn, n = 0;
 	struct spent spent;
-	bool more;
+	bool more, late;
 
 	spent.n = 0;
 	env->rx_next = NULL; /* held packets are in no burst */
 	rsp_execute(env, qp, pkt);
 	more = rcv->epsn != psn;
+	late = env->dropped == DROP_MEMORY_LATE;
 	/* The QP may fail, which gives back all it holds. */
 	while (rcv->holding && more && !rcv->nak_due && !rcv->fatal) {
 		if (psn_diff(rcv->epsn, psn) > 1)
@@ -175,7 +178,7 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	spent_free(&spent);
 	env->rx_next = rx_next;
-	if (!rcv->holding)
+	if (!rcv->holding || late) /* late: the engine tries it again */
 		return;
 	if (rcv->nak_due || rcv->fatal) {
 		rsp_hold_discard(env, qp);

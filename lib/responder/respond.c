@@ -62,7 +62,19 @@ rsp_memory_late(struct qp_env *env, struct qp *qp)
 		return; /* the engine keeps the packet (engine/rx_late.c) */
 	if (rcv->late.psn != rcv->epsn)
 		rcv->late = (struct qp_late){.psn = rcv->epsn};
-	rsp_nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &rcv->late));
+	if (rcv->holding || qp->conn.sr.state == QP_SR_ON)
+		return; /* requests behind it are held */
+	rcv->nak_sent = true;
+	rcv->nak_syndrome = WIRE_SYN_RNR;
+}
+
+void
+rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
+{
+	if (psn != qp->conn.rcv.epsn)
+		return;
+	rsp_hold_discard(env, qp);
+	rsp_nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &qp->conn.rcv.late));
 }
 
 uint64_t

@@ -18,8 +18,8 @@
  */
 void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
 /*
- * The same for a packet of UC that has waited for late memory. A separate function because the
- * compiler inlines rsp_rx into its only caller.
+ * The same for a packet that has waited for late memory. A separate function because the compiler
+ * inlines rsp_rx into its only caller.
  */
 void rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
@@ -31,8 +31,9 @@ void rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 void rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
- * A request for qp (UC, UD) whose memory was late (DROP_MEMORY_LATE) is not tried again. The rest
- * of its message is dropped. Until this call or the next attempt the QP is as if it had not come.
+ * A request for qp whose memory was late (DROP_MEMORY_LATE) is not tried again. RC: the peer is
+ * asked for it by an RNR NAK, if it was not executed meanwhile. UC, UD: the rest of its message is
+ * dropped. Until this call or the next attempt the QP is as if it had not come.
  */
 void rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 

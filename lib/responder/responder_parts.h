@@ -52,10 +52,16 @@ bool rsp_recv_by_ops(struct qp_env *env, struct qp *qp, uint32_t off);
 bool rsp_client_gone(struct qp_env *env, struct qp *qp, int rc);
 
 /*
- * Drop a request whose memory is late, for UC and UD until it is tried again. For RC an RNR NAK is
- * due, which uses up no retry_cnt; each one makes the peer wait longer (NAK-10).
+ * Drop a request whose memory is late, until the engine tries it again (rsp_rx_late) or gives it up
+ * (rsp_rx_lost). RC: requests that come behind it meanwhile draw no NAK.
  */
 void rsp_memory_late(struct qp_env *env, struct qp *qp);
+/*
+ * Make an RNR NAK due because the memory of the request with psn is late, unless that was executed
+ * meanwhile: the peer uses up no retry_cnt, and waits longer each time (NAK-10). What is held is
+ * discarded.
+ */
+void rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn);
 /*
  * Operation number (mem/mr.h, once) of the write or atomic with the ePSN. It stays the same when
  * the request is retransmitted after rsp_memory_late.
