@@ -336,6 +336,22 @@ lost_request_is_repeated_while_a_response_is_missing(void **state)
 	pkt_none(c);
 }
 
+/* After a READ of 8 packets. A round trip took 1 ms, the response to a repeated request 50 us. */
+static struct conn *
+repaired(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	qp_loss_sample(&c->b->engine.env, c->qp, 1000000);
+	respond(c, 0, 8, 0, 1);
+	respond(c, 0, 8, 2, 8);
+	expect_part(c, 1, 1);
+	c->b->now += 50000;
+	respond(c, 1, 1, 0, 1);
+	expect_done(c, 8);
+	return c;
+}
+
 /*
  * A repeated request is answered within 50 us, whereas a round trip with the queue of responses is
  * 1 ms: the next loss that nothing shows is probed after 100 us.
@@ -344,16 +360,9 @@ REQUIREMENT("SR-04")
 static void
 wait_for_a_probe_is_that_of_a_repair(void **state)
 {
-	struct conn *c = reading(state, 8);
+	struct conn *c = repaired(state);
 	struct bench *b = c->b;
 
-	qp_loss_sample(&b->engine.env, c->qp, 1000000);
-	respond(c, 0, 8, 0, 1);
-	respond(c, 0, 8, 2, 8);
-	expect_part(c, 1, 1);
-	b->now += 50000;
-	respond(c, 1, 1, 0, 1);
-	expect_done(c, 8);
 	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
 	bench_pass(b, 90000);
@@ -373,16 +382,9 @@ REQUIREMENT("SR-01")
 static void
 wait_for_a_probe_of_go_back_n_is_a_round_trip(void **state)
 {
-	struct conn *c = reading(state, 8);
+	struct conn *c = repaired(state);
 	struct bench *b = c->b;
 
-	qp_loss_sample(&b->engine.env, c->qp, 1000000);
-	respond(c, 0, 8, 0, 1);
-	respond(c, 0, 8, 2, 8);
-	expect_part(c, 1, 1);
-	b->now += 50000;
-	respond(c, 1, 1, 0, 1);
-	expect_done(c, 8);
 	qp_sr_set(b->engine.env.sr, c->qp, QP_SR_CAN);
 	qp_loss_rewait(&b->engine.env, c->qp);
 	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
