@@ -145,7 +145,7 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	return RX_EXECUTE;
 }
 
-/* Looks up the R_Key for the rest of the message; repeated for each packet. */
+/* Looks up the R_Key for the rest of the message; repeated for each packet that is not written. */
 static enum rx_step
 check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
 	     struct rx_target *to)
@@ -165,7 +165,7 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	if (left != 0)
 		to->mr = mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, left,
 					  MEM_REMOTE_WRITE, &env->window);
-	if (left != 0 && to->mr == NULL) {
+	if (left != 0 && to->mr == NULL && !rsp_written_ahead(qp)) {
 		if (rsp_key_guessed(env, qp, rkey))
 			return RX_DONE;
 		/* A WRITE with immediate fails with the receive WQE that it would have used. */

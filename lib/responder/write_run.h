@@ -40,7 +40,8 @@ bool rsp_send_placed(struct qp_env *env, struct qp *qp, const struct mr *mr, uin
 
 /*
  * Worker. Was the payload of the packet with the ePSN, which is not the first of a SEND, written by
- * an earlier call? Called once a packet.
+ * an earlier call? A WRITE then needs its region no more: a program that polls its memory may have
+ * seen the data and deregistered it. The call for the run's last packet ends the run.
  */
 bool rsp_written_ahead(struct qp *qp);
 

@@ -69,8 +69,8 @@ def examples():
                "rdma_xclient -s {s} -p {p} -c r".split(), says="rdma_xclient: end 0")
 
 
-# riostream polls its memory, so that its server may end with the last data in memory before the daemon has executed the
-# WRITE that it came with (copied memory that was late, or several WRITEs of one copy). The client hangs after the NAK.
+# riostream polls its memory, so that its server may end as soon as it has the last data. If a WRITE into copied memory
+# was late, its data may be there before the daemon executes it, and then finds no region. The client hangs after the NAK.
 SEEN_EARLY = Again("", "stats", "resp_remote_access_errors", lossy=True)
 
 

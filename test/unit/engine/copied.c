@@ -84,6 +84,8 @@ ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *
 	r->stores++;
 	r->kept = once;
 	r->kept_len = len;
+	if (r->drop != NULL)
+		region_drop(r->drop, r);
 	return rc > 0 ? -EAGAIN : 0;
 }
 

@@ -41,6 +41,8 @@ struct bench_region {
 	bool late_done;    /* .. though they are executed, as mem/mr.h has it */
 	uint32_t kept_len; /* of the write among them */
 	uint32_t stores;   /* with region_by_ops: writes and atomics that were executed */
+	/* with region_by_ops: the client deregisters it once it sees a write; NULL: it does not */
+	struct bench *drop;
 	uint64_t kept,
 		kept_orig; /* with region_by_ops: last operation executed once, and its result */
 };

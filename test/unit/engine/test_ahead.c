@@ -197,7 +197,7 @@ conn_half_sent(void **state)
 	return c;
 }
 
-/* The key is checked for each packet: what was read of memory is not sent without it. */
+/* The key is checked for each packet, also if its payload was read before. */
 REQUIREMENT("MEM-05", "MEM-03")
 static void
 deregistered_memory_is_not_sent(void **state)

@@ -81,6 +81,26 @@ writes_of_a_burst_are_written_at_once(void **state)
 	assert_int_equal(c->remote->bytes[8 * MTU + 40], 7);
 }
 
+/*
+ * A program that polls its memory may deregister it when the last WRITE's data is there, before
+ * that WRITE is executed. The peer's data has arrived, so that it gets an ACK.
+ */
+REQUIREMENT("MEM-05", "RSP-01")
+static void
+written_messages_need_no_region_any_more(void **state)
+{
+	struct conn *c = conn_written(state);
+
+	c->remote->drop = c->b;
+	burst(c, RQ, three_writes, 5);
+	ack_expect(c, RQ + 4);
+	assert_int_equal(c->remote->stores, 1);
+	three_writes_expect(c);
+	/* What comes later is refused. */
+	burst(c, RQ + 5, three_writes + 2, 1);
+	answer_expect(c, RQ + 5, NAK_SYN(REM_ACCESS));
+}
+
 /* An operation that was late and is repeated writes none of its messages twice. */
 REQUIREMENT("MEM-05", "RSP-01")
 static void
@@ -215,6 +235,7 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(writes_of_a_burst_are_written_at_once),
+		bench_test(written_messages_need_no_region_any_more),
 		bench_test(late_writes_of_a_burst_are_executed_once),
 		bench_test(late_write_of_a_packet_writes_no_others),
 		bench_test(late_write_of_a_held_packet_writes_no_others),
