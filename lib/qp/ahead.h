@@ -53,7 +53,7 @@ struct qp_ahead {
 	uint8_t bytes[QP_AHEAD_BYTES];
 };
 
-/* Worker. Forgets what was read. */
+/* Worker. Discards the payload that was read. */
 static inline void
 qp_ahead_forget(struct qp_ahead *a)
 {
@@ -61,8 +61,8 @@ qp_ahead_forget(struct qp_ahead *a)
 }
 
 /*
- * Worker. Forgets what was read for qp. Called before another message can get a PSN of one that was
- * read ahead (reset, send queue error), and when qp is destroyed.
+ * Worker. Discards the payload that was read for qp. Called before PSNs are used again for other
+ * messages (reset, send queue error), and when qp is destroyed.
  */
 static inline void
 qp_ahead_forget_qp(struct qp_ahead *a, const struct qp *qp)
@@ -97,9 +97,9 @@ bool qp_ahead_get(const struct qp_ahead *a, uint64_t now_ns, const struct qp *qp
 /*
  * Worker. Reads part[0 .. n) of mr at once, and copies the first len bytes, which belong to
  * part[0], to dst. The ranges were checked by lookups in this burst. n: 1 .. MEM_MAX_PARTS; all
- * parts together have at most QP_AHEAD_BYTES, unless part[0] has len bytes and is alone. Reads less
- * if that fails: the client may have unmapped what comes later. Returns as mr_read for the len
- * bytes.
+ * parts together have at most QP_AHEAD_BYTES, unless part[0] has len bytes and is alone. If that
+ * fails, reads only the len bytes, because the client may have unmapped the others. Returns what
+ * mr_read returns for the len bytes.
  */
 int qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
 		  const struct qp_ahead_part *part, uint32_t n, void *dst, uint32_t len);

@@ -97,7 +97,10 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 		return false;
 	if (snd->cc.policy != CC_FIXED)
 		return out != 0 && out + n > most;
-	/* What has arrived behind a missing response is not in flight. It is limited, too. */
+	/*
+	 * Responses that arrived behind a missing one are not in flight. There is memory for
+	 * QP_SR_READ_WINDOW of them.
+	 */
 	if (sr && qp->bind.mend != NULL && out + n <= QP_SR_READ_WINDOW)
 		out -= RTE_MIN(out, qp->bind.mend->reads.here.n);
 	/* The second of two READs shows that the request for the first one was lost. */

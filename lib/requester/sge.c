@@ -57,8 +57,8 @@ sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 
 /*
  * Adds parts for the WQEs behind e, the one at the cursor, as long as they are in mr. left: bytes
- * that may be added. Returns the number of parts. What a client has changed when a WQE is taken is
- * not found then, because addresses and PSNs differ.
+ * that may be added. Returns the number of parts. If the client changes such a WQE later, its
+ * payload is read again, because the address or the PSN differs.
  */
 static uint32_t
 ahead_next(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,

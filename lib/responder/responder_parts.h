@@ -58,8 +58,8 @@ bool rsp_client_gone(struct qp_env *env, struct qp *qp, int rc);
 void rsp_memory_late(struct qp_env *env, struct qp *qp);
 /*
  * Make an RNR NAK due because the memory of the request with psn is late, unless that was executed
- * meanwhile: the peer uses up no retry_cnt, and waits longer each time (NAK-10). What is held is
- * discarded.
+ * meanwhile: the peer uses up no retry_cnt, and waits longer each time (NAK-10). Discards the
+ * requests that are held.
  */
 void rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn);
 /*
