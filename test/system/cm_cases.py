@@ -70,7 +70,8 @@ def examples():
 
 
 # riostream polls its memory, so that its server may end as soon as it has the last data. If a WRITE into copied memory
-# was late, its data may be there before the daemon executes it, and then finds no region. The client hangs after the NAK.
+# was late, its data may be there before the daemon executes it, which then finds no region. The client hangs after
+# the NAK.
 SEEN_EARLY = Again("", "stats", "resp_remote_access_errors", lossy=True)
 
 
