@@ -10,7 +10,7 @@ PRELOAD = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 class Again:
     """A failure of a program that says nothing about the daemons."""
     line: str  # what the program that failed wrote
-    topic: str  # and the counter of the server's daemon that has increased
+    topic: str  # and the counter, of either daemon, that has increased
     counter: str
     lossy: bool = False  # only while frames are lost
 
@@ -92,7 +92,8 @@ def rsockets():
 # retry ten times, 100 ms apart, but crashes during its cleanup (rdma_cm_destroy_cma).
 NOBODY_LISTENS = tuple(Again(line, "cm_stats", "no_listener") for line in (
     "Event: RDMA_CM_EVENT_REJECTED; error: 8.", "Event: RDMA_CM_EVENT_UNREACHABLE; error: 1."))
-# The client destroys its QP as soon as it has the server's last message. If that one's ACK is lost, nobody sends another.
+# One end destroys its QP as soon as it has the other's last message. If the ACK of that one is lost, nobody sends
+# another.
 GONE = Again("Bad wc status 12", "stats", "retry_exceeded", lossy=True)
 # The same of libfabric's: the client disconnects, which flushes the server's unacknowledged send.
 GONE_FABRIC = Again("cq_readerr: Work Request Flushed Error", "stats", "req_cqe_flush_error", lossy=True)

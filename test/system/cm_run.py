@@ -80,8 +80,8 @@ ATTEMPTS = 5
 
 
 def counted(ends, again):
-    """How often the server's daemon has counted the reason."""
-    return ends.link.b.daemon.counters(again.topic)[again.counter]
+    """How often both daemons have counted the reason."""
+    return sum(side.daemon.counters(again.topic)[again.counter] for side in (ends.link.a, ends.link.b))
 
 
 def pair(ends, case, lossy):
