@@ -255,6 +255,7 @@ qp_mend_clear(struct qp *qp)
 	memset(m->resent, 0, sizeof(m->resent));
 	m->got = m->lost = (struct qp_psns){{0}};
 	memset(&m->reads, 0, sizeof(m->reads));
+	m->tail_probe = false;
 	m->reads.last_wqe = qp->conn.snd.tail;
 	m->base_psn = m->top_psn = m->wide_psn = m->round_psn = m->reads.seen_psn =
 		qp->conn.snd.una_psn;

@@ -208,6 +208,8 @@ struct qp_mend {
 	struct qp_psns lost;  /* to be retransmitted; not empty only if snd.resend */
 	uint32_t serial;      /* of the last retransmission */
 	uint32_t newest;      /* latest serial whose packet has arrived */
+	uint32_t tail_psn;    /* with tail_probe: the last packet that the peer lacks */
+	bool tail_probe;      /* it is in lost without a sign of its loss: req_probe_tail */
 	uint32_t round_psn;   /* end of a round: what was outstanding at once */
 	uint32_t round_lost;  /* requests lost in the round */
 	struct qp_resent resent[QP_SR_WINDOW]; /* by psn % QP_SR_WINDOW */

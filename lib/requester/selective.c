@@ -372,6 +372,17 @@ req_resent(struct qp_env *env, struct qp *qp, uint32_t psn)
 	req_watch_resent(qp, psn);
 }
 
+/* Is the retransmission of psn a probe, without a sign that psn is lost? */
+static bool
+is_probe(const struct qp *qp, struct qp_mend *m, uint32_t psn)
+{
+	if (m->tail_probe && psn == m->tail_psn) {
+		m->tail_probe = false;
+		return true;
+	}
+	return (qp->conn.snd.watch & QP_WATCH_PROBED) && psn == qp->conn.snd.una_psn;
+}
+
 static void
 resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
@@ -383,8 +394,7 @@ resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 				.serial = ++m->serial,
 				.first_serial = first_serial,
 				/* Its duplicate shows a late ACK, not a late packet. */
-				.judged = (qp->conn.snd.watch & QP_WATCH_PROBED) &&
-					  psn == qp->conn.snd.una_psn,
+				.judged = is_probe(qp, m, psn),
 				.at_ns = env->now_ns};
 	calm(&qp->conn.sr);
 	if (qp->conn.sr.unjudged < UINT16_MAX)

@@ -64,6 +64,8 @@ req_probe_tail(struct qp_env *env, struct qp *qp)
 	if (e == NULL || req_fetches(e))
 		return;
 	env->counters->ctr[COUNTER_REQ_PROBE]++;
-	req_lose(qp, m, psn_add(m->base_psn, k));
+	m->tail_psn = psn_add(m->base_psn, k);
+	m->tail_probe = true;
+	req_lose(qp, m, m->tail_psn);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

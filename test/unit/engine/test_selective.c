@@ -485,6 +485,28 @@ lost_tail_is_found_by_its_last_packet(void **state)
 	pkt_none(c);
 }
 
+/*
+ * The last packet was held when it was sent again after a probe, without a sign of its loss: its
+ * duplicate shows no reordering.
+ */
+REQUIREMENT("SR-05")
+static void
+duplicate_of_a_probed_tail_is_no_late_packet(void **state)
+{
+	struct wire_sack told = {.version = WIRE_SACK_VERSION,
+				 .flags = WIRE_SACK_DUPLICATE,
+				 .dups = rte_cpu_to_be_16(1),
+				 .dup_psn = rte_cpu_to_be_32(SQ + 5)};
+	struct conn *c = first_of_five_is_probed(state);
+
+	peer_ack(c, SQ + 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
+	pkt_none(c);
+	peer_sack(c, SQ + 2, 1 << 3, told);
+	assert_int_equal(c->qp->conn.sr.threshold, 0);
+	assert_int_equal(c->qp->conn.sr.spurious, 0);
+}
+
 /* The ACK after a probe covers several packets: they were late, and nothing is known of others. */
 static void
 late_ack_sends_no_other_packet(void **state)
@@ -564,6 +586,7 @@ main(void)
 		bench_test(lost_requests_and_lost_acks_give_no_round_trip),
 		bench_test(response_before_that_of_the_probe_gives_a_round_trip),
 		bench_test(lost_tail_is_found_by_its_last_packet),
+		bench_test(duplicate_of_a_probed_tail_is_no_late_packet),
 		bench_test(late_ack_sends_no_other_packet),
 		bench_test(probed_packet_that_arrived_is_forgotten),
 		bench_test(lost_read_is_requested_again_whatever_is_expected),
