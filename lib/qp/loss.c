@@ -12,15 +12,17 @@ wait_most(const struct qp *qp)
 	return qp->conn.loss.timeout_ns != 0 ? qp->conn.loss.timeout_ns : QP_PROBE_MAX_NS;
 }
 
-/* Wait derived from the measured round trip. */
+/* Wait derived from what was measured. */
 static uint64_t
 wait_measured(const struct qp *qp)
 {
 	const struct qp_loss *l = &qp->conn.loss;
 	uint64_t srtt_ns = l->srtt_ns, ns = srtt_ns + RTE_MAX(4ull * l->rttvar_ns, srtt_ns);
 
+	if (srtt_ns == 0)
+		ns = QP_PROBE_FIRST_NS;
 	/* If the round trip varies widely: still send several probes per ACK timeout. */
-	if (l->timeout_ns != 0)
+	else if (l->timeout_ns != 0)
 		ns = RTE_MIN(ns, RTE_MAX(l->timeout_ns / QP_PROBES_LEAST, 2 * srtt_ns));
 	if (qp->conn.sr.state != QP_SR_ON)
 		return RTE_MAX(ns, (uint64_t)QP_PROBE_MIN_NS);
@@ -43,9 +45,8 @@ void
 qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 {
 	const struct qp_loss *l = &qp->conn.loss;
-	uint64_t ns = l->srtt_ns != 0 ? wait_measured(qp) : QP_PROBE_FIRST_NS;
+	uint64_t ns = RTE_MIN(wait_measured(qp), wait_most(qp));
 
-	ns = RTE_MIN(ns, wait_most(qp));
 	if (env->plain & QP_PLAIN_REQUESTER)
 		ns = l->timeout_ns;
 	ns = qp->conn.type == QP_TYPE_RC ? ns : 0;

@@ -377,6 +377,27 @@ wait_for_a_probe_is_that_of_a_repair(void **state)
 	assert_true(c->qp->conn.loss.repair_ns >= 160000);
 }
 
+/*
+ * All round trips had losses, so that none gave a sample: the wait is that of a repair, and not the
+ * one before anything is known.
+ */
+REQUIREMENT("SR-04")
+static void
+wait_for_a_probe_without_a_round_trip_is_that_of_a_repair(void **state)
+{
+	struct conn *c = repaired(state);
+
+	c->qp->conn.loss.srtt_ns = c->qp->conn.loss.rttvar_ns = 0;
+	qp_loss_rewait(&c->b->engine.env, c->qp);
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	bench_pass(c->b, 90000);
+	pkt_none(c);
+	bench_pass(c->b, 20000);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 8);
+	pkt_none(c);
+}
+
 /* Go-back-N requests everything again, so that it waits for whole round trips. */
 REQUIREMENT("SR-01")
 static void
@@ -507,6 +528,7 @@ main(void)
 		bench_test(lost_request_is_repeated_while_responses_arrive),
 		bench_test(lost_request_is_repeated_while_a_response_is_missing),
 		bench_test(wait_for_a_probe_is_that_of_a_repair),
+		bench_test(wait_for_a_probe_without_a_round_trip_is_that_of_a_repair),
 		bench_test(wait_for_a_probe_of_go_back_n_is_a_round_trip),
 		bench_test(early_responses_make_room_for_another_read),
 		bench_test(early_response_sends_a_waiting_read),
