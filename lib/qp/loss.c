@@ -56,6 +56,13 @@ qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 }
 
 void
+qp_loss_forget_rtt(const struct qp_env *env, struct qp *qp)
+{
+	qp->conn.loss.srtt_ns = qp->conn.loss.rttvar_ns = 0;
+	qp_loss_rewait(env, qp);
+}
+
+void
 qp_loss_reset(const struct qp_env *env, struct qp *qp)
 {
 	qp->conn.loss.srtt_ns = qp->conn.loss.rttvar_ns = qp->conn.loss.repair_ns = 0;

@@ -25,7 +25,8 @@
  * The round trips of READs include the responses queued at the peer. A repeated READ request is
  * answered before these. Once such times are known, the wait is therefore at most twice the longest
  * recent one: it rises to each sample and falls by an eighth of the difference. A probe that was
- * spurious counts as a sample, too.
+ * spurious counts as a sample, too. After a sequence NAK fewer READs are requested at a time: a
+ * wait longer than the first one is forgotten.
  *
  * An ACK timeout is excused if a thread of this process did not run meanwhile, because the packet
  * may not have left or the response may wait unseen. The timeout then restarts with another probe,
@@ -88,6 +89,8 @@ struct qp_env;
 
 /* New connection or path: discard all measurements. */
 void qp_loss_reset(const struct qp_env *env, struct qp *qp);
+/* The round trips of packets to come differ from those measured: forget these. */
+void qp_loss_forget_rtt(const struct qp_env *env, struct qp *qp);
 /*
  * Derive wait_ns again after a change of the ACK timeout or the round trip. The time that probe_ns
  * counts from stays, unless the end of the ACK timeout is already set.

@@ -113,6 +113,9 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	req_answered(env, qp);
 	if (!(env->plain & QP_PLAIN_REQUESTER))
 		req_cc_loss(env, qp);
+	/* Fewer READs are requested at a time now, so that fewer responses are queued. */
+	if (snd->rd_psns != 0 && snd->wait_ns > QP_PROBE_FIRST_NS)
+		qp_loss_forget_rtt(env, qp);
 	req_rewind(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

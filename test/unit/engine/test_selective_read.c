@@ -177,6 +177,39 @@ nak_requests_everything_again(void **state)
 	expect_done(c, 8);
 }
 
+/*
+ * Round trips of 10 ms were those of many queued READs. After a NAK a few are requested at a time:
+ * if the next request is lost, the probe comes as early as before any measurement.
+ */
+REQUIREMENT("REQ-08")
+static void
+nak_forgets_long_round_trips_of_reads(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	qp_loss_sample(&c->b->engine.env, c->qp, 10000000);
+	assert_true(c->qp->conn.snd.wait_ns > QP_PROBE_FIRST_NS);
+	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+	expect_part(c, 0, 8);
+	bench_pass(c->b, QP_PROBE_FIRST_NS - 1000);
+	pkt_none(c);
+	bench_pass(c->b, 2000);
+	expect_part(c, 0, 8);
+	pkt_none(c);
+}
+
+/* Short ones stay: they are as good as a guess. */
+static void
+nak_keeps_short_round_trips_of_reads(void **state)
+{
+	struct conn *c = reading(state, 8);
+
+	qp_loss_sample(&c->b->engine.env, c->qp, 20000);
+	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+	expect_part(c, 0, 8);
+	assert_int_equal(c->qp->conn.loss.srtt_ns, 20001);
+}
+
 /* The region is deregistered while a response is missing: no early data is written to it. */
 REQUIREMENT("SR-02", "REQ-08")
 static void
@@ -522,6 +555,8 @@ main(void)
 		bench_test(ack_behind_missing_data_is_remembered),
 		bench_test(lost_end_of_a_read_is_requested_by_the_probe),
 		bench_test(nak_requests_everything_again),
+		bench_test(nak_forgets_long_round_trips_of_reads),
+		bench_test(nak_keeps_short_round_trips_of_reads),
 		bench_test(early_data_for_deregistered_memory_is_not_stored),
 		bench_test(early_data_for_late_memory_is_requested_again),
 		bench_test(lost_request_is_told_before_responses),
