@@ -88,10 +88,12 @@ in_background_built() {
 	while [ ! -e "$BUILT" ] && kill -0 "$background_pid" 2>/dev/null; do sleep 1; done
 }
 
-# The tests of the other builds run beside those of the ordinary one, at the same priority: a system test uses about half
-# of one core, and tests share no name or address (test/kit_py/processes.py). LANE has the output.
-LANE=build/meson-logs/sanitized.txt
-sanitized() {
+# Two lanes of about the same length run beside each other at the same priority: a system test uses about half of one
+# core, and tests share no name or address (test/kit_py/processes.py). This one begins with programs of the ordinary
+# build, until the other builds exist. LANE has the output.
+LANE=build/meson-logs/lane.txt
+lane() {
+	suites lane build cm programs
 	in_background_built
 	setup_build $SANITIZED
 	suites testlog build-sanitized unit system
@@ -103,18 +105,18 @@ if [ $# -gt 0 ]; then
 	suites testlog build "$@"
 else
 	in_background
-	rm -f build-sanitized/meson-logs/testlog.json build-tsan/meson-logs/testlog.json
+	rm -f build/meson-logs/lane.json build-sanitized/meson-logs/testlog.json build-tsan/meson-logs/testlog.json
 	set -m # a process group, which the trap can end
-	sanitized >"$LANE" 2>&1 </dev/null &
+	lane >"$LANE" 2>&1 </dev/null &
 	lane_pid=$!
 	set +m
-	suites testlog build unit lint fuzz system cli docs cm programs interop
-	setup_say "waiting for the tests of build-sanitized and build-tsan; output: $LANE"
+	suites testlog build unit lint fuzz system cli docs interop
+	setup_say "waiting for programs and for the tests of build-sanitized and build-tsan; output: $LANE"
 	wait "$lane_pid" || tail -60 "$LANE"
 	setup_say "waiting for what runs in the background"
 	wait "$background_pid" || true
 	trap - EXIT
-	logs+=({build-sanitized,build-tsan}/meson-logs/testlog.json {build,build-sanitized}/meson-logs/beside.json)
+	logs+=(build/meson-logs/lane.json {build-sanitized,build-tsan}/meson-logs/testlog.json {build,build-sanitized}/meson-logs/beside.json)
 fi
 
 /usr/bin/python3 - "${logs[@]}" <<'PY'
