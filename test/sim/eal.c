@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <limits.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +9,15 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include "eal.h"
+
+/* Each schedule makes its world anew, of tables of megabytes. glibc would return them to the kernel
+ * after each schedule, whose page faults then cost more than the schedule itself. */
+static void
+eal_keep_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
 
 void
 sim_eal_open(const char *program, const char *megabytes)
@@ -26,6 +37,7 @@ sim_eal_open(const char *program, const char *megabytes)
 			NULL};
 	cpu_set_t cpus;
 
+	eal_keep_memory();
 	snprintf(name, sizeof(name), "%s", program);
 	snprintf(size, sizeof(size), "%s", megabytes);
 	snprintf(prefix, sizeof(prefix), "%s-%d", program, (int)getpid());
