@@ -24,12 +24,13 @@ After a line that starts a uroced in the background the script waits for the dae
 A block without such a comment, an indented block with a command of uroce, and a block of an unknown language fail.
 Arguments: names of documents, to run only these; without any, all.
 """
+import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import textwrap
-import time
 
 import lib
 
@@ -137,6 +138,17 @@ def matches(expected, got):
     return None
 
 
+def listens(script):
+    """Does a program of the script listen, by TCP or at its daemon? The daemon's socket is in the script's mounts."""
+    inside = pathlib.Path(f"/proc/{script.pid}")
+    tables = "".join((inside / "net" / name).read_text() for name in ("tcp", "tcp6") if (inside / "net" / name).exists())
+    if any(line.split()[3:4] == ["0A"] for line in tables.splitlines()):
+        return True
+    shown = subprocess.run([lib.UROCECTL, "--socket", inside / "root/run/uroce/uroced.sock", "--json", "show", "cm"],
+                           text=True, capture_output=True, check=False, timeout=20)
+    return shown.returncode == 0 and any(row["state"] == "LISTEN" for row in json.loads(shown.stdout)["cm"])
+
+
 class Place:
     """Where scripts run: a folder with the tree and the build's programs; the namespaces of a setup."""
 
@@ -201,7 +213,7 @@ class Place:
         assert first.startswith("# first machine\n"), f"{block}: no line '# first machine'"
         spaces = self.machines()
         server = self.start(spaces[0], prelude + script_of(first.splitlines()))
-        time.sleep(4)  # until the first machine's daemon and program are ready
+        lib.until(f"{block}: the first machine's program listens", lambda: listens(server) or server.poll() is not None, 30)
         client = self.start(spaces[1], prelude + script_of(second.splitlines()))
         try:
             client.result(seconds)
