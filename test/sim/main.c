@@ -28,7 +28,7 @@ static unsigned main_nset;
 static bool main_mesh; /* schedules are of the mesh */
 
 struct main_opts {
-	uint64_t seed, start, runs, seconds;
+	uint64_t seed, start, runs, seconds, part;
 	const char *list, *suite;
 	struct cli_list set;
 	bool has_seed, mesh, suites, verbose, keep_going, all, digest;
@@ -45,6 +45,8 @@ static const struct cli_field main_options[] = {
 	 .help = "first seed of --runs and --seconds"},
 	{ROW("seconds", CLI_NUMBER, seconds), .arg = "T", .help = "run schedules for T seconds"},
 	{ROW("suite", CLI_TEXT, suite), .arg = "NAME", .help = "run a named suite of schedules"},
+	{ROW("part", CLI_NUMBER, part), .arg = "N", .def = "1",
+	 .help = "of --suite: only the first of N equal parts of its schedules"},
 	{ROW("suites", CLI_SWITCH, suites), .help = "list the suites"},
 	{ROW("long", CLI_SWITCH, all),
 	 .help = "run every suite, and more than 100,000 schedules in all"},
@@ -285,8 +287,12 @@ main_parse(int argc, char **argv)
 		main_suites();
 		exit(0);
 	}
-	if (o.suite != NULL)
+	if (o.part == 0)
+		cli_wrong(&main_cli, "option --part: 0 is not a number of parts");
+	if (o.suite != NULL) {
 		main_suite(&o, o.suite);
+		o.runs = (o.runs + o.part - 1) / o.part;
+	}
 	for (uint32_t i = 0; i < o.set.n; i++)
 		main_add_set(o.set.v[i]);
 	if (runs != 0)
