@@ -2,11 +2,13 @@
 """The Soft-RoCE guest: its image, its boot, and commands run through a shared folder."""
 import fcntl
 import hashlib
+import itertools
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -113,7 +115,8 @@ class Guest:
             if (lib.BUILD / program).exists():
                 shutil.copy(lib.BUILD / program, self.share)
         (self.share / "cmd").mkdir()
-        self.count = 0
+        self.lock = threading.Lock()
+        self.names = (f"c{i}" for i in itertools.count(1))
         argv = [HERE / "run-guest.sh", HERE / "guest/agent.sh", "--image", image(),
                 "--share", self.share, "--timeout", "900", "--mem", "1024", "--mtu", str(mtu)]
         if tap:
@@ -131,9 +134,9 @@ class Guest:
             raise RuntimeError("the guest has ended:\n" + self.proc.output()[-3000:])
 
     def spawn(self, script):
-        """Starts a shell script in the guest."""
-        self.count += 1
-        name = f"c{self.count}"
+        """Starts a shell script in the guest. Any thread may call this."""
+        with self.lock:
+            name = next(self.names)
         tmp = self.share / "cmd" / f"{name}.new"
         tmp.write_text(f"cd /mnt/host; echo $$ >cmd/{name}.pid\n{script}\n")
         tmp.rename(self.share / "cmd" / f"{name}.sh")
