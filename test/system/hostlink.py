@@ -15,8 +15,8 @@ def spaces(mtu):
     both = [lib.netns(), lib.netns()]
     lib.veth(both[0], "10.9.0.1/24", both[1], "10.9.0.2/24", mtu)
     for ns, (_, v6) in zip(both, ADDRESSES):
-        lib.sh("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.eth0.disable_ipv6=0",
-               ns=ns)
+        lib.sh("sysctl", "-qw", "net.ipv6.conf.eth0.accept_dad=0", "net.ipv6.conf.all.disable_ipv6=0",
+               "net.ipv6.conf.eth0.disable_ipv6=0", ns=ns)
         lib.sh("ip", "-n", ns, "addr", "add", f"{v6}/64", "dev", "eth0", "nodad")
     for ns in both:
         lib.until("the link-local address may be used",
