@@ -58,7 +58,7 @@ races() {
 }
 
 # What needs only processor time runs beside the system tests, whose processes spend much time waiting: the guest's
-# image, the other builds, the simulators, whose clock is virtual, and the count of instructions. Uses only idle
+# image, the other builds, lint, the simulators, whose clock is virtual, and the count of instructions. Uses only idle
 # processor time: lowest priority within the session and among sessions. What fails to build is built again with its
 # output where it is needed.
 BUILT=build/meson-logs/background-built # exists once no build runs in the background
@@ -79,7 +79,7 @@ in_background() {
 		(setup_build "$@")
 		(races_build)
 		touch "$BUILT"
-		beside build --suite sim --suite bench
+		beside build --suite lint --suite sim --suite bench
 		beside build-sanitized --suite sim' "$0" $SANITIZED >/dev/null 2>&1 &
 	background_pid=$!
 	trap 'kill -- -$background_pid -${lane_pid:-$background_pid} 2>/dev/null || true' EXIT
@@ -97,7 +97,6 @@ lane() {
 	in_background_built
 	setup_build $SANITIZED
 	suites testlog build-sanitized unit system
-	races
 }
 
 setup_build build
@@ -110,13 +109,16 @@ else
 	lane >"$LANE" 2>&1 </dev/null &
 	lane_pid=$!
 	set +m
-	suites testlog build unit lint fuzz system cli docs interop
-	setup_say "waiting for programs and for the tests of build-sanitized and build-tsan; output: $LANE"
+	suites testlog build unit fuzz system cli docs interop
+	in_background_built
+	races
+	setup_say "waiting for programs and for the tests of build-sanitized; output: $LANE"
 	wait "$lane_pid" || tail -60 "$LANE"
 	setup_say "waiting for what runs in the background"
 	wait "$background_pid" || true
 	trap - EXIT
-	logs+=(build/meson-logs/lane.json {build-sanitized,build-tsan}/meson-logs/testlog.json {build,build-sanitized}/meson-logs/beside.json)
+	logs+=({build-sanitized,build-tsan}/meson-logs/testlog.json build/meson-logs/{lane,beside}.json
+		build-sanitized/meson-logs/beside.json)
 fi
 
 /usr/bin/python3 - "${logs[@]}" <<'PY'
