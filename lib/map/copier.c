@@ -13,12 +13,8 @@
 #include <unistd.h>
 #include "map/copier_area.h"
 #include "map/copier_credit.h"
+#include "mem/fate.h"
 
-#define WAIT_ALL_NS  10000000u /* limit including time in which other threads ran */
-#define SPIN_NS      2000      /* spin before sleeping, if the thread is not urgent */
-#define NAP_NS       1000000   /* longest sleep */
-#define LOOK_NS      5000u /* most time charged between two polls; other threads ran in the rest */
-#define SPINS        8u    /* polls per clock read */
 #define KEEP_NS      2000000000u /* kept results are discarded after this time */
 #define SILENT_ASKED 16u         /* withdrawn jobs before the thread counts as stuck .. */
 #define SILENT_GAP   100000000u  /* .. with at most this time between them */
@@ -139,22 +135,6 @@ wake(struct copier_area *a)
 }
 
 bool
-copier_destroy(struct copier *c)
-{
-	bool waits = !copier_settled(c);
-	struct side *s;
-
-	while ((s = c->side) != NULL) {
-		c->side = s->older;
-		__atomic_store_n(&s->area->closed, 1, __ATOMIC_RELEASE);
-		wake(s->area);
-		side_free(s);
-	}
-	free(c);
-	return waits;
-}
-
-bool
 copier_settled(const struct copier *c)
 {
 	const struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
@@ -228,6 +208,14 @@ kept_take(struct side *s, const struct job *j, int *rc)
 	return false;
 }
 
+static void
+record_fate(uint64_t once, int rc, const struct copy_slot *slot)
+{
+	struct mem_fate_result res = {.len = slot->len, .orig = slot->orig};
+
+	mem_fate_end(once, rc, &res);
+}
+
 /* Settles the abandoned job. Returns 0 if there is none any more, else -EAGAIN or -ETIMEDOUT. */
 static int
 abandoned_settle(struct side *s, uint64_t now)
@@ -249,10 +237,45 @@ abandoned_settle(struct side *s, uint64_t now)
 		place_free(s, i);
 		return 0;
 	}
+	record_fate(p->once, s->area->slot[i].result, &s->area->slot[i]);
 	p->since_ns = now;
 	__atomic_add_fetch(&s->nkept, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->state, PLACE_KEPT, __ATOMIC_RELEASE);
 	return 0;
+}
+
+/* Settles the abandoned job of s before s goes. A job that is not over counts as not executed. */
+static void
+side_settle(struct side *s)
+{
+	uint32_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
+
+	if (left == 0 || abandoned_settle(s, copier_now_ns()) == 0 || s->place[left - 1].once == 0)
+		return;
+	record_fate(s->place[left - 1].once, -EAGAIN, &s->area->slot[left - 1]);
+}
+
+int
+copier_settle(struct copier *c)
+{
+	return abandoned_settle(__atomic_load_n(&c->side, __ATOMIC_ACQUIRE), copier_now_ns());
+}
+
+bool
+copier_destroy(struct copier *c)
+{
+	bool waits = !copier_settled(c);
+	struct side *s;
+
+	while ((s = c->side) != NULL) {
+		c->side = s->older;
+		side_settle(s);
+		__atomic_store_n(&s->area->closed, 1, __ATOMIC_RELEASE);
+		wake(s->area);
+		side_free(s);
+	}
+	free(c);
+	return waits;
 }
 
 /* ---- a job ---- */
@@ -282,70 +305,6 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 		wake(s->area);
 }
 
-static void
-sleep_on_slot(struct copy_slot *slot, uint32_t state)
-{
-	const struct timespec limit = {.tv_nsec = NAP_NS};
-
-	__atomic_store_n(&slot->waits, 1, __ATOMIC_RELAXED);
-	/* Partner: copier_serve.c, serve_slot. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &slot->state, FUTEX_WAIT, state, &limit, NULL, 0);
-}
-
-/* The part of the last took_ns, in which the worker slept, during which the thread had the job. */
-static int64_t
-begun_part(const struct copy_slot *slot, uint64_t now, uint64_t took_ns)
-{
-	uint64_t begun = __atomic_load_n(&slot->begun_ns, __ATOMIC_RELAXED);
-	uint64_t ended = __atomic_load_n(&slot->ended_ns, __ATOMIC_RELAXED);
-
-	if (ended == 0)
-		ended = now;
-	if (begun == 0 || begun >= ended)
-		return 0;
-	return (int64_t)(ended - begun < took_ns ? ended - begun : took_ns);
-}
-
-/*
- * Wait until the slot's job is done or limit_ns have been charged. *now: the current time, updated;
- * *cost_ns: the time to charge. Not charged are the time before the thread begins the job and the
- * excess of long gaps between two polls: neither is caused by the client's memory. A thread on the
- * worker's CPU can only run while the worker does not, so the worker sleeps at once.
- */
-static bool
-await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uint64_t *now,
-      int64_t *cost_ns)
-{
-	bool urgent = __atomic_load_n(&a->urgent, __ATOMIC_RELAXED) != 0, slept = false;
-	bool here = __atomic_load_n(&a->bound, __ATOMIC_RELAXED) == slot->cpu + 1;
-	uint64_t from = *now, took;
-	uint32_t state = COPY_ASKED, before;
-
-	*cost_ns = 0;
-	for (uint32_t n = 1;; n++) {
-		before = state;
-		state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-		if (state != COPY_DONE && n % SPINS != 0 && !slept && !here) {
-			__builtin_ia32_pause();
-			continue;
-		}
-		took = copier_now_ns() - *now;
-		*now += took;
-		if (before == COPY_BEGUN)
-			*cost_ns += (int64_t)(slept || took < LOOK_NS ? took : LOOK_NS);
-		else if (slept)
-			*cost_ns += begun_part(slot, *now, took);
-		if (state == COPY_DONE)
-			return true;
-		if (*cost_ns >= limit_ns || *now - from >= WAIT_ALL_NS)
-			return false;
-		slept = !urgent && (here || *now - from >= SPIN_NS);
-		if (slept)
-			sleep_on_slot(slot, state);
-	}
-}
-
 static bool
 slot_move(struct copy_slot *slot, uint32_t from, uint32_t to)
 {
@@ -360,6 +319,7 @@ slot_move(struct copy_slot *slot, uint32_t from, uint32_t to)
 static bool
 job_abandon(struct side *s, uint32_t i, uint64_t now)
 {
+	uint64_t once = s->place[i].once;
 	uint32_t none = 0;
 
 	s->place[i].since_ns = now;
@@ -368,8 +328,13 @@ job_abandon(struct side *s, uint32_t i, uint64_t now)
 		abandoned_settle(s, now); /* that job is over, because this one has begun */
 		none = 0;
 	}
+	/* Before the state: another worker may settle the job as soon as that is set. */
+	if (once != 0)
+		mem_fate_begin(once);
 	if (slot_move(&s->area->slot[i], COPY_BEGUN, COPY_ABANDONED))
 		return false;
+	if (once != 0)
+		record_fate(once, -EAGAIN, &s->area->slot[i]); /* its caller has the result */
 	__atomic_store_n(&s->abandoned, 0, __ATOMIC_RELEASE);
 	return true;
 }
@@ -422,7 +387,8 @@ do_job(struct copier *c, const struct job *j)
 	if (i < 0)
 		return i;
 	put_job(s, (uint32_t)i, j);
-	done = await(s->area, &s->area->slot[i], credit_wait_ns(credit, j->len), &now, &cost);
+	done = copier_await(s->area, &s->area->slot[i], credit_wait_ns(credit, j->len), &now,
+			    &cost);
 	credit_charge(c->credit, cost, j->len);
 	if (!done && slot_move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
 		place_free(s, (uint32_t)i);

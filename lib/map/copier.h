@@ -11,7 +11,7 @@
  *   - While an abandoned job is outstanding, all accesses to its address space get -EAGAIN, so that
  *     later accesses are executed after it. After COPIER_LIMIT_NS they get -ETIMEDOUT.
  *   - If an abandoned job must not be executed twice (mem/mr.h, once), its result is kept for a
- *     retry.
+ *     retry, and recorded in mem/fate.h for one that finds the region deregistered.
  *   - The time that workers wait for a copy, beyond that of a normal copy, is charged to the credit
  *     of the client's uid: it gains a tenth of the elapsed time, up to COPIER_BURST_NS. Without
  *     credit no copies are made.
@@ -19,7 +19,7 @@
  *     COPIER_LIMIT_NS, too.
  *
  * No client can access the shared memory; its contents are trusted.
- * Includes: lib/mem/mr.h (struct mem_atomic). No DPDK.
+ * Includes: lib/mem (struct mem_atomic; mem/fate.h). No DPDK.
  */
 #ifndef UROCE_MAP_COPIER_H
 #define UROCE_MAP_COPIER_H
@@ -62,6 +62,11 @@ bool copier_destroy(struct copier *c);
  * Any thread. Is no abandoned job outstanding? Such a job may still store into the client's memory.
  */
 bool copier_settled(const struct copier *c);
+/*
+ * Any thread. Records the result of the abandoned job if it is over (mem/fate.h). Returns 0 if none
+ * is outstanding any more, else -EAGAIN, or -ETIMEDOUT after COPIER_LIMIT_NS.
+ */
+int copier_settle(struct copier *c);
 
 /* Any worker. As in struct mem_ops. All parts together have at most COPIER_BYTES, else -EINVAL. */
 int copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst);

@@ -201,7 +201,11 @@ mrmap_uncopy(struct mrmap *map)
 {
 	struct peer_mem *m = map->mem, **p;
 
-	if (m == NULL || --m->refs > 0)
+	if (m == NULL)
+		return;
+	/* Requests for this region do not find it any more, but what became of them. */
+	(void)copier_settle(m->copier);
+	if (--m->refs > 0)
 		return;
 	p = &m->of->first;
 	while (*p != m)
@@ -286,8 +290,17 @@ copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, u
 	return copier_atomic(map->mem->copier, va, a, once, orig);
 }
 
+static int
+copy_settle(void *ctx)
+{
+	const struct mrmap *map = ctx;
+
+	return copier_settle(map->mem->copier);
+}
+
 const struct mem_ops mrmap_copy_ops = {.read = copy_read,
 				       .read_parts = copy_read_parts,
 				       .write = copy_write,
 				       .write_parts = copy_write_parts,
-				       .atomic = copy_atomic};
+				       .atomic = copy_atomic,
+				       .settle = copy_settle};

@@ -55,6 +55,7 @@ struct mem_part {
  * retry with the same number returns the result of the first execution, if there was one. If that
  * was a successful write of another length, the retry returns the length of that write (> 0)
  * instead of 0. Numbers are unique in the daemon. once == 0: the operation may be executed again.
+ * Once the region is not found any more, mem/fate.h tells what became of the operation.
  */
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
@@ -66,6 +67,12 @@ struct mem_ops {
 			   uint64_t once);
 	int (*atomic)(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once,
 		      uint64_t *orig);
+	/*
+	 * Records the result of the memory's operation that was late, if it has ended (mem/fate.h).
+	 * Returns 0 if none is outstanding, else -EAGAIN, or -ETIMEDOUT after the time limit. NULL:
+	 * such results are recorded without it.
+	 */
+	int (*settle)(void *ctx);
 };
 
 struct mr {
@@ -194,6 +201,15 @@ mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t q
  * address, length or rights were wrong.
  */
 bool mr_key_known(const struct mr_table *t, uint32_t key, uint32_t pd);
+
+/* Worker. Returns the region with this key, whatever its PD, range and rights; NULL: none. */
+static inline const struct mr *
+mr_of_key(const struct mr_table *t, uint32_t key)
+{
+	const struct mr *mr = __atomic_load_n(&t->slot[key >> t->shift], __ATOMIC_ACQUIRE);
+
+	return mr != NULL && mr->kind == MR_REGION && mr->key == key && key != 0 ? mr : NULL;
+}
 
 /*
  * Returns true if memory at the client's address va, registered under iova, can be used for

@@ -138,11 +138,17 @@ struct qp_recv_wqe {
 
 /* A wait for late memory (mem/mr.h). */
 struct qp_late {
-	uint64_t once;   /* of the outstanding write or atomic; 0: none */
-	uint64_t due_ns; /* READ response: time of the next report to the peer */
-	uint32_t psn;    /* of the packet that needs the memory */
-	uint16_t told;   /* number of reports to the peer; 0: psn may be invalid */
-	uint16_t ahead;  /* WRITE: packets from psn on whose payload was written at once */
+	uint64_t once; /* of the outstanding write or atomic; 0: none */
+	union {
+		uint64_t due_ns; /* READ response: time of the next report to the peer */
+		struct {         /* once != 0: the operation's */
+			uint32_t rkey;
+			uint32_t region; /* key of the region, also if rkey names a window */
+		};
+	};
+	uint32_t psn;   /* of the packet that needs the memory */
+	uint16_t told;  /* number of reports to the peer; 0: psn may be invalid */
+	uint16_t ahead; /* WRITE: packets from psn on whose payload was written at once */
 };
 
 /* The responder half. The fields that every request needs are at the end, on a new cache line. */
@@ -215,7 +221,7 @@ struct qp_ecn {
 	uint64_t cnp_next_ns; /* earliest next CNP */
 };
 
-#define QP_CONN_VERSION 8u
+#define QP_CONN_VERSION 9u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.

@@ -13,7 +13,7 @@ atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const stru
 	      bool swap, uint64_t *orig)
 {
 	struct mem_atomic a = {.swap = swap, .compare = pkt->compare, .value = pkt->swap_add};
-	int rc = mr_atomic_by_ops(mr, pkt->va, &a, rsp_once(env, qp), orig);
+	int rc = mr_atomic_by_ops(mr, pkt->va, &a, rsp_once(env, qp, mr, pkt->rkey), orig);
 
 	if (rc == -EAGAIN) {
 		rsp_memory_late(env, qp);
@@ -27,6 +27,33 @@ atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const stru
 	return rc == 0;
 }
 
+/*
+ * The R_Key gives no access. Returns true if the atomic was late and was executed after all, and
+ * its result is in *orig. Otherwise it is dropped, or fails.
+ */
+static __rte_noinline bool
+atomic_without_region(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t *orig)
+{
+	struct mem_fate_result res;
+
+	switch (rsp_late_fate(env, qp, pkt->rkey, sizeof(*orig), &res)) {
+	case MEM_FATE_DONE:
+		*orig = res.orig;
+		qp->conn.rcv.late.once = 0;
+		return true;
+	case MEM_FATE_PENDING:
+		rsp_memory_late(env, qp);
+		return false;
+	case MEM_FATE_NONE:
+		break;
+	}
+	if (rsp_key_guessed(env, qp, pkt->rkey))
+		return false;
+	rsp_fault_rkey(env, qp, pkt, MEM_REMOTE_ATOMIC);
+	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_REM_ACCESS_ERR, QP_EVENT_QP_ACCESS_ERR);
+	return false;
+}
+
 static bool
 atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t *orig)
 {
@@ -34,14 +61,8 @@ atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, ui
 					       pkt->va, 8, MEM_REMOTE_ATOMIC, &env->window);
 	bool swap = (pkt->opcode & WIRE_OP_MASK) == WIRE_OP_CMP_SWAP;
 
-	if (mr == NULL) {
-		if (rsp_key_guessed(env, qp, pkt->rkey))
-			return false;
-		rsp_fault_rkey(env, qp, pkt, MEM_REMOTE_ATOMIC);
-		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_REM_ACCESS_ERR,
-			      QP_EVENT_QP_ACCESS_ERR);
-		return false;
-	}
+	if (mr == NULL)
+		return atomic_without_region(env, qp, pkt, orig);
 	if (unlikely(mr->host == NULL))
 		return atomic_by_ops(env, qp, mr, pkt, swap, orig);
 	*orig = mr_atomic(mr, pkt->va, swap, pkt->compare, pkt->swap_add);

@@ -117,6 +117,8 @@ take_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 struct rx_target {
 	struct mr *mr;
 	uint64_t addr;
+	/* WRITE: > 0: an earlier attempt, which was late, has written this many bytes */
+	uint32_t written;
 };
 
 static enum rx_step
@@ -145,6 +147,29 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	return RX_EXECUTE;
 }
 
+/*
+ * The R_Key of a WRITE gives no access. Returns the next step if the packet was written before, or
+ * may have been; else RX_CHECK_TARGET.
+ */
+static __rte_noinline enum rx_step
+check_written(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t rkey,
+	      struct rx_target *to)
+{
+	struct mem_fate_result res;
+
+	switch (rsp_late_fate(env, qp, rkey, pkt->payload_len, &res)) {
+	case MEM_FATE_DONE:
+		to->written = res.len;
+		return pkt->op->flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;
+	case MEM_FATE_PENDING:
+		rsp_memory_late(env, qp);
+		return RX_DONE;
+	case MEM_FATE_NONE:
+		break;
+	}
+	return RX_CHECK_TARGET;
+}
+
 /* Looks up the R_Key for the rest of the message; repeated for each packet that is not written. */
 static enum rx_step
 check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
@@ -166,6 +191,10 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 		to->mr = mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, left,
 					  MEM_REMOTE_WRITE, &env->window);
 	if (left != 0 && to->mr == NULL && !rsp_written_ahead(qp)) {
+		enum rx_step step = check_written(env, qp, pkt, rkey, to);
+
+		if (step != RX_CHECK_TARGET)
+			return step;
 		if (rsp_key_guessed(env, qp, rkey))
 			return RX_DONE;
 		/* A WRITE with immediate fails with the receive WQE that it would have used. */
@@ -198,10 +227,13 @@ static int
 write_once(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	   const struct rx_target *to)
 {
+	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
+	uint32_t rkey = first ? pkt->rkey : qp->conn.rcv.write_rkey;
+
 	if (qp->conn.type == QP_TYPE_RC)
-		return rsp_write_run(env, qp, pkt, to->mr, to->addr);
+		return rsp_write_run(env, qp, pkt, to->mr, to->addr, rkey);
 	return RTE_MIN(mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len,
-				     rsp_once(env, qp)),
+				     rsp_once(env, qp, to->mr, rkey)),
 		       0);
 }
 
@@ -228,6 +260,8 @@ write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 			     : rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
 	else if (to->mr != NULL)
 		rc = write_once(env, qp, pkt, to);
+	else if (in_runs && to->written != 0)
+		rsp_write_was_late(qp, pkt, to->written);
 	if (rc != -EAGAIN)
 		qp->conn.rcv.late.once = 0;
 	if (rc == 0)
@@ -362,55 +396,6 @@ rsp_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rsp_atomic_dup(env, qp, pkt);
 }
 
-/*
- * A message that had a receive WQE was aborted, and the next message needs none. A WQE of the QP's
- * own RQ stays for the next message. A WQE of an SRQ would be withheld from the other QPs, forever
- * if this QP's peer falls silent, and cannot be returned because the client may have reused its
- * slot. It therefore completes with an error, and the QP continues (CQE-14).
- */
-static void
-abort_shared(struct qp_env *env, struct qp *qp)
-{
-	struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV, .vendor_err = UROCE_ERROR_MESSAGE_LOST};
-
-	if (qp->bind.srq != NULL && qp->conn.rcv.cur.taken)
-		qp_complete_recv(env, qp, QP_WC_REM_ABORT_ERR, &cqe);
-}
-
-/*
- * Unreliable connection (RSP-06): a gap or an unexpected packet ends the current message; the next
- * packet that starts a message is accepted.
- */
-static void
-rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
-{
-	struct qp_rcv *rcv = &qp->conn.rcv;
-	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
-	uint32_t next = psn_add(pkt->psn, 1);
-
-	if (rcv->msg != QP_MSG_NONE && (first || pkt->psn != rcv->epsn)) {
-		env->counters->ctr[COUNTER_RSP_MSG_LOST]++;
-		rcv->msg = QP_MSG_NONE;
-		if (!first || !(pkt->op->flags & WIRE_F_SEND))
-			abort_shared(env, qp);
-	}
-	if (unlikely(pkt->psn != rcv->epsn))
-		qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
-	rcv->epsn = pkt->psn;
-	if (first || rcv->msg != QP_MSG_NONE)
-		rsp_execute(env, qp, pkt);
-	else
-		qp_env_drop(env, DROP_MSG_ABORTED);
-	if (env->dropped == DROP_MEMORY_LATE)
-		return; /* it is tried again, or is lost: rsp_rx_lost */
-	/* Not executed: its message is aborted. */
-	if (rcv->epsn != next)
-		rcv->msg = QP_MSG_NONE;
-	rcv->epsn = next;
-	if (rcv->msg == QP_MSG_NONE)
-		abort_shared(env, qp);
-}
-
 /* QP-13: raised by the first request in RTR, of any kind. */
 static void
 comm_est(struct qp_env *env, struct qp *qp)
@@ -446,7 +431,7 @@ rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte
 		return;
 	comm_est(env, qp);
 	if (qp->conn.type == QP_TYPE_UC) {
-		rx_unreliable(env, qp, pkt);
+		rsp_unreliable_rx(env, qp, pkt);
 		return;
 	}
 	rsp_order_rx(env, qp, pkt, m);
@@ -463,24 +448,7 @@ rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (qp->conn.type == QP_TYPE_RC)
 		rsp_order_late(env, qp, pkt);
 	else
-		rx_unreliable(env, qp, pkt);
-}
-
-void
-rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
-{
-	struct qp_rcv *rcv = &qp->conn.rcv;
-
-	if (qp->conn.type == QP_TYPE_RC)
-		rsp_late_nak(env, qp, pkt->psn);
-	else
-		rcv->late.once = 0;
-	if (qp->conn.type != QP_TYPE_UC)
-		return;
-	/* With it, the rest of its message is lost (RSP-06). */
-	rcv->msg = QP_MSG_NONE;
-	rcv->epsn = psn_add(pkt->psn, 1);
-	abort_shared(env, qp);
+		rsp_unreliable_rx(env, qp, pkt);
 }
 
 void

@@ -78,13 +78,36 @@ rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 }
 
 uint64_t
-rsp_once(struct qp_env *env, struct qp *qp)
+rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey)
 {
 	struct qp_late *late = &qp->conn.rcv.late;
 
 	if (late->once == 0 || late->psn != qp->conn.rcv.epsn)
 		*late = (struct qp_late){.once = ++env->once, .psn = qp->conn.rcv.epsn};
+	late->rkey = rkey;
+	late->region = mr->kind == MR_REGION ? mr->key : mr->parent->key;
 	return late->once;
+}
+
+enum mem_fate
+rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, uint32_t len,
+	      struct mem_fate_result *res)
+{
+	const struct qp_late *late = &qp->conn.rcv.late;
+	enum mem_fate fate;
+	const struct mr *mr;
+	int rc = 0;
+
+	if (late->once == 0 || late->psn != qp->conn.rcv.epsn || late->rkey != rkey)
+		return MEM_FATE_NONE;
+	/* A region that is gone has recorded it. */
+	mr = mr_of_key(env->mrs, late->region);
+	if (mr != NULL && mr->host == NULL && mr->ops->settle != NULL)
+		rc = mr->ops->settle(mr->ops_ctx);
+	fate = mem_fate_get(late->once, res);
+	if (fate == MEM_FATE_PENDING && rc == -ETIMEDOUT)
+		return MEM_FATE_NONE;
+	return fate == MEM_FATE_DONE && res->len < len ? MEM_FATE_NONE : fate;
 }
 
 void

@@ -3,6 +3,7 @@
 #ifndef RESPONDER_RESPONDER_PARTS_H
 #define RESPONDER_RESPONDER_PARTS_H
 
+#include "mem/fate.h"
 #include "qp/emit.h"
 #include "qp/record.h"
 #include "qp/retire.h"
@@ -13,6 +14,11 @@
  * make a NAK due. The caller frees its mbuf (order.h).
  */
 void rsp_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/*
+ * unreliable.c: a request of UC. A gap or an unexpected packet ends the current message; the next
+ * packet that starts a message is accepted (RSP-06).
+ */
+void rsp_unreliable_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* A duplicate: responds again, never executes again (RSP-01), never NAKs (NAK-05). */
 void rsp_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* The request pkt with the ePSN is invalid for why: NAK-07; UC drops it silently (RSP-06). */
@@ -64,9 +70,17 @@ void rsp_memory_late(struct qp_env *env, struct qp *qp);
 void rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn);
 /*
  * Operation number (mem/mr.h, once) of the write or atomic with the ePSN. It stays the same when
- * the request is retransmitted after rsp_memory_late.
+ * the request is retransmitted after rsp_memory_late. mr, rkey: its target.
  */
-uint64_t rsp_once(struct qp_env *env, struct qp *qp);
+uint64_t rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey);
+/*
+ * The R_Key of the request with the ePSN, which writes len bytes, gives no access. Returns
+ * MEM_FATE_DONE if an earlier attempt of it, which was late, was executed after all: a program that
+ * polls its memory may have seen that and deregistered the region, or unbound the window. The
+ * request is then executed without the region. MEM_FATE_PENDING: it may be so.
+ */
+enum mem_fate rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, uint32_t len,
+			    struct mem_fate_result *res);
 /* Timer code of the next RNR NAK for late->psn. */
 uint8_t rsp_late_code(const struct qp *qp, struct qp_late *late);
 

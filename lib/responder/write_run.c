@@ -184,9 +184,9 @@ written(const struct qp *qp, int rc, uint32_t pkts, uint32_t left, uint16_t firs
 
 int
 rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, const struct mr *mr,
-	      uint64_t addr)
+	      uint64_t addr, uint32_t rkey)
 {
-	uint64_t once = rsp_once(env, qp);
+	uint64_t once = rsp_once(env, qp, mr, rkey);
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t left = pkt->op->flags & WIRE_F_FIRST ? pkt->dmalen : rcv->write_left;
 	uint16_t first = rcv->late.ahead; /* packets of the first attempt; 0: this is the first */
@@ -212,6 +212,15 @@ rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, con
 		first = (uint16_t)r.pkts;
 	rcv->late.ahead = rc >= 0 ? written(qp, rc, r.pkts, left, first) : first;
 	return RTE_MIN(rc, 0);
+}
+
+void
+rsp_write_was_late(struct qp *qp, const struct wire_pkt *pkt, uint32_t len)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	uint32_t left = pkt->op->flags & WIRE_F_FIRST ? pkt->dmalen : rcv->write_left;
+
+	rcv->late.ahead = written(qp, (int)len, 1, left, rcv->late.ahead);
 }
 
 /*

@@ -19,10 +19,16 @@
  * Worker. Writes the payload of pkt, the WRITE packet of an RC QP that has the ePSN and has passed
  * all checks, to memory that is accessed by ops: mr at addr. With it the rest of its run: R_Key and
  * rights were checked for the rest of the message, and are for later ones, which are in mr, too.
- * Returns 0 or -errno as mr_write_once does.
+ * Returns 0 or -errno as mr_write_once does. rkey: of the message.
  */
 int rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
-		  const struct mr *mr, uint64_t addr);
+		  const struct mr *mr, uint64_t addr, uint32_t rkey);
+
+/*
+ * Worker. The first len bytes of pkt's run were written by a call of rsp_write_run that was late,
+ * and pkt is executed without another one (rsp_late_fate).
+ */
+void rsp_write_was_late(struct qp *qp, const struct wire_pkt *pkt, uint32_t len);
 
 /*
  * Worker. The same for a SEND packet, at offset off of the receive WQE. The rest of its run is

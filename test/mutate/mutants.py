@@ -21,6 +21,7 @@ STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
 ENGINE_RX = 'lib/engine/rx.c'
 SEND, ACK, READ_RESPONSE, RETRY, GO_BACK_N = (
     f'lib/requester/{f}.c' for f in ('send', 'ack', 'read_response', 'retry', 'go_back_n'))
+UNRELIABLE = 'lib/responder/unreliable.c'
 RECEIVE, IN_ORDER, RESPOND, READ, ATOMIC = (
     f'lib/responder/{f}.c' for f in ('receive', 'in_order', 'respond', 'read', 'atomic'))
 
@@ -96,7 +97,7 @@ MUTANTS = [Mutant(*row) for row in (
      'more_reads_and_atomics_than_the_depth_are_refused'),
     ('RSP-05', RECEIVE, 'return flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;', 'return RX_EXECUTE;',
      'write_with_immediate_gets_rnr_nak_at_its_last_packet'),
-    ('RSP-06', RECEIVE, '	rcv->epsn = pkt->psn;\n	if (first || rcv->msg != QP_MSG_NONE)',
+    ('RSP-06', UNRELIABLE, '	rcv->epsn = pkt->psn;\n	if (first || rcv->msg != QP_MSG_NONE)',
      '	rcv->epsn = pkt->psn;\n	if (true)', 'lost_packet_drops_the_message'),
     # section 6: NAKs
     ('NAK-03', READ, '	qp->conn.rcv.nak_psn = psn;\n', '', 'read_whose_memory_is_deregistered_gets_nak'),
@@ -130,7 +131,7 @@ MUTANTS = [Mutant(*row) for row in (
      'status);', 'wqes_after_the_failed_one_are_flushed_in_order'),
     ('CQE-07', RECEIVE, 'flags & WIRE_F_RWQE ? QP_WC_LOC_ACCESS_ERR : QP_WC_SUCCESS', 'QP_WC_SUCCESS',
      'write_imm_with_a_bad_rkey_completes_the_receive_in_error'),
-    ('CQE-14', RECEIVE, 'QP_WC_REM_ABORT_ERR, &cqe', 'QP_WC_WR_FLUSH_ERR, &cqe',
+    ('CQE-14', UNRELIABLE, 'QP_WC_REM_ABORT_ERR, &cqe', 'QP_WC_WR_FLUSH_ERR, &cqe',
      'bad_packet_aborts_a_message_and_returns_its_wqe'),
     # section 8: events
     ('EVT-07', FLUSH, 'qp->conn.last_wqe_due = qp->bind.srq != NULL;', 'qp->conn.last_wqe_due = false;',

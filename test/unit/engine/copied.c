@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
+#include "mem/fate.h"
 
 /* Result of an access. 0: executed; 1: executed, but reported as -EAGAIN; -errno: failed. */
 static int
@@ -58,6 +59,36 @@ ops_kept(struct bench_region *r, uint64_t once)
 	return true;
 }
 
+/* Ends the operation that was late, as lib/map does for each region that goes. */
+static int
+ops_settle(void *ctx)
+{
+	struct bench_region *r = ctx;
+	struct mem_fate_result res = {.len = r->kept_len, .orig = r->kept_orig};
+
+	if (r->runs)
+		return r->error == -ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
+	mem_fate_end(r->kept, 0, &res);
+	return 0;
+}
+
+/* The operation was executed. late: its caller gets -EAGAIN. Returns its result. */
+static int
+ops_executed(struct bench_region *r, uint64_t once, uint32_t len, uint64_t orig, bool late)
+{
+	r->stores++;
+	r->kept = once;
+	r->kept_len = len;
+	r->kept_orig = orig;
+	if (late && once != 0)
+		mem_fate_begin(once);
+	if (r->drop != NULL) {
+		region_drop(r->drop, r);
+		ops_settle(r);
+	}
+	return late ? -EAGAIN : 0;
+}
+
 static int
 ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *src, uint64_t once)
 {
@@ -81,12 +112,7 @@ ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *
 		memcpy(r->bytes + part[i].va, src, part[i].len);
 		src = (const uint8_t *)src + part[i].len;
 	}
-	r->stores++;
-	r->kept = once;
-	r->kept_len = len;
-	if (r->drop != NULL)
-		region_drop(r->drop, r);
-	return rc > 0 ? -EAGAIN : 0;
+	return ops_executed(r, once, len, 0, rc > 0);
 }
 
 static int
@@ -115,10 +141,7 @@ ops_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, ui
 	next = a->swap ? a->value : *orig + a->value;
 	if (!a->swap || *orig == a->compare)
 		memcpy(r->bytes + va, &next, sizeof(next));
-	r->stores++;
-	r->kept = once;
-	r->kept_orig = *orig;
-	return rc > 0 ? -EAGAIN : 0;
+	return ops_executed(r, once, sizeof(*orig), *orig, rc > 0);
 }
 
 void
@@ -128,7 +151,8 @@ region_by_ops(struct bench_region *r, uint32_t good)
 					   .read_parts = ops_read_parts,
 					   .write = ops_write,
 					   .write_parts = ops_write_parts,
-					   .atomic = ops_atomic};
+					   .atomic = ops_atomic,
+					   .settle = ops_settle};
 
 	r->mr.host = NULL;
 	r->mr.va = 0;

@@ -39,6 +39,7 @@ struct bench_region {
 	uint64_t edge;     /* with region_by_ops: reads and writes beyond it fail; 0: none */
 	uint32_t late;     /* with region_by_ops: number of first accesses that return -EAGAIN */
 	bool late_done;    /* .. though they are executed, as mem/mr.h has it */
+	bool runs;         /* .. and have not ended yet */
 	uint32_t kept_len; /* of the write among them */
 	uint32_t stores;   /* with region_by_ops: writes and atomics that were executed */
 	/* with region_by_ops: the client deregisters it once it sees a write; NULL: it does not */

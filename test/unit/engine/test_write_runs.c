@@ -126,6 +126,27 @@ late_writes_of_a_burst_are_executed_once(void **state)
 	three_writes_expect(c);
 }
 
+/* The same if the program saw all of them and has deregistered the region. */
+REQUIREMENT("MEM-05", "RSP-01")
+static void
+late_writes_of_a_burst_need_no_region_any_more(void **state)
+{
+	struct conn *c = conn_written(state);
+
+	c->remote->late = 1;
+	c->remote->late_done = true;
+	c->remote->drop = c->b;
+	burst(c, RQ, three_writes, 5);
+	pkt_none(c);
+	assert_int_equal(c->remote->stores, 1);
+	burst(c, RQ, three_writes, 5);
+	ack_expect(c, RQ + 4);
+	assert_int_equal(c->remote->stores, 1);
+	three_writes_expect(c);
+	burst(c, RQ + 5, three_writes + 2, 1);
+	answer_expect(c, RQ + 5, NAK_SYN(REM_ACCESS));
+}
+
 /*
  * The first attempt, for three messages, is not executed; the second, for one packet, is executed
  * but late. Only that packet counts as written.
@@ -237,6 +258,7 @@ main(void)
 		bench_test(writes_of_a_burst_are_written_at_once),
 		bench_test(written_messages_need_no_region_any_more),
 		bench_test(late_writes_of_a_burst_are_executed_once),
+		bench_test(late_writes_of_a_burst_need_no_region_any_more),
 		bench_test(late_write_of_a_packet_writes_no_others),
 		bench_test(late_write_of_a_held_packet_writes_no_others),
 		bench_test(later_write_fails_alone),

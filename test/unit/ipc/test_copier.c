@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
+#include "mem/fate.h"
 #include "suite.h"
 #include "../../kit/requirement.h"
 
@@ -147,6 +148,47 @@ abandoned_copy_is_made_once(void **state)
 	assert_int_equal(add_until(8, &orig), 0);
 	assert_int_equal(orig, 3);
 	serve_no_more();
+}
+
+/* The result outlives the copier, because the region may be gone before the request is repeated. */
+REQUIREMENT("MEM-05", "RSP-01")
+static void
+fate_of_an_abandoned_copy_is_recorded(void **state)
+{
+	struct mem_fate_result res;
+	uint64_t orig;
+
+	serve();
+	assert_int_equal(add_until(20, &orig), 0);
+	assert_int_equal(mem_fate_get(20, &res), MEM_FATE_NONE); /* its caller has the result */
+	hold_one(21);
+	assert_int_equal(mem_fate_get(21, &res), MEM_FATE_PENDING);
+	assert_int_equal(copier_settle(copier), -EAGAIN);
+	let_go();
+	assert_int_equal(copier_settle(copier), 0);
+	assert_int_equal(mem_fate_get(21, &res), MEM_FATE_DONE);
+	assert_int_equal(res.orig, 1);
+	assert_int_equal(res.len, 8);
+	/* Destroying the copier settles it, too. */
+	hold_one(22);
+	let_go();
+	copier_destroy(copier);
+	assert_int_equal(mem_fate_get(22, &res), MEM_FATE_DONE);
+	serve_no_more();
+	copier_area_unmap(area);
+	setup(state);
+	serve();
+	/* Not if the copy has not ended: it counts as not executed. */
+	hold_one(23);
+	copier_destroy(copier);
+	assert_int_equal(mem_fate_get(23, &res), MEM_FATE_NONE);
+	__atomic_store_n(&hold, false, __ATOMIC_RELEASE);
+	serve_no_more();
+	copier_area_unmap(area);
+	setup(state);
+	/* Withdrawn: nobody serves. */
+	assert_int_equal(add(24, &orig), -EAGAIN);
+	assert_int_equal(mem_fate_get(24, &res), MEM_FATE_NONE);
 }
 
 /* An operation that may be executed twice keeps no result: its slot is free again. */
@@ -464,6 +506,7 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		T(abandoned_copy_is_made_once),
+		T(fate_of_an_abandoned_copy_is_recorded),
 		T(slots_of_abandoned_copies_are_freed),
 		T(copy_that_waits_too_long_fails),
 		T(thread_that_never_polls_is_detected),
