@@ -114,19 +114,6 @@ copier_create(struct copier_credit *credit, struct copier **out, int *shared)
 	return 0;
 }
 
-int
-copier_renew(struct copier *c, int *shared)
-{
-	struct side *s;
-	int rc = side_make(&s, shared);
-
-	if (rc < 0)
-		return rc;
-	s->older = c->side;
-	__atomic_store_n(&c->side, s, __ATOMIC_RELEASE);
-	return 0;
-}
-
 static void
 wake(struct copier_area *a)
 {
@@ -253,6 +240,20 @@ side_settle(struct side *s)
 	if (left == 0 || abandoned_settle(s, copier_now_ns()) == 0 || s->place[left - 1].once == 0)
 		return;
 	record_fate(s->place[left - 1].once, -EAGAIN, &s->area->slot[left - 1]);
+}
+
+int
+copier_renew(struct copier *c, int *shared)
+{
+	struct side *s;
+	int rc = side_make(&s, shared);
+
+	if (rc < 0)
+		return rc;
+	s->older = c->side;
+	__atomic_store_n(&c->side, s, __ATOMIC_RELEASE);
+	side_settle(s->older);
+	return 0;
 }
 
 int

@@ -18,6 +18,8 @@ enum cell_state {
 	CELL_DONE,
 };
 
+#define OWN_TRIES 1000u
+
 /* All fields are atomic. */
 struct cell {
 	uint32_t state; /* enum cell_state */
@@ -59,8 +61,13 @@ mem_fate_end(uint64_t once, int rc, const struct mem_fate_result *res)
 	struct cell *c = cell_of(once);
 	uint32_t to = rc == 0 ? CELL_DONE : CELL_FREE;
 
-	if (!cell_own(c, CELL_PENDING))
-		return;
+	/* Another thread owns a cell for a few stores only, unless it is interrupted. */
+	for (uint32_t n = 0; !cell_own(c, CELL_PENDING); n++) {
+		uint32_t state = __atomic_load_n(&c->state, __ATOMIC_RELAXED);
+
+		if (n == OWN_TRIES || state == CELL_FREE || state == CELL_DONE)
+			return;
+	}
 	if (__atomic_load_n(&c->once, __ATOMIC_RELAXED) != once) {
 		to = CELL_PENDING;
 	} else if (rc == 0) {
