@@ -53,7 +53,8 @@ struct job {
 	uint32_t n, len;
 	const struct mem_part *part;
 	uint64_t once;
-	const void *src;
+	const struct mem_bytes *src;
+	uint32_t nsrc;
 	void *dst;
 	const struct mem_atomic *atomic;
 	uint64_t *orig;
@@ -296,7 +297,7 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 	slot->begun_ns = 0;
 	slot->ended_ns = 0;
 	if (j->op == COPY_WRITE)
-		memcpy(s->area->bytes[i], j->src, j->len);
+		mem_bytes_join(s->area->bytes[i], j->src, j->nsrc);
 	else if (j->op == COPY_ATOMIC)
 		slot->atomic = *j->atomic;
 	__atomic_store_n(&slot->state, COPY_ASKED, __ATOMIC_RELEASE);
@@ -405,6 +406,8 @@ do_job(struct copier *c, const struct job *j)
 static int
 do_parts(struct copier *c, struct job *j, const struct mem_part *part, uint32_t n)
 {
+	uint64_t given = 0;
+
 	if (n == 0 || n > MEM_MAX_PARTS)
 		return -EINVAL;
 	j->part = part;
@@ -415,6 +418,10 @@ do_parts(struct copier *c, struct job *j, const struct mem_part *part, uint32_t 
 			return -EINVAL;
 		j->len += part[i].len;
 	}
+	for (uint32_t i = 0; i < j->nsrc; i++)
+		given += j->src[i].len;
+	if (j->op == COPY_WRITE && given != j->len)
+		return -EINVAL;
 	return do_job(c, j);
 }
 
@@ -427,10 +434,10 @@ copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, voi
 }
 
 int
-copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n, const void *src,
-		   uint64_t once)
+copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n,
+		   const struct mem_bytes *src, uint32_t nsrc, uint64_t once)
 {
-	struct job j = {.op = COPY_WRITE, .once = once, .src = src};
+	struct job j = {.op = COPY_WRITE, .once = once, .src = src, .nsrc = nsrc};
 
 	return do_parts(c, &j, part, n);
 }

@@ -68,10 +68,13 @@ bool copier_settled(const struct copier *c);
  */
 int copier_settle(struct copier *c);
 
-/* Any worker. As in struct mem_ops. All parts together have at most COPIER_BYTES, else -EINVAL. */
+/*
+ * Any worker. As in struct mem_ops. -EINVAL: all parts together have more than COPIER_BYTES, or
+ * not as many as the sources.
+ */
 int copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst);
-int copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n, const void *src,
-		       uint64_t once);
+int copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n,
+		       const struct mem_bytes *src, uint32_t nsrc, uint64_t once);
 int copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, uint64_t once,
 		  uint64_t *orig);
 
@@ -87,8 +90,9 @@ static inline int
 copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	struct mem_part part = {.va = va, .len = len};
+	struct mem_bytes bytes = {.at = src, .len = len};
 
-	return copier_write_parts(c, &part, 1, src, once);
+	return copier_write_parts(c, &part, 1, &bytes, 1, once);
 }
 
 /* ---- thread side ---- */

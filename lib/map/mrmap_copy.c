@@ -261,13 +261,14 @@ copy_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
 }
 
 static int
-copy_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *src, uint64_t once)
+copy_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct mem_bytes *src,
+		 uint32_t nsrc, uint64_t once)
 {
 	const struct mrmap *map = ctx;
 
 	if (!map->writable || !parts_in_region(map, part, n))
 		return -EFAULT;
-	return copier_write_parts(map->mem->copier, part, n, src, once);
+	return copier_write_parts(map->mem->copier, part, n, src, nsrc, once);
 }
 
 static int

@@ -41,6 +41,23 @@ struct mem_part {
 	uint32_t len; /* > 0 */
 };
 
+/* Bytes of this process, to write there. */
+struct mem_bytes {
+	const void *at;
+	uint32_t len;
+};
+
+/* Copies n sources to dst, one after the other. Returns the end of what was written. */
+static inline uint8_t *
+mem_bytes_join(uint8_t *dst, const struct mem_bytes *src, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		memcpy(dst, src[i].at, src[i].len);
+		dst += src[i].len;
+	}
+	return dst;
+}
+
 /*
  * Access to memory that the daemon cannot map. va is an address of the client. Each function copies
  * the whole length or fails with -errno:
@@ -62,9 +79,12 @@ struct mem_ops {
 	/* Reads n parts (1 .. MEM_MAX_PARTS), one after the other, to dst. */
 	int (*read_parts)(void *ctx, const struct mem_part *part, uint32_t n, void *dst);
 	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once);
-	/* Writes src to n parts, one after the other. On failure the first ones may be written. */
-	int (*write_parts)(void *ctx, const struct mem_part *part, uint32_t n, const void *src,
-			   uint64_t once);
+	/*
+	 * Writes nsrc sources, one after the other, to n parts, one after the other. Sources and
+	 * parts have as many bytes in total. On failure the first parts may be written.
+	 */
+	int (*write_parts)(void *ctx, const struct mem_part *part, uint32_t n,
+			   const struct mem_bytes *src, uint32_t nsrc, uint64_t once);
 	int (*atomic)(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once,
 		      uint64_t *orig);
 	/*

@@ -35,7 +35,7 @@ struct run {
 	uint32_t of[MEM_MAX_PARTS]; /* .. and those of each message */
 	uint32_t psn[MEM_MAX_PARTS];
 	struct mem_part part[MEM_MAX_PARTS];
-	uint8_t bytes[RSP_RUN_BYTES];
+	struct mem_bytes src[RSP_RUN_PKTS]; /* payload of each packet */
 };
 
 /*
@@ -52,8 +52,8 @@ add_message(struct qp_env *env, const struct qp *qp, struct run *r, const struct
 	*part = (struct mem_part){.va = va};
 	r->psn[r->n] = p->psn;
 	r->of[r->n] = 0;
-	while (q != NULL && r->len + q->payload_len <= RSP_RUN_BYTES) {
-		memcpy(r->bytes + r->len, q->payload, q->payload_len);
+	while (q != NULL && r->pkts < RSP_RUN_PKTS && r->len + q->payload_len <= RSP_RUN_BYTES) {
+		r->src[r->pkts] = (struct mem_bytes){.at = q->payload, .len = q->payload_len};
 		r->len += q->payload_len;
 		part->len += q->payload_len;
 		left -= q->payload_len;
@@ -150,7 +150,8 @@ collect(struct qp_env *env, const struct qp *qp, struct run *r, const struct wir
 			return;
 		q = env->rx_next(env, last);
 	} while (q != NULL && (q->op->flags & kind) && (q->op->flags & WIRE_F_FIRST) &&
-		 q->psn == psn_add(last->psn, 1) && r->len + q->payload_len <= RSP_RUN_BYTES &&
+		 q->psn == psn_add(last->psn, 1) && r->pkts < RSP_RUN_PKTS &&
+		 r->len + q->payload_len <= RSP_RUN_BYTES &&
 		 (kind == WIRE_F_SEND ? send_target(env, qp, r, q, r->n - 1, &to)
 				      : write_target(env, qp, r, q, &to)));
 }
@@ -159,11 +160,7 @@ collect(struct qp_env *env, const struct qp *qp, struct run *r, const struct wir
 static int
 run_write(const struct run *r, uint64_t once)
 {
-	const struct mr *mr = r->mr;
-
-	if (r->n == 1)
-		return mr->ops->write(mr->ops_ctx, r->part[0].va, r->bytes, r->len, once);
-	return mr->ops->write_parts(mr->ops_ctx, r->part, r->n, r->bytes, once);
+	return r->mr->ops->write_parts(r->mr->ops_ctx, r->part, r->n, r->src, r->pkts, once);
 }
 
 /*
@@ -224,6 +221,19 @@ rsp_write_was_late(struct qp *qp, const struct wire_pkt *pkt, uint32_t len)
 }
 
 /*
+ * Writes the run at offset off of a receive WQE whose memory is not in one region. Returns 0 or
+ * -errno as rsp_recv_write does.
+ */
+static __rte_noinline int
+run_scatter(struct qp_env *env, struct qp *qp, const struct run *r, uint32_t off)
+{
+	uint8_t bytes[RSP_RUN_BYTES];
+
+	mem_bytes_join(bytes, r->src, r->pkts);
+	return rsp_recv_write(env, qp, bytes, off, r->len);
+}
+
+/*
  * Writes the run that begins with pkt. Returns 0, -EAGAIN, or another number below 0 if pkt has to
  * be written alone.
  */
@@ -248,7 +258,7 @@ send_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 	} else {
 		add_message(env, qp, &r, pkt, 0, left);
 		if (r.pkts > 1 && rsp_recv_keys_good(env, qp, off, r.len))
-			rc = rsp_recv_write(env, qp, r.bytes, off, r.len);
+			rc = run_scatter(env, qp, &r, off);
 	}
 	if (rc != 0)
 		return rc;

@@ -6,6 +6,7 @@
 #include "responder/responder_parts.h"
 
 #define RSP_RUN_BYTES (128u * 1024) /* payload of a run: a burst */
+#define RSP_RUN_PKTS  32u           /* the same in packets */
 
 /*
  * A run: packets of SENDs, or of WRITEs without immediate, that follow each other in a burst

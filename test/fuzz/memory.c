@@ -81,13 +81,22 @@ copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 }
 
 static int
-copy_in_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *src, uint64_t once)
+copy_in_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct mem_bytes *src,
+	      uint32_t nsrc, uint64_t once)
 {
+	static uint8_t joined[1 << 20];
+	const uint8_t *bytes = joined;
+	uint64_t left = sizeof(joined);
 	int rc = 0;
 
+	for (uint32_t i = 0; i < nsrc; i++) {
+		CHECK(src[i].len <= left);
+		left -= src[i].len;
+	}
+	mem_bytes_join(joined, src, nsrc);
 	for (uint32_t i = 0; rc == 0 && i < n; i++) {
-		rc = copy_in(ctx, part[i].va, src, part[i].len, once);
-		src = (const uint8_t *)src + part[i].len;
+		rc = copy_in(ctx, part[i].va, bytes, part[i].len, once);
+		bytes += part[i].len;
 	}
 	return rc;
 }

@@ -78,11 +78,13 @@ world_keep(struct sim_node *n, uint64_t once, uint64_t orig)
 }
 
 static int
-world_mem_write_parts(void *ctx, const struct mem_part *part, uint32_t nparts, const void *src,
-		      uint64_t once)
+world_mem_write_parts(void *ctx, const struct mem_part *part, uint32_t nparts,
+		      const struct mem_bytes *src, uint32_t nsrc, uint64_t once)
 {
+	static uint8_t joined[SIM_NODE_BYTES];
+	const uint8_t *bytes = joined;
 	struct sim_node *n = ctx;
-	uint64_t len = 0, was;
+	uint64_t len = 0, given = 0, was;
 	bool late;
 
 	world_touch(n);
@@ -91,14 +93,19 @@ world_mem_write_parts(void *ctx, const struct mem_part *part, uint32_t nparts, c
 			return -EFAULT;
 		len += part[i].len;
 	}
+	for (uint32_t i = 0; i < nsrc; i++)
+		given += src[i].len;
+	if (given != len || len > sizeof(joined))
+		abort();
 	if (world_kept(n, once, &was))
 		return was != len ? (int)was : 0;
 	late = world_late(n);
 	if (late && sim_chance(&n->sim->cli, 500000))
 		return -EAGAIN;
+	mem_bytes_join(joined, src, nsrc);
 	for (uint32_t i = 0; i < nparts; i++) {
-		memcpy(n->mem + (part[i].va - WORLD_VA), src, part[i].len);
-		src = (const uint8_t *)src + part[i].len;
+		memcpy(n->mem + (part[i].va - WORLD_VA), bytes, part[i].len);
+		bytes += part[i].len;
 	}
 	return late ? world_keep(n, once, len) : 0;
 }
@@ -107,8 +114,9 @@ static int
 world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	struct mem_part part = {.va = va, .len = len};
+	struct mem_bytes bytes = {.at = src, .len = len};
 
-	return world_mem_write_parts(ctx, &part, 1, src, once);
+	return world_mem_write_parts(ctx, &part, 1, &bytes, 1, once);
 }
 
 static int

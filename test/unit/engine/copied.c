@@ -90,11 +90,20 @@ ops_executed(struct bench_region *r, uint64_t once, uint32_t len, uint64_t orig,
 }
 
 static int
-ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *src, uint64_t once)
+ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct mem_bytes *src,
+		uint32_t nsrc, uint64_t once)
 {
+	static uint8_t joined[QP_AHEAD_BYTES];
+	const uint8_t *bytes = joined;
 	struct bench_region *r = ctx;
-	uint32_t len = 0;
+	uint32_t len = 0, left = sizeof(joined);
 	int rc = 0;
+
+	for (uint32_t i = 0; i < nsrc; i++) {
+		assert_true(src[i].len <= left);
+		left -= src[i].len;
+	}
+	mem_bytes_join(joined, src, nsrc);
 
 	for (uint32_t i = 0; i < n; i++) {
 		assert_int_not_equal(part[i].len, 0);
@@ -102,6 +111,7 @@ ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *
 			rc = r->error;
 		len += part[i].len;
 	}
+	assert_int_equal(len, sizeof(joined) - left);
 	if (ops_kept(r, once))
 		return r->kept_len != len ? (int)r->kept_len : 0;
 	if (rc == 0)
@@ -109,8 +119,8 @@ ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const void *
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < n; i++) {
-		memcpy(r->bytes + part[i].va, src, part[i].len);
-		src = (const uint8_t *)src + part[i].len;
+		memcpy(r->bytes + part[i].va, bytes, part[i].len);
+		bytes += part[i].len;
 	}
 	return ops_executed(r, once, len, 0, rc > 0);
 }
@@ -119,8 +129,9 @@ static int
 ops_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	struct mem_part part = {.va = va, .len = len};
+	struct mem_bytes bytes = {.at = src, .len = len};
 
-	return ops_write_parts(ctx, &part, 1, src, once);
+	return ops_write_parts(ctx, &part, 1, &bytes, 1, once);
 }
 
 static int

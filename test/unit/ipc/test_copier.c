@@ -329,6 +329,7 @@ check_parts(uint8_t *bytes, uint8_t *seen)
 {
 	uint64_t va = (uintptr_t)bytes, begun;
 	struct mem_part part[] = {{va + 9000, 5000}, {va + 3, 1}, {va + 100, 4096}};
+	struct mem_bytes src[] = {{seen, 4}, {seen + 4, 6000}, {seen + 6004, 3093}};
 	int rc;
 
 	for (uint32_t i = 0; i < COPIER_BYTES; i++)
@@ -343,16 +344,19 @@ check_parts(uint8_t *bytes, uint8_t *seen)
 	assert_memory_equal(seen + 5000, bytes + 3, 1);
 	assert_memory_equal(seen + 5001, bytes + 100, 4096);
 	memset(bytes, 0, COPIER_BYTES);
-	while ((rc = copier_write_parts(copier, part, 3, seen, 0)) == -EAGAIN)
+	while ((rc = copier_write_parts(copier, part, 3, src, 3, 0)) == -EAGAIN)
 		;
 	assert_int_equal(rc, 0);
 	assert_memory_equal(seen, bytes + 9000, 5000);
 	assert_memory_equal(seen + 5000, bytes + 3, 1);
 	assert_memory_equal(seen + 5001, bytes + 100, 4096);
 	assert_int_equal(bytes[2] + bytes[4] + bytes[8999] + bytes[14000], 0);
+	assert_int_equal(copier_write_parts(copier, part, 3, src, 2, 0), -EINVAL);
+	src[2].len++;
+	assert_int_equal(copier_write_parts(copier, part, 3, src, 3, 0), -EINVAL);
 	part[2].len = COPIER_BYTES - 5000;
 	assert_int_equal(copier_read_parts(copier, part, 3, seen), -EINVAL);
-	assert_int_equal(copier_write_parts(copier, part, 0, seen, 0), -EINVAL);
+	assert_int_equal(copier_write_parts(copier, part, 0, src, 0, 0), -EINVAL);
 	assert_int_equal(copier_read_parts(copier, part, MEM_MAX_PARTS + 1, seen), -EINVAL);
 }
 
