@@ -3,7 +3,6 @@
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "qp/ahead.h"
 #include "requester/recovery.h"
 #include "requester/selective.h"
 #include "wire/psn.h"
@@ -75,26 +74,134 @@ req_responses_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry 
 	responses_taken(env, qp, e, n, k + n == e->npkts);
 }
 
-/* Gathers data of pkt and of the responses behind it in the burst: at most room bytes. */
-static uint32_t
-gather_run(struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
-	   const struct wire_pkt *pkt, uint32_t room, uint32_t *n)
-{
-	uint8_t *buf = env->ahead->bytes;
-	const struct wire_pkt *p = pkt;
-	uint32_t len = 0;
+#define RUN_PKTS 32u /* responses of a run: a burst */
 
-	qp_ahead_forget(env->ahead);
-	for (*n = 0; p != NULL && p->payload_len <= room - len; pkt = p, p = env->rx_next(env, p)) {
-		if (*n != 0 && (!(p->op->flags & WIRE_F_READ) || !(p->op->flags & WIRE_F_RESP) ||
-				(p->op->flags & WIRE_F_FIRST) || p->psn != psn_add(pkt->psn, 1) ||
-				k + *n >= e->npkts || !read_resp_fits(qp, e, k + *n, p)))
-			break;
-		memcpy(buf + len, p->payload, p->payload_len);
-		len += p->payload_len;
-		++*n;
+/* Responses of one or several READs of a burst, whose data one operation stores in mr. */
+struct run {
+	const struct mr *mr;
+	uint32_t n;    /* READs */
+	uint32_t pkts; /* responses */
+	struct mem_part part[MEM_MAX_PARTS];
+	struct mem_bytes src[RUN_PKTS]; /* data of each response */
+};
+
+/* Does p, which follows pkt in the burst, go on with the READ e, as its packet k? */
+static inline bool
+run_goes_on(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
+	    const struct wire_pkt *pkt, const struct wire_pkt *p)
+{
+	uint32_t kind = WIRE_F_READ | WIRE_F_RESP;
+
+	return (p->op->flags & (kind | WIRE_F_FIRST)) == kind && p->psn == psn_add(pkt->psn, 1) &&
+	       read_resp_fits(qp, e, k, p);
+}
+
+/*
+ * Adds pkt, packet k of the READ e, and the responses behind it in the burst: at most as many as
+ * have room in the first SGE. Returns the last response of e if it was added, else NULL.
+ */
+static const struct wire_pkt *
+run_add(struct qp_env *env, const struct qp *qp, struct run *r, struct qp_sq_entry *e, uint32_t k,
+	const struct wire_pkt *pkt)
+{
+	const struct uroce_sge *sge = req_sges(e);
+	uint32_t off = k * qp->conn.mtu, room = sge->length - off;
+	struct mem_part *part = &r->part[r->n++];
+	const struct wire_pkt *p = pkt;
+
+	*part = (struct mem_part){.va = r->mr->va + (sge->addr + off - r->mr->iova)};
+	do {
+		r->src[r->pkts++] = (struct mem_bytes){.at = p->payload, .len = p->payload_len};
+		part->len += p->payload_len;
+		if (++k == e->npkts)
+			return p;
+		pkt = p;
+		p = env->rx_next(env, p);
+	} while (p != NULL && r->pkts < RUN_PKTS && run_goes_on(qp, e, k, pkt, p) &&
+		 p->payload_len <= room - part->len);
+	return NULL;
+}
+
+/*
+ * Is p the first response of the WQE with index i, a READ that was requested, and is all of the
+ * READ's memory in mr? Returns the READ, or NULL.
+ */
+static struct qp_sq_entry *
+run_next(const struct qp_env *env, const struct qp *qp, const struct mr *mr, uint32_t i,
+	 const struct wire_pkt *p)
+{
+	uint32_t first = WIRE_F_READ | WIRE_F_RESP | WIRE_F_FIRST;
+	const struct qp_snd *snd = &qp->conn.snd;
+	const struct uroce_sge *sge;
+	struct qp_sq_entry *e;
+
+	if (i == snd->head || (p->op->flags & first) != first || !psn_lt(p->psn, snd->high_psn))
+		return NULL;
+	e = qp_sq_entry(qp, i);
+	sge = req_sges(e);
+	if (e->wqe.opcode != UROCE_WR_RDMA_READ || e->status != QP_WC_SUCCESS ||
+	    e->first_psn != p->psn || e->wqe.num != 1 || e->length == 0 ||
+	    !read_resp_fits(qp, e, 0, p) ||
+	    mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr, sge->length, MEM_LOCAL_WRITE) !=
+		    mr)
+		return NULL;
+	return e;
+}
+
+/*
+ * Collects the run that begins with pkt, packet k of e, the oldest READ. Its memory and that of all
+ * READs behind it in the run is in r->mr. one: of one READ only.
+ */
+static void
+run_collect(struct qp_env *env, const struct qp *qp, struct run *r, struct qp_sq_entry *e,
+	    uint32_t k, const struct wire_pkt *pkt, bool one)
+{
+	uint32_t i = qp->conn.snd.tail;
+
+	r->n = r->pkts = 0;
+	while (e != NULL) {
+		const struct wire_pkt *last = run_add(env, qp, r, e, k, pkt);
+
+		if (one || last == NULL || e->wqe.num != 1 || r->n == MEM_MAX_PARTS ||
+		    r->pkts == RUN_PKTS)
+			return;
+		pkt = env->rx_next(env, last);
+		if (pkt == NULL || pkt->psn != psn_add(last->psn, 1))
+			return;
+		e = run_next(env, qp, r->mr, ++i, pkt);
+		k = 0;
 	}
-	return len;
+}
+
+/*
+ * Stores the data of pkt, packet k of the READ e, in mr, which is accessed by ops and has room for
+ * the rest of the first SGE: together with that of the responses behind it in the burst.
+ */
+static __rte_noinline int
+store_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t k,
+	  const struct wire_pkt *pkt, const struct mr *mr)
+{
+	uint32_t off = k * qp->conn.mtu;
+	struct run r;
+	int rc;
+
+	if (env->stored_qp == qp && psn_lt(pkt->psn, env->stored_psn))
+		return 0;
+	if (pkt->payload_len == 0 || pkt->payload_len > req_sges(e)->length - off)
+		return req_scatter(env, qp, e, off, pkt->payload, pkt->payload_len);
+	r.mr = mr;
+	run_collect(env, qp, &r, e, k, pkt, false);
+	rc = mr->ops->write_parts(mr->ops_ctx, r.part, r.n, r.src, r.pkts, 0);
+	/* Alone: if the memory of a later READ is gone, only that READ fails. */
+	if (rc != 0 && rc != -EAGAIN && r.n > 1) {
+		run_collect(env, qp, &r, e, k, pkt, true);
+		rc = mr->ops->write_parts(mr->ops_ctx, r.part, r.n, r.src, r.pkts, 0);
+	}
+	if (rc == 0) {
+		env->stored_qp = qp;
+		env->stored_psn = psn_add(pkt->psn, r.pkts);
+	}
+	return rc;
 }
 
 /*
@@ -106,9 +213,8 @@ store(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t k,
       const struct wire_pkt *pkt)
 {
 	const struct uroce_sge *sge = req_sges(e);
-	uint32_t off = k * qp->conn.mtu, n, len;
+	uint32_t off = k * qp->conn.mtu;
 	const struct mr *mr = NULL;
-	int rc;
 
 	if (env->rx_next != NULL && off < sge->length)
 		mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr + off, sge->length - off,
@@ -117,17 +223,7 @@ store(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t k,
 		return mr_write(mr, sge->addr + off, pkt->payload, pkt->payload_len);
 	if (mr == NULL || mr->host != NULL)
 		return req_scatter(env, qp, e, off, pkt->payload, pkt->payload_len);
-	if (env->stored_qp == qp && psn_lt(pkt->psn, env->stored_psn))
-		return 0;
-	len = gather_run(env, qp, e, k, pkt, RTE_MIN(sge->length - off, QP_AHEAD_BYTES), &n);
-	if (n < 2)
-		return req_scatter(env, qp, e, off, pkt->payload, pkt->payload_len);
-	rc = mr_write(mr, sge->addr + off, env->ahead->bytes, len);
-	if (rc == 0) {
-		env->stored_qp = qp;
-		env->stored_psn = psn_add(pkt->psn, n);
-	}
-	return rc;
+	return store_run(env, qp, e, k, pkt, mr);
 }
 
 /*
