@@ -148,26 +148,36 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 }
 
 /*
- * The R_Key of a WRITE gives no access. Returns the next step if the packet was written before, or
- * may have been; else RX_CHECK_TARGET.
+ * The R_Key of a WRITE gives no access. Returns true if pkt is not to be executed: it fails, or may
+ * have been written by an attempt that was late and has not ended. False: it was.
  */
-static __rte_noinline enum rx_step
-check_written(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t rkey,
+static __rte_noinline bool
+write_refused(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t rkey,
 	      struct rx_target *to)
 {
+	uint32_t flags = pkt->op->flags;
 	struct mem_fate_result res;
 
 	switch (rsp_late_fate(env, qp, rkey, pkt->payload_len, &res)) {
 	case MEM_FATE_DONE:
 		to->written = res.len;
-		return pkt->op->flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;
+		return false;
 	case MEM_FATE_PENDING:
 		rsp_memory_late(env, qp);
-		return RX_DONE;
+		return true;
 	case MEM_FATE_NONE:
 		break;
 	}
-	return RX_CHECK_TARGET;
+	if (rsp_key_guessed(env, qp, rkey))
+		return true;
+	/* A WRITE with immediate fails with the receive WQE that it would have used. */
+	if ((flags & WIRE_F_IMM) && !qp->conn.rcv.cur.taken && qp_take_recv(env, qp) == -EPROTO)
+		return true;
+	rsp_fault_rkey(env, qp, pkt, MEM_REMOTE_WRITE);
+	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS,
+		      flags & WIRE_F_RWQE ? QP_WC_LOC_ACCESS_ERR : QP_WC_SUCCESS,
+		      QP_EVENT_QP_ACCESS_ERR);
+	return true;
 }
 
 /* Looks up the R_Key for the rest of the message; repeated for each packet that is not written. */
@@ -190,22 +200,9 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	if (left != 0)
 		to->mr = mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, left,
 					  MEM_REMOTE_WRITE, &env->window);
-	if (left != 0 && to->mr == NULL && !rsp_written_ahead(qp)) {
-		enum rx_step step = check_written(env, qp, pkt, rkey, to);
-
-		if (step != RX_CHECK_TARGET)
-			return step;
-		if (rsp_key_guessed(env, qp, rkey))
-			return RX_DONE;
-		/* A WRITE with immediate fails with the receive WQE that it would have used. */
-		if ((flags & WIRE_F_IMM) && !rcv->cur.taken && qp_take_recv(env, qp) == -EPROTO)
-			return RX_DONE;
-		rsp_fault_rkey(env, qp, pkt, MEM_REMOTE_WRITE);
-		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS,
-			      flags & WIRE_F_RWQE ? QP_WC_LOC_ACCESS_ERR : QP_WC_SUCCESS,
-			      QP_EVENT_QP_ACCESS_ERR);
+	if (left != 0 && to->mr == NULL && !rsp_written_ahead(qp) &&
+	    write_refused(env, qp, pkt, rkey, to))
 		return RX_DONE;
-	}
 	return flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;
 }
 
