@@ -61,11 +61,12 @@ races() {
 # image, the other builds, lint, the simulators, whose clock is virtual, and the count of instructions. Uses only idle
 # processor time: lowest priority within the session and among sessions. What fails to build is built again with its
 # output where it is needed.
-BUILT=build/meson-logs/background-built # exists once no build runs in the background
+SANITIZED_BUILT=build/meson-logs/sanitized-built # exists once build-sanitized is not built in the background any more
+BUILT=build/meson-logs/background-built # .. once nothing is
 in_background() {
-	rm -f "$BUILT" build/meson-logs/beside.json build-sanitized/meson-logs/beside.json
+	rm -f "$SANITIZED_BUILT" "$BUILT" build/meson-logs/beside.json build-sanitized/meson-logs/beside.json
 	export -f races_build
-	export RACES BUILT
+	export RACES SANITIZED_BUILT BUILT
 	# shellcheck disable=SC2016
 	setsid nice -n 19 bash -c '
 		echo 19 >/proc/self/autogroup
@@ -75,8 +76,9 @@ in_background() {
 			shift
 			meson test -C "$dir" --no-rebuild --logbase beside --timeout-multiplier 10 "$@"
 		}
-		(cd test/interop && /usr/bin/python3 -c "import guest; guest.image()")
 		(setup_build "$@")
+		touch "$SANITIZED_BUILT"
+		(cd test/interop && /usr/bin/python3 -c "import guest; guest.image()")
 		(races_build)
 		touch "$BUILT"
 		beside build --suite lint --suite sim --suite bench
@@ -84,8 +86,9 @@ in_background() {
 	background_pid=$!
 	trap 'kill -- -$background_pid -${lane_pid:-$background_pid} 2>/dev/null || true' EXIT
 }
+# in_background_built FILE: waits for SANITIZED_BUILT or BUILT, or for the end of what runs in the background.
 in_background_built() {
-	while [ ! -e "$BUILT" ] && kill -0 "$background_pid" 2>/dev/null; do sleep 1; done
+	while [ ! -e "$1" ] && kill -0 "$background_pid" 2>/dev/null; do sleep 1; done
 }
 
 # Two lanes of about the same length run beside each other at the same priority: a system test uses about half of one
@@ -94,7 +97,7 @@ in_background_built() {
 LANE=build/meson-logs/lane.txt
 lane() {
 	suites lane build cm programs
-	in_background_built
+	in_background_built "$SANITIZED_BUILT"
 	setup_build $SANITIZED
 	suites testlog build-sanitized unit system
 }
@@ -110,7 +113,7 @@ else
 	lane_pid=$!
 	set +m
 	suites testlog build unit fuzz system cli docs interop
-	in_background_built
+	in_background_built "$BUILT"
 	races
 	setup_say "waiting for programs and for the tests of build-sanitized; output: $LANE"
 	wait "$lane_pid" || tail -60 "$LANE"
