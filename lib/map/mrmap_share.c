@@ -51,6 +51,16 @@ check_fits(int fd, uint64_t page, uint64_t va, uint64_t len, uint64_t off)
 	return off + len > ((uint64_t)st.st_size + page - 1) / page * page ? -EFAULT : 0;
 }
 
+/*
+ * Checks that all pages of a piece hold bytes of the region. Others would be mapped although the
+ * quota does not count them; the client's file may be as large as the address space.
+ */
+static bool
+is_needed(const struct mrmap *map, uint64_t page, uint64_t va, uint64_t len)
+{
+	return va + page > map->va && va + len < map->va + map->len + page;
+}
+
 static int
 map_fd(struct mrmap *map, int fd, uint64_t va, uint64_t len, uint64_t off)
 {
@@ -62,6 +72,8 @@ map_fd(struct mrmap *map, int fd, uint64_t va, uint64_t len, uint64_t off)
 
 	if (err != 0)
 		return err;
+	if (!is_needed(map, page, va, len))
+		return -EINVAL;
 	if (mmap(at, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED)
 		return -errno;
 	map->maps++;
