@@ -9,14 +9,17 @@
 #include "map/sigbus.h"
 
 #define SLOTS_PER_BLOCK 256u
+#define BUCKETS_LOG2    14
 #define PAGE_MASK       4095u
 
-/* A free slot has cookie 0. base is stored last and cleared first, because the handler reads it. */
+/* base is stored last and cleared first, because the handler reads it. */
 struct guard_slot {
-	_Atomic uintptr_t base;
+	_Atomic uintptr_t base; /* 0: not in use */
 	_Atomic size_t len;
-	_Atomic uint64_t cookie;
 	_Atomic bool failed;
+	/* With writers locked: */
+	uint64_t cookie;
+	struct guard_slot *next; /* of its bucket, or of the free slots */
 };
 
 /* Blocks are never freed, so the handler can walk the list at any time. */
@@ -38,6 +41,11 @@ static struct {
 
 static struct guard_block first_block;
 static pthread_mutex_t writers = PTHREAD_MUTEX_INITIALIZER;
+/* With writers locked. Hashed, because a client may have as many ranges as mappings. */
+static struct guard_slot *bucket[1u << BUCKETS_LOG2]; /* by cookie */
+static struct guard_slot *free_slots;
+static struct guard_block *last_block = &first_block;
+static unsigned last_used; /* slots of last_block that were ever used */
 static _Atomic uint64_t failures;
 
 static struct guard_slot *
@@ -55,16 +63,21 @@ slot_at(uintptr_t addr)
 	return NULL;
 }
 
-static struct guard_slot *
+static struct guard_slot **
+bucket_of(uint64_t cookie)
+{
+	return &bucket[cookie * 0x9e3779b97f4a7c15u >> (64 - BUCKETS_LOG2)];
+}
+
+/* Returns the pointer to the slot with this cookie, or to NULL. Called with writers locked. */
+static struct guard_slot **
 slot_of(uint64_t cookie)
 {
-	for (struct guard_block *b = &first_block; b != NULL; b = atomic_load(&b->next)) {
-		for (unsigned i = 0; i < SLOTS_PER_BLOCK; i++) {
-			if (atomic_load(&b->slot[i].cookie) == cookie)
-				return &b->slot[i];
-		}
-	}
-	return NULL;
+	struct guard_slot **p = bucket_of(cookie);
+
+	while (*p != NULL && (*p)->cookie != cookie)
+		p = &(*p)->next;
+	return p;
 }
 
 /* Called by the handler. False: no spare is left. */
@@ -157,20 +170,24 @@ sigbus_guard_install(void)
 
 /* Returns a free slot, in a new block if necessary. Called with writers locked. */
 static struct guard_slot *
-slot_free(void)
+slot_take(void)
 {
-	struct guard_slot *s = slot_of(0);
-	struct guard_block *b, *last = &first_block;
+	struct guard_slot *s = free_slots;
+	struct guard_block *b;
 
-	if (s != NULL)
+	if (s != NULL) {
+		free_slots = s->next;
 		return s;
-	b = calloc(1, sizeof(*b));
-	if (b == NULL)
-		return NULL;
-	while (atomic_load(&last->next) != NULL)
-		last = atomic_load(&last->next);
-	atomic_store(&last->next, b);
-	return &b->slot[0];
+	}
+	if (last_used == SLOTS_PER_BLOCK) {
+		b = calloc(1, sizeof(*b));
+		if (b == NULL)
+			return NULL;
+		atomic_store(&last_block->next, b);
+		last_block = b;
+		last_used = 0;
+	}
+	return &last_block->slot[last_used++];
 }
 
 int
@@ -181,11 +198,13 @@ sigbus_guard_add(void *base, size_t len, uint64_t cookie)
 	if (cookie == 0 || len == 0 || base == NULL || (((uintptr_t)base | len) & PAGE_MASK) != 0)
 		return -EINVAL;
 	pthread_mutex_lock(&writers);
-	s = slot_free();
+	s = slot_take();
 	if (s != NULL) {
+		s->cookie = cookie;
+		s->next = *bucket_of(cookie);
+		*bucket_of(cookie) = s;
 		atomic_store(&s->failed, false);
 		atomic_store(&s->len, len);
-		atomic_store(&s->cookie, cookie);
 		atomic_store_explicit(&s->base, (uintptr_t)base, memory_order_release);
 	}
 	pthread_mutex_unlock(&writers);
@@ -195,15 +214,16 @@ sigbus_guard_add(void *base, size_t len, uint64_t cookie)
 void
 sigbus_guard_del(uint64_t cookie)
 {
-	struct guard_slot *s;
+	struct guard_slot **p, *s;
 
-	if (cookie == 0)
-		return;
 	pthread_mutex_lock(&writers);
-	s = slot_of(cookie);
+	p = slot_of(cookie);
+	s = *p;
 	if (s != NULL) {
 		atomic_store(&s->base, 0);
-		atomic_store(&s->cookie, 0);
+		*p = s->next;
+		s->next = free_slots;
+		free_slots = s;
 	}
 	pthread_mutex_unlock(&writers);
 }
@@ -211,9 +231,14 @@ sigbus_guard_del(uint64_t cookie)
 bool
 sigbus_guard_failed(uint64_t cookie)
 {
-	struct guard_slot *s = cookie != 0 ? slot_of(cookie) : NULL;
+	const struct guard_slot *s;
+	bool failed;
 
-	return s != NULL && atomic_load(&s->failed);
+	pthread_mutex_lock(&writers);
+	s = *slot_of(cookie);
+	failed = s != NULL && atomic_load(&s->failed);
+	pthread_mutex_unlock(&writers);
+	return failed;
 }
 
 uint64_t

@@ -8,8 +8,8 @@
  * The handler replaces the whole range rather than one page, because page-wise repair of a large
  * range would let the client use up the daemon's mappings.
  *
- * A mutex serialises add and del; the control thread calls them. The handler takes no lock. Threads
- * that touch guarded memory must not block SIGBUS. Includes nothing of the project.
+ * A mutex serialises add, del and failed; the control thread calls them. The handler takes no lock.
+ * Threads that touch guarded memory must not block SIGBUS. Includes nothing of the project.
  */
 #ifndef UROCE_MAP_SIGBUS_H
 #define UROCE_MAP_SIGBUS_H
@@ -39,8 +39,8 @@ int sigbus_guard_add(void *base, size_t len, uint64_t cookie);
 void sigbus_guard_del(uint64_t cookie);
 
 /*
- * Returns true if the range has failed; false for an unknown cookie. Linear in the number of
- * ranges: do not use it per packet, see sigbus_guard_failures.
+ * Returns true if the range has failed; false for an unknown cookie. Takes the mutex: do not use it
+ * per packet, see sigbus_guard_failures.
  */
 bool sigbus_guard_failed(uint64_t cookie);
 
