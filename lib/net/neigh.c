@@ -10,14 +10,58 @@
 #define CHECK_UNICASTS  3 /* unicast requests to a known neighbour before multicast ones */
 #define EVICT_MIN_ASKED 3 /* unanswered requests after which an entry may be evicted */
 
+/* The address of d, which others do not know, keeps them from choosing colliding addresses. */
+static uint16_t
+bucket_of(const struct net_dev *d, const uint8_t ip[16])
+{
+	uint64_t word[2], h = (uintptr_t)d;
+
+	memcpy(word, ip, sizeof(word));
+	for (unsigned i = 0; i < 2; i++) {
+		h = (h ^ word[i]) * 0x9e3779b97f4a7c15ull;
+		h ^= h >> 32;
+	}
+	return (uint16_t)(h & (NET_NEIGH_BUCKETS - 1));
+}
+
+/* Returns the index of the entry of ip; NET_MAX_NEIGH: none. A bucket may have free entries. */
+static uint32_t
+find_index(const struct net_dev *d, const uint8_t ip[16])
+{
+	uint32_t at = d->neigh_bucket[bucket_of(d, ip)];
+
+	while (at != 0 && (d->neigh[at - 1].state == NET_NEIGH_FREE ||
+			   memcmp(d->neigh[at - 1].ip, ip, 16) != 0))
+		at = d->neigh[at - 1].next;
+	return at != 0 ? at - 1 : NET_MAX_NEIGH;
+}
+
 static struct net_neigh *
 find(struct net_dev *d, const uint8_t ip[16])
 {
-	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
-		if (d->neigh[i].state != NET_NEIGH_FREE && memcmp(d->neigh[i].ip, ip, 16) == 0)
-			return &d->neigh[i];
+	uint32_t i = find_index(d, ip);
+
+	return i < NET_MAX_NEIGH ? &d->neigh[i] : NULL;
+}
+
+/* Clears n, which is free or evicted, and makes it the entry of ip. */
+static void
+set_entry(struct net_dev *d, struct net_neigh *n, const uint8_t ip[16])
+{
+	uint16_t self = (uint16_t)(n - d->neigh + 1), *p;
+
+	if (n->hashed) {
+		p = &d->neigh_bucket[bucket_of(d, n->ip)];
+		while (*p != self)
+			p = &d->neigh[*p - 1].next;
+		*p = n->next;
 	}
-	return NULL;
+	memset(n, 0, sizeof(*n));
+	memcpy(n->ip, ip, 16);
+	p = &d->neigh_bucket[bucket_of(d, ip)];
+	n->hashed = true;
+	n->next = *p;
+	*p = self;
 }
 
 /* Number of entries per owner. */
@@ -141,8 +185,7 @@ net_neigh_ask(struct net_dev *d, const uint8_t ip[16], uint32_t owner, uint64_t 
 	n = take_entry(d, owner);
 	if (n == NULL)
 		return false;
-	memset(n, 0, sizeof(*n));
-	memcpy(n->ip, ip, 16);
+	set_entry(d, n, ip);
 	n->owner = owner;
 	n->state = NET_NEIGH_ASKING;
 	ask(d, n, now_ns, out);
@@ -152,13 +195,9 @@ net_neigh_ask(struct net_dev *d, const uint8_t ip[16], uint32_t owner, uint64_t 
 const uint8_t *
 net_neigh_mac(const struct net_dev *d, const uint8_t ip[16])
 {
-	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
-		const struct net_neigh *n = &d->neigh[i];
+	uint32_t i = find_index(d, ip);
 
-		if (n->state == NET_NEIGH_KNOWN && memcmp(n->ip, ip, 16) == 0)
-			return n->mac;
-	}
-	return NULL;
+	return i < NET_MAX_NEIGH && d->neigh[i].state == NET_NEIGH_KNOWN ? d->neigh[i].mac : NULL;
 }
 
 bool

@@ -30,9 +30,12 @@ struct net_neigh {
 	uint8_t state;    /* enum net_neigh_state */
 	uint8_t asked;    /* requests since the last response; at most 255 */
 	uint32_t owner;   /* owner of the first request */
+	bool hashed;      /* in its bucket */
+	uint16_t next;    /* 1 + index of the next entry of its bucket; 0: none */
 	uint64_t next_ns; /* time of the next request or check */
 };
-#define NET_MAX_NEIGH 1024
+#define NET_MAX_NEIGH     1024
+#define NET_NEIGH_BUCKETS 1024 /* a power of two */
 
 /*
  * Finds the next hop of packets to dgid; both are GIDs. Returns 0, or -errno if there is none.
@@ -46,6 +49,9 @@ struct net_dev {
 	uint64_t held;            /* set by the caller; bit i: net_addr_add must not use slot i */
 	uint8_t gw4[16], gw6[16]; /* all zero: none */
 	struct net_neigh neigh[NET_MAX_NEIGH];
+	/* 1 + index of a bucket's first entry; 0: none. The hash depends on the struct's address.
+	 */
+	uint16_t neigh_bucket[NET_NEIGH_BUCKETS];
 	bool hairpin; /* frames to the device's own addresses are sent to the wire and return */
 	/*
 	 * The kernel also has the device's IPv4 (IPv6) addresses, on an interface that receives

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Neighbours over time: requests, retries, checks, eviction. */
 #include <stdio.h>
+#include <time.h>
 #include "frames.h"
 #include "suite.h"
 
@@ -240,6 +241,41 @@ own_addresses_are_announced(void **state)
 	assert_int_equal(out.len, 0);
 }
 
+static uint64_t
+cpu_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/*
+ * Once a second the control thread asks for the next hop of each address handle that waits for one.
+ * A user may have 196608 of them by default. If each looked at all neighbours, this would take a
+ * sixth of that second, in which no client is served.
+ */
+static void
+neighbours_are_found_quickly(void **state)
+{
+	uint8_t gid[16];
+	char text[20];
+	uint64_t before;
+
+	make_dev(&dev);
+	for (unsigned i = 0; i < NET_MAX_NEIGH; i++) {
+		snprintf(text, sizeof(text), "10.1.%u.%u", i / 256, i % 256);
+		assert_true(net_neigh_ask(&dev, gid_of(text, gid), 7, 0, &out));
+		assert_int_equal(out.len, 60);
+	}
+	before = cpu_ms();
+	for (unsigned i = 0; i < 1000000; i++) {
+		assert_true(net_neigh_ask(&dev, gid, 7, 0, &out));
+		assert_int_equal(out.len, 0);
+	}
+	assert_in_range(cpu_ms() - before, 0, 400);
+}
+
 int
 main(void)
 {
@@ -254,6 +290,7 @@ main(void)
 		cmocka_unit_test(full_table_drops_silent_neighbours_first),
 		cmocka_unit_test(full_table_is_shared_by_owners),
 		cmocka_unit_test(own_addresses_are_announced),
+		cmocka_unit_test(neighbours_are_found_quickly),
 	};
 
 	return cmocka_run_group_tests_name("net/neigh", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Address vectors to paths. */
 #include <errno.h>
+#include "net/frame.h"
 #include "suite.h"
 #include "../../kit/requirement.h"
 
@@ -32,13 +33,12 @@ path_of(struct uroce_ah_attr ah, struct answer *a)
 static void
 know(const char *ip, const uint8_t mac[6])
 {
-	struct net_neigh *n = &dev.neigh[0];
+	const struct net_neigh *changed;
+	struct net_frame out;
+	uint8_t gid[16];
 
-	while (n->state != NET_NEIGH_FREE)
-		n++;
-	gid_of(ip, n->ip);
-	memcpy(n->mac, mac, 6);
-	n->state = NET_NEIGH_KNOWN;
+	assert_true(net_neigh_ask(&dev, gid_of(ip, gid), 0, 0, &out));
+	assert_true(net_neigh_learn(&dev, gid, mac, true, 0, &changed));
 }
 
 REQUIREMENT("WIRE-02")
