@@ -13,7 +13,7 @@ atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const stru
 	      bool swap, uint64_t *orig)
 {
 	struct mem_atomic a = {.swap = swap, .compare = pkt->compare, .value = pkt->swap_add};
-	int rc = mr_atomic_by_ops(mr, pkt->va, &a, rsp_once(env, qp, mr, pkt->rkey), orig);
+	int rc = mr_atomic_by_ops(mr, pkt->va, &a, rsp_once(env, qp, mr, pkt->rkey, true), orig);
 
 	if (rc == -EAGAIN) {
 		rsp_memory_late(env, qp);
@@ -36,7 +36,7 @@ atomic_without_region(struct qp_env *env, struct qp *qp, const struct wire_pkt *
 {
 	struct mem_fate_result res;
 
-	switch (rsp_late_fate(env, qp, pkt->rkey, sizeof(*orig), &res)) {
+	switch (rsp_late_fate(env, qp, pkt->rkey, true, sizeof(*orig), &res)) {
 	case MEM_FATE_DONE:
 		*orig = res.orig;
 		qp->conn.rcv.late.once = 0;

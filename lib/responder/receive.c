@@ -158,7 +158,7 @@ write_refused(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uin
 	uint32_t flags = pkt->op->flags;
 	struct mem_fate_result res;
 
-	switch (rsp_late_fate(env, qp, rkey, pkt->payload_len, &res)) {
+	switch (rsp_late_fate(env, qp, rkey, false, pkt->payload_len, &res)) {
 	case MEM_FATE_DONE:
 		to->written = res.len;
 		return false;
@@ -230,7 +230,7 @@ write_once(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	if (qp->conn.type == QP_TYPE_RC)
 		return rsp_write_run(env, qp, pkt, to->mr, to->addr, rkey);
 	return RTE_MIN(mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len,
-				     rsp_once(env, qp, to->mr, rkey)),
+				     rsp_once(env, qp, to->mr, rkey, false)),
 		       0);
 }
 

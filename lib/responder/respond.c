@@ -77,12 +77,24 @@ rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	rsp_nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &qp->conn.rcv.late));
 }
 
+/* Does the number of the outstanding operation belong to the request with the ePSN? */
+static bool
+once_is_of(const struct qp *qp, uint32_t rkey, bool atomic)
+{
+	const struct qp_late *late = &qp->conn.rcv.late;
+
+	if (late->once == 0 || late->psn != qp->conn.rcv.epsn || late->rkey != rkey)
+		return false;
+	/* An attempt of a WRITE has at least one packet; UC has no atomics. */
+	return qp->conn.type != QP_TYPE_RC || (late->ahead == 0) == atomic;
+}
+
 uint64_t
-rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey)
+rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey, bool atomic)
 {
 	struct qp_late *late = &qp->conn.rcv.late;
 
-	if (late->once == 0 || late->psn != qp->conn.rcv.epsn)
+	if (!once_is_of(qp, rkey, atomic))
 		*late = (struct qp_late){.once = ++env->once, .psn = qp->conn.rcv.epsn};
 	late->rkey = rkey;
 	late->region = mr->kind == MR_REGION ? mr->key : mr->parent->key;
@@ -90,7 +102,7 @@ rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey)
 }
 
 enum mem_fate
-rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, uint32_t len,
+rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, bool atomic, uint32_t len,
 	      struct mem_fate_result *res)
 {
 	const struct qp_late *late = &qp->conn.rcv.late;
@@ -98,7 +110,7 @@ rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, uint32_t l
 	const struct mr *mr;
 	int rc = 0;
 
-	if (late->once == 0 || late->psn != qp->conn.rcv.epsn || late->rkey != rkey)
+	if (!once_is_of(qp, rkey, atomic))
 		return MEM_FATE_NONE;
 	/* A region that is gone has recorded it. */
 	mr = mr_of_key(env->mrs, late->region);

@@ -69,18 +69,20 @@ void rsp_memory_late(struct qp_env *env, struct qp *qp);
  */
 void rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn);
 /*
- * Operation number (mem/mr.h, once) of the write or atomic with the ePSN. It stays the same when
- * the request is retransmitted after rsp_memory_late. mr, rkey: its target.
+ * Operation number (mem/mr.h, once) of the WRITE or atomic with the ePSN. It stays the same when
+ * the request is retransmitted after rsp_memory_late. A request of another kind, or under another
+ * key, is another operation: it gets nothing of the first one's result. mr, rkey: its target.
  */
-uint64_t rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey);
+uint64_t rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey,
+		  bool atomic);
 /*
  * The R_Key of the request with the ePSN, which writes len bytes, gives no access. Returns
  * MEM_FATE_DONE if an earlier attempt of it, which was late, was executed after all: a program that
  * polls its memory may have seen that and deregistered the region, or unbound the window. The
  * request is then executed without the region. MEM_FATE_PENDING: it may be so.
  */
-enum mem_fate rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, uint32_t len,
-			    struct mem_fate_result *res);
+enum mem_fate rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, bool atomic,
+			    uint32_t len, struct mem_fate_result *res);
 /* Timer code of the next RNR NAK for late->psn. */
 uint8_t rsp_late_code(const struct qp *qp, struct qp_late *late);
 

@@ -183,7 +183,7 @@ int
 rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, const struct mr *mr,
 	      uint64_t addr, uint32_t rkey)
 {
-	uint64_t once = rsp_once(env, qp, mr, rkey);
+	uint64_t once = rsp_once(env, qp, mr, rkey, false);
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t left = pkt->op->flags & WIRE_F_FIRST ? pkt->dmalen : rcv->write_left;
 	uint16_t first = rcv->late.ahead; /* packets of the first attempt; 0: this is the first */

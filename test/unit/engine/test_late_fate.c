@@ -248,6 +248,20 @@ late_write_needs_no_window_any_more(void **state)
 	assert_int_equal(c->remote->stores, 1);
 }
 
+/* While the region is there, too: a WRITE under its own key is another one. */
+REQUIREMENT("MEM-05", "RSP-01")
+static void
+other_write_after_a_late_one_is_written(void **state)
+{
+	struct mr mw;
+	struct conn *c = conn_window_unbound(state, &mw);
+
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA + 200, 100, 100, 100);
+	ack_expect(c, RQ);
+	assert_int_equal(c->remote->stores, 2);
+	assert_memory_equal(c->remote->bytes + 200, bench_bytes + 100, 100);
+}
+
 /* Nobody waits longer for the end of a copy than its region's other users do. */
 REQUIREMENT("MEM-05", "MEM-04")
 static void
@@ -281,6 +295,94 @@ late_send_needs_its_region(void **state)
 	bench_pass(c->b, RETRY_NS);
 	answer_expect(c, RQ, NAK_SYN(REM_OP));
 	recv_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+}
+
+/*
+ * A WRITE was late and executed. A request of another kind with its PSN is another request: it is
+ * executed, and its response does not have what the WRITE's copy left.
+ */
+REQUIREMENT("MEM-05", "RSP-04")
+static void
+atomic_after_a_late_write_is_executed(void **state)
+{
+	struct conn *c = conn_seen(state, QP_TYPE_RC);
+	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
+				.psn = RQ,
+				.ackreq = true,
+				.va = REMOTE_VA + 64,
+				.rkey = c->remote->mr.key,
+				.swap_add = 5};
+	uint64_t word = 37;
+
+	c->remote->drop = NULL;
+	memcpy(c->remote->bytes + 64, &word, sizeof(word));
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+	pkt_none(c);
+	assert_int_equal(c->remote->stores, 1);
+	peer_put(c, f, 0, 0);
+	assert_int_equal(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig, 37);
+	assert_int_equal(c->remote->stores, 2);
+}
+
+/* The same without the region: it is refused. */
+REQUIREMENT("MEM-05", "MEM-03")
+static void
+atomic_after_a_late_write_needs_the_region(void **state)
+{
+	struct conn *c = conn_seen(state, QP_TYPE_RC);
+	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
+				.psn = RQ,
+				.ackreq = true,
+				.va = REMOTE_VA,
+				.rkey = c->remote->mr.key,
+				.swap_add = 5};
+
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+	pkt_none(c);
+	peer_put(c, f, 0, 0);
+	answer_expect(c, RQ, NAK_SYN(REM_ACCESS));
+}
+
+/* The other way round. */
+REQUIREMENT("MEM-05", "RSP-01")
+static void
+write_after_a_late_atomic_is_executed(void **state)
+{
+	struct conn *c = conn_seen(state, QP_TYPE_RC);
+	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
+				.psn = RQ,
+				.ackreq = true,
+				.va = REMOTE_VA + 64,
+				.rkey = c->remote->mr.key,
+				.swap_add = 5};
+
+	c->remote->drop = NULL;
+	peer_put(c, f, 0, 0);
+	pkt_none(c);
+	assert_int_equal(c->remote->stores, 1);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+	ack_expect(c, RQ);
+	assert_int_equal(c->remote->stores, 2);
+	assert_memory_equal(c->remote->bytes, bench_bytes, 8);
+}
+
+/* The same without the region: it is refused. */
+REQUIREMENT("MEM-05", "MEM-03")
+static void
+write_after_a_late_atomic_needs_the_region(void **state)
+{
+	struct conn *c = conn_seen(state, QP_TYPE_RC);
+	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
+				.psn = RQ,
+				.ackreq = true,
+				.va = REMOTE_VA + 64,
+				.rkey = c->remote->mr.key,
+				.swap_add = 5};
+
+	peer_put(c, f, 0, 0);
+	pkt_none(c);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+	answer_expect(c, RQ, NAK_SYN(REM_ACCESS));
 }
 
 /* The table of fates forgets the oldest, and nothing else. */
@@ -329,8 +431,13 @@ main(void)
 		bench_test(late_atomic_needs_no_region_any_more),
 		bench_test(late_unreliable_write_needs_no_region_any_more),
 		bench_test(late_write_needs_no_window_any_more),
+		bench_test(other_write_after_a_late_one_is_written),
 		bench_test(write_that_never_ends_is_refused),
 		bench_test(late_send_needs_its_region),
+		bench_test(atomic_after_a_late_write_is_executed),
+		bench_test(atomic_after_a_late_write_needs_the_region),
+		bench_test(write_after_a_late_atomic_is_executed),
+		bench_test(write_after_a_late_atomic_needs_the_region),
 		bench_test(fates_are_forgotten_in_order),
 	};
 
