@@ -184,7 +184,8 @@ rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
 		if (why == DROP_NUM)
 			rx_malformed(e, qp, pkt);
 		e->env.dropped = DROP_NUM;
-		if (why == DROP_NUM || why == DROP_BAD_SERVICE)
+		if (why == DROP_NUM || why == DROP_BAD_SERVICE || why == DROP_CNP ||
+		    why == DROP_SACK)
 			why = drop_of_verdict[v];
 	}
 	if (unlikely(why != DROP_NUM)) {

@@ -325,7 +325,7 @@ foreign_cnps_change_nothing(void **state)
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
 	struct cc_param dcqcn;
-	uint8_t frame[WIRE_MAX_OVERHEAD];
+	uint8_t frame[WIRE_MAX_OVERHEAD + 4];
 	char err[200];
 	struct qp_conn was;
 	uint32_t len;
@@ -347,6 +347,8 @@ foreign_cnps_change_nothing(void **state)
 	frame[len - 1] ^= 1; /* ICRC */
 	frame_rx(c->b, frame, len);
 	assert_int_equal(DROPS(c, BAD_ICRC), 1);
+	frame_rx(c->b, frame, peer_frame(c, f, 0, 4, frame));
+	assert_int_equal(DROPS(c, BAD_LENGTH), 1);
 	bench_run(c->b);
 	conn_equal(&c->qp->conn, &was);
 	assert_int_equal(OBS(c, RP_CNP_HANDLED), 0);
