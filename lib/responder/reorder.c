@@ -168,7 +168,7 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	late = env->dropped == DROP_MEMORY_LATE;
 	/* The QP may fail, which gives back all it holds. */
 	while (rcv->holding && more && !rcv->nak_due && !rcv->fatal) {
-		if (psn_diff(rcv->epsn, psn) > 1)
+		if (rcv->epsn != psn_add(psn, 1))
 			discard_taken(env, qp->bind.hold, psn_add(psn, 1), rcv->epsn);
 		psn = rcv->epsn;
 		if (!qp_psns_has(&qp->bind.hold->held, psn))

@@ -544,6 +544,30 @@ second_read_is_sent_whatever_the_first_expects(void **state)
 	pkt_none(c);
 }
 
+/* A READ takes PSNs of requests that a wrong peer has sent, too: these are not executed later. */
+REQUIREMENT("SR-02")
+static void
+held_request_within_the_longest_read_is_discarded(void **state)
+{
+	const uint32_t npkts = 1u << 23, end = RQ + npkts;
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.mtu_code = 1; /* 256 */
+	c = conn_open(*state, cfg);
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
+	c->remote->mr.len = 256ull * npkts;
+	recv_post(c, 1, 0, 64);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	pkt_expect(c, WIRE_OPCODE_SACK, RQ);
+	peer_read(c, RQ, REMOTE_VA, 256u * npkts);
+	c->qp->conn.rcv.rdq_n = 0; /* without its responses */
+	assert_int_equal(OBS(c, RSP_HELD_LOST), 1);
+	peer_send(c, WIRE_OP_SEND_ONLY, end, 8, 8);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	assert_int_equal(c->qp->conn.rcv.epsn, end + 1);
+}
+
 int
 main(void)
 {
@@ -569,6 +593,7 @@ main(void)
 		bench_test(early_response_sends_a_waiting_read),
 		bench_test(read_beyond_early_data_waits),
 		bench_test(second_read_is_sent_whatever_the_first_expects),
+		bench_test(held_request_within_the_longest_read_is_discarded),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
