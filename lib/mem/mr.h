@@ -47,7 +47,7 @@ struct mem_bytes {
 	uint32_t len;
 };
 
-/* Copies n sources to dst, one after the other. Returns the end of what was written. */
+/* Copies n sources to dst, one after the other. Returns the end of the copy. */
 static inline uint8_t *
 mem_bytes_join(uint8_t *dst, const struct mem_bytes *src, uint32_t n)
 {

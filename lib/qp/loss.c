@@ -12,7 +12,7 @@ wait_most(const struct qp *qp)
 	return qp->conn.loss.timeout_ns != 0 ? qp->conn.loss.timeout_ns : QP_PROBE_MAX_NS;
 }
 
-/* Wait derived from what was measured. */
+/* Wait derived from the measurements; without any, the first one. */
 static uint64_t
 wait_measured(const struct qp *qp)
 {

@@ -46,12 +46,12 @@ late_write_needs_no_region_any_more(void **state)
 	bench_pass(c->b, RETRY_NS);
 	ack_expect(c, RQ);
 	assert_int_equal(c->remote->stores, 1);
-	/* What comes later is refused. */
+	/* Later requests are refused. */
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 100, 0, 100);
 	answer_expect(c, RQ + 1, NAK_SYN(REM_ACCESS));
 }
 
-/* Only what was written: the rest of the message needs the region. */
+/* Only the written bytes: the rest of the message needs the region. */
 REQUIREMENT("MEM-05", "MEM-03")
 static void
 rest_of_a_late_write_needs_the_region(void **state)

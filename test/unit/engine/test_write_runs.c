@@ -96,7 +96,7 @@ written_messages_need_no_region_any_more(void **state)
 	ack_expect(c, RQ + 4);
 	assert_int_equal(c->remote->stores, 1);
 	three_writes_expect(c);
-	/* What comes later is refused. */
+	/* Later requests are refused. */
 	burst(c, RQ + 5, three_writes + 2, 1);
 	answer_expect(c, RQ + 5, NAK_SYN(REM_ACCESS));
 }
