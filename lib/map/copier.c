@@ -15,9 +15,10 @@
 #include "map/copier_credit.h"
 #include "mem/fate.h"
 
-#define KEEP_NS      2000000000u /* kept results are discarded after this time */
-#define SILENT_ASKED 16u         /* withdrawn jobs before the thread counts as stuck .. */
-#define SILENT_GAP   100000000u  /* .. with at most this time between them */
+#define ABANDONED_BITS 32
+#define KEEP_NS        2000000000u /* kept results are discarded after this time */
+#define SILENT_ASKED   16u         /* withdrawn jobs before the thread counts as stuck .. */
+#define SILENT_GAP     100000000u  /* .. with at most this time between them */
 
 /* Workers' state of a slot. */
 enum place_state {
@@ -35,8 +36,13 @@ struct place {
 struct side {
 	struct side *older; /* areas of lost threads: workers may still use them */
 	struct copier_area *area;
-	uint32_t abandoned; /* 1 + slot of the abandoned, unsettled job; 0: none. Atomic */
-	uint32_t nkept;     /* atomic */
+	/*
+	 * The abandoned, unsettled job: 1 + slot, and above ABANDONED_BITS the number of jobs
+	 * abandoned before, so that another job of the slot is not taken for it. 0: none. Atomic.
+	 */
+	uint64_t abandoned;
+	uint64_t nabandoned; /* atomic */
+	uint32_t nkept;      /* atomic */
 	struct place place[COPIER_SLOTS];
 };
 
@@ -122,14 +128,21 @@ wake(struct copier_area *a)
 	syscall(SYS_futex, &a->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* The slot of side.abandoned, which is not 0. */
+static uint32_t
+abandoned_slot(uint64_t left)
+{
+	return (uint32_t)left - 1;
+}
+
 bool
 copier_settled(const struct copier *c)
 {
 	const struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
-	uint32_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
+	uint64_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
 
-	return left == 0 ||
-	       __atomic_load_n(&s->area->slot[left - 1].state, __ATOMIC_ACQUIRE) == COPY_OVER;
+	return left == 0 || __atomic_load_n(&s->area->slot[abandoned_slot(left)].state,
+					    __ATOMIC_ACQUIRE) == COPY_OVER;
 }
 
 /* ---- places ---- */
@@ -208,12 +221,13 @@ record_fate(uint64_t once, int rc, const struct copy_slot *slot)
 static int
 abandoned_settle(struct side *s, uint64_t now)
 {
-	uint32_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE), i;
+	uint64_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
 	struct place *p;
+	uint32_t i;
 
 	if (left == 0)
 		return 0;
-	i = left - 1;
+	i = abandoned_slot(left);
 	p = &s->place[i];
 	if (__atomic_load_n(&s->area->slot[i].state, __ATOMIC_ACQUIRE) != COPY_OVER)
 		return now - p->since_ns >= COPIER_LIMIT_NS && now > p->since_ns ? -ETIMEDOUT
@@ -236,11 +250,12 @@ abandoned_settle(struct side *s, uint64_t now)
 static void
 side_settle(struct side *s)
 {
-	uint32_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
+	uint64_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
+	uint32_t i = abandoned_slot(left);
 
-	if (left == 0 || abandoned_settle(s, copier_now_ns()) == 0 || s->place[left - 1].once == 0)
+	if (left == 0 || abandoned_settle(s, copier_now_ns()) == 0 || s->place[i].once == 0)
 		return;
-	record_fate(s->place[left - 1].once, -EAGAIN, &s->area->slot[left - 1]);
+	record_fate(s->place[i].once, -EAGAIN, &s->area->slot[i]);
 }
 
 int
@@ -321,11 +336,12 @@ slot_move(struct copy_slot *slot, uint32_t from, uint32_t to)
 static bool
 job_abandon(struct side *s, uint32_t i, uint64_t now)
 {
+	uint64_t number = __atomic_fetch_add(&s->nabandoned, 1, __ATOMIC_RELAXED);
+	uint64_t self = number << ABANDONED_BITS | (i + 1), none = 0;
 	uint64_t once = s->place[i].once;
-	uint32_t none = 0;
 
 	s->place[i].since_ns = now;
-	while (!__atomic_compare_exchange_n(&s->abandoned, &none, i + 1, false, __ATOMIC_ACQ_REL,
+	while (!__atomic_compare_exchange_n(&s->abandoned, &none, self, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_RELAXED)) {
 		abandoned_settle(s, now); /* that job is over, because this one has begun */
 		none = 0;
