@@ -35,7 +35,7 @@ post_datagrams(struct ibv_qp *qp, struct ibv_ah *ah, unsigned int n)
 /* A worker that wakes up late. */
 struct late {
 	struct fake *f;
-	uint32_t destroyed; /* requests to destroy the AH or QP when it had sent everything */
+	uint32_t destroyed; /* requests to destroy the AH or QP before it sent the last datagram */
 	uint16_t op;
 };
 
@@ -46,9 +46,9 @@ late_worker(void *arg)
 
 	for (unsigned int i = 0; i < 3; i++) {
 		usleep(2000);
+		l->destroyed = l->f->seen[l->op];
 		fake_retire_send(l->f, UD, 0, FAKE_WHOLE);
 	}
-	l->destroyed = l->f->seen[l->op];
 	return NULL;
 }
 
