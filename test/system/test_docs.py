@@ -138,8 +138,19 @@ def matches(expected, got):
     return None
 
 
+def entered(script):
+    """Has the script entered its namespaces? Until then it has those of all other tests."""
+    try:
+        return all(os.readlink(f"/proc/{script.pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
+                   for kind in ("net", "mnt"))
+    except OSError:
+        return False  # it has ended
+
+
 def listens(script):
     """Does a program of the script listen, by TCP or at its daemon? The daemon's socket is in the script's mounts."""
+    if not entered(script):
+        return False
     inside = pathlib.Path(f"/proc/{script.pid}")
     tables = "".join((inside / "net" / name).read_text() for name in ("tcp", "tcp6") if (inside / "net" / name).exists())
     if any(line.split()[3:4] == ["0A"] for line in tables.splitlines()):
