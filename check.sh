@@ -61,8 +61,8 @@ races() {
 # image, the other builds, lint, the simulators, whose clock is virtual, and the count of instructions. Uses only idle
 # processor time: lowest priority within the session and among sessions. What fails to build is built again with its
 # output where it is needed.
-SANITIZED_BUILT=build/meson-logs/sanitized-built # exists once build-sanitized is not built in the background any more
-BUILT=build/meson-logs/background-built # .. once nothing is
+SANITIZED_BUILT=build/meson-logs/sanitized-built # exists once build-sanitized was built in the background
+BUILT=build/meson-logs/background-built # .. once everything was
 in_background() {
 	rm -f "$SANITIZED_BUILT" "$BUILT" build/meson-logs/beside.json build-sanitized/meson-logs/beside.json
 	export -f races_build

@@ -203,7 +203,8 @@ mrmap_uncopy(struct mrmap *map)
 
 	if (m == NULL)
 		return;
-	/* Requests for this region do not find it any more, but what became of them. */
+	/* Records the result of a late operation, for a request that no longer finds this region.
+	 */
 	(void)copier_settle(m->copier);
 	if (--m->refs > 0)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What became of late operations (struct mem_ops) that must not be executed twice. A program may
+ * Results of late operations (struct mem_ops) that must not be executed twice. A program may
  * see the data of a late WRITE and deregister the region, or unbind the window, before the worker
  * tries the WRITE again. The region's operations cannot be asked any more then, so the results of
  * operations that were begun but not awaited are also recorded here, by their number (once).

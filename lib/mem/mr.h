@@ -47,15 +47,14 @@ struct mem_bytes {
 	uint32_t len;
 };
 
-/* Copies n sources to dst, one after the other. Returns the end of the copy. */
-static inline uint8_t *
+/* Copies n sources to dst, one after the other. dst has room for all their bytes. */
+static inline void
 mem_bytes_join(uint8_t *dst, const struct mem_bytes *src, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		memcpy(dst, src[i].at, src[i].len);
 		dst += src[i].len;
 	}
-	return dst;
 }
 
 /*
@@ -72,7 +71,7 @@ mem_bytes_join(uint8_t *dst, const struct mem_bytes *src, uint32_t n)
  * retry with the same number returns the result of the first execution, if there was one. If that
  * was a successful write of another length, the retry returns the length of that write (> 0)
  * instead of 0. Numbers are unique in the daemon. once == 0: the operation may be executed again.
- * Once the region is not found any more, mem/fate.h tells what became of the operation.
+ * Once the region is not found any more, mem/fate.h has the result of the operation.
  */
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);

@@ -49,7 +49,9 @@ struct net_dev {
 	uint64_t held;            /* set by the caller; bit i: net_addr_add must not use slot i */
 	uint8_t gw4[16], gw6[16]; /* all zero: none */
 	struct net_neigh neigh[NET_MAX_NEIGH];
-	/* 1 + index of a bucket's first entry; 0: none. The hash depends on the struct's address.
+	/*
+	 * 1 + index of a bucket's first entry; 0: none. The hash depends on the address of this
+	 * struct, which must not be copied.
 	 */
 	uint16_t neigh_bucket[NET_NEIGH_BUCKETS];
 	bool hairpin; /* frames to the device's own addresses are sent to the wire and return */

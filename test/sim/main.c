@@ -289,6 +289,8 @@ main_parse(int argc, char **argv)
 	}
 	if (o.part == 0)
 		cli_wrong(&main_cli, "option --part: 0 is not a number of parts");
+	if (o.part != 1 && o.suite == NULL)
+		cli_wrong(&main_cli, "option --part: needs --suite");
 	if (o.suite != NULL) {
 		main_suite(&o, o.suite);
 		o.runs = (o.runs + o.part - 1) / o.part;

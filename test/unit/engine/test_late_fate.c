@@ -34,6 +34,18 @@ conn_seen(void **state, enum qp_type type)
 	return c;
 }
 
+/* A fetch and add of 5. */
+static struct wire_fields
+fetch_add(const struct conn *c, uint64_t va)
+{
+	return (struct wire_fields){.opcode = WIRE_OP_FETCH_ADD,
+				    .psn = RQ,
+				    .ackreq = true,
+				    .va = va,
+				    .rkey = c->remote->mr.key,
+				    .swap_add = 5};
+}
+
 REQUIREMENT("MEM-05", "RSP-01")
 static void
 late_write_needs_no_region_any_more(void **state)
@@ -163,12 +175,7 @@ static void
 late_atomic_needs_no_region_any_more(void **state)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
-	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
-				.psn = RQ,
-				.ackreq = true,
-				.va = REMOTE_VA,
-				.rkey = c->remote->mr.key,
-				.swap_add = 5};
+	struct wire_fields f = fetch_add(c, REMOTE_VA);
 	uint64_t word = 37;
 
 	memcpy(c->remote->bytes, &word, sizeof(word));
@@ -306,12 +313,7 @@ static void
 atomic_after_a_late_write_is_executed(void **state)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
-	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
-				.psn = RQ,
-				.ackreq = true,
-				.va = REMOTE_VA + 64,
-				.rkey = c->remote->mr.key,
-				.swap_add = 5};
+	struct wire_fields f = fetch_add(c, REMOTE_VA + 64);
 	uint64_t word = 37;
 
 	c->remote->drop = NULL;
@@ -330,12 +332,7 @@ static void
 atomic_after_a_late_write_needs_the_region(void **state)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
-	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
-				.psn = RQ,
-				.ackreq = true,
-				.va = REMOTE_VA,
-				.rkey = c->remote->mr.key,
-				.swap_add = 5};
+	struct wire_fields f = fetch_add(c, REMOTE_VA);
 
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
 	pkt_none(c);
@@ -349,12 +346,7 @@ static void
 write_after_a_late_atomic_is_executed(void **state)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
-	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
-				.psn = RQ,
-				.ackreq = true,
-				.va = REMOTE_VA + 64,
-				.rkey = c->remote->mr.key,
-				.swap_add = 5};
+	struct wire_fields f = fetch_add(c, REMOTE_VA + 64);
 
 	c->remote->drop = NULL;
 	peer_put(c, f, 0, 0);
@@ -372,12 +364,7 @@ static void
 write_after_a_late_atomic_needs_the_region(void **state)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
-	struct wire_fields f = {.opcode = WIRE_OP_FETCH_ADD,
-				.psn = RQ,
-				.ackreq = true,
-				.va = REMOTE_VA + 64,
-				.rkey = c->remote->mr.key,
-				.swap_add = 5};
+	struct wire_fields f = fetch_add(c, REMOTE_VA + 64);
 
 	peer_put(c, f, 0, 0);
 	pkt_none(c);
