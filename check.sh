@@ -126,9 +126,20 @@ fi
 
 /usr/bin/python3 - "${logs[@]}" <<'PY'
 import json
+import re
 import sys
 
 SHOWN = 40  # lines of a failed test's output
+FAILURE = re.compile(r"not ok |\[  ERROR   \]|\[  FAILED  \]|.*(Sanitizer: |Assertion .* failed)")
+
+
+def excerpt(lines):
+    """The end of the output, or if a failure was reported before that, the first report and the lines before it."""
+    first = next((i for i, line in enumerate(lines) if FAILURE.match(line)), len(lines))
+    if first >= len(lines) - SHOWN:
+        return lines[-SHOWN:]
+    return lines[max(first - SHOWN // 2, 0):first + 5] + ["..."] + lines[-SHOWN // 3:]
+
 
 count = {"passed": 0, "failed": 0, "skipped": 0}
 for path in sys.argv[1:]:
@@ -143,7 +154,7 @@ for path in sys.argv[1:]:
             print(f"{test['result']}: {test['name']} ({path})")
         if key == "failed":
             lines = (test.get("stdout", "") + test.get("stderr", "")).splitlines()
-            print("\n".join("    " + line for line in lines[-SHOWN:]))
+            print("\n".join("    " + line for line in excerpt(lines)))
 print(", ".join(f"{n} {word}" for word, n in count.items()))
 sys.exit(1 if count["failed"] or not count["passed"] else 0)
 PY
