@@ -156,18 +156,20 @@ static void
 fate_of_an_abandoned_copy_is_recorded(void **state)
 {
 	struct mem_fate_result res;
-	uint64_t orig;
+	uint64_t orig, next, once = 100;
 
 	serve();
-	assert_int_equal(add_until(20, &orig), 0);
-	assert_int_equal(mem_fate_get(20, &res), MEM_FATE_NONE); /* its caller has the result */
+	while (add(++once, &orig) == -EAGAIN)
+		sched_yield(); /* late on a busy machine */
+	assert_int_equal(mem_fate_get(once, &res), MEM_FATE_NONE); /* its caller has the result */
+	next = orig + 1;
 	hold_one(21);
 	assert_int_equal(mem_fate_get(21, &res), MEM_FATE_PENDING);
 	assert_int_equal(copier_settle(copier), -EAGAIN);
 	let_go();
 	assert_int_equal(copier_settle(copier), 0);
 	assert_int_equal(mem_fate_get(21, &res), MEM_FATE_DONE);
-	assert_int_equal(res.orig, 1);
+	assert_int_equal(res.orig, next);
 	assert_int_equal(res.len, 8);
 	/* Destroying the copier settles it, too. */
 	hold_one(22);
@@ -242,7 +244,7 @@ thread_that_never_polls_is_detected(void **state)
 		assert_int_equal(area->slot[i].state, COPY_FREE);
 	/* The thread returns after a while. */
 	serve();
-	while ((rc = add(0, &orig)) == -EAGAIN || rc == -ETIMEDOUT)
+	while ((rc = add(1, &orig)) == -EAGAIN || rc == -ETIMEDOUT)
 		sched_yield();
 	assert_int_equal(rc, 0);
 	assert_int_equal(executed, 1);
@@ -491,13 +493,17 @@ slow_copy_is_charged_to_a_sleeping_worker(void **state)
 {
 	uint64_t orig, at_ns;
 	int64_t left;
+	int rc;
 
 	quit = false;
 	assert_int_equal(pthread_create(&server, NULL, slow_main, NULL), 0);
 	assert_int_equal(add_until(0, &orig), 0);
-	left = credit.left_ns;
-	at_ns = credit.at_ns;
-	assert_int_equal(add(0, &orig), 0);
+	do { /* a job may be withdrawn on a busy machine */
+		left = credit.left_ns;
+		at_ns = credit.at_ns;
+		rc = add(0, &orig);
+	} while (rc == -EAGAIN);
+	assert_int_equal(rc, 0);
 	left += (int64_t)(credit.at_ns - at_ns) / 10; /* the refill, if there was one */
 	assert_true(credit.left_ns < left - HELD_NS / 2);
 	serve_no_more();
