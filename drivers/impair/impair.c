@@ -86,6 +86,9 @@ on_burst(uint16_t port_id, uint16_t queue, struct rte_mbuf *m[], uint16_t n, uin
 		q->gen = live->gen;
 		impair_core_config(&q->core, &live->cfg, q->index);
 	}
+	/* Most polls bring nothing and need no time. */
+	if (n == 0 && q->core.heap_n == 0 && q->core.back_n == 0)
+		return 0;
 	return (uint16_t)impair_core_burst(&q->core, now_ns(), m, n, cap);
 }
 
