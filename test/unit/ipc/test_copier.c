@@ -160,7 +160,7 @@ fate_of_an_abandoned_copy_is_recorded(void **state)
 
 	serve();
 	while (add(++once, &orig) == -EAGAIN)
-		sched_yield(); /* late on a busy machine */
+		sched_yield();                                     /* late on a busy machine */
 	assert_int_equal(mem_fate_get(once, &res), MEM_FATE_NONE); /* its caller has the result */
 	next = orig + 1;
 	hold_one(21);
