@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
+#include <rte_common.h>
 #include "qp/qp.h"
 #include "qp/recorder.h"
 #include "wire/psn.h"
@@ -83,15 +84,13 @@ qp_recorder_continue(const struct qp_env *env, struct qp *qp)
 	qp->conn.sent_ops = (uint16_t)(1u << (opcode & 31));
 }
 
-void
-qp_record(struct qp_env *env, struct qp *qp, enum qp_record_kind kind, uint32_t arg, uint32_t psn,
-	  uint32_t n)
+static __rte_noinline void
+record_new(struct qp_env *env, struct qp *qp, enum qp_record_kind kind, uint32_t arg, uint32_t psn,
+	   uint32_t n)
 {
 	struct qp_recorder *r = qp->bind.recorder;
 	struct qp_record *last;
 
-	if (!QP_RECORDER || r == NULL)
-		return;
 	put_runs(qp, env->now_ns);
 	last = &r->record[(r->count - 1) % QP_RECORDS];
 	if (kind == QP_RECORD_REFUSED && r->count != 0 && last->kind == kind && last->n == n)
@@ -101,6 +100,23 @@ qp_record(struct qp_env *env, struct qp *qp, enum qp_record_kind kind, uint32_t 
 	else
 		put(r, env->now_ns, kind, arg, psn, n);
 	qp_recorder_continue(env, qp);
+}
+
+void
+qp_record(struct qp_env *env, struct qp *qp, enum qp_record_kind kind, uint32_t arg, uint32_t psn,
+	  uint32_t n)
+{
+	struct qp_recorder *r = qp->bind.recorder;
+	struct qp_record *last;
+
+	if (!QP_RECORDER || r == NULL)
+		return;
+	last = &r->record[(r->count - 1) % QP_RECORDS];
+	/* Of most bursts with a gap: another early packet. */
+	if (counted(kind) && last->kind == kind && qp->conn.got_ops == 0 && qp->conn.sent_ops == 0)
+		last->n += n;
+	else
+		record_new(env, qp, kind, arg, psn, n);
 }
 
 void

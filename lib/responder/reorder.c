@@ -4,6 +4,7 @@
 #include <rte_common.h>
 #include <rte_prefetch.h>
 #include "responder/responder_parts.h"
+#include "responder/write_middle.h"
 #include "wire/sack.h"
 
 _Static_assert(QP_SR_WORDS == WIRE_SACK_WORDS, "a SACK reports all that may be held");
@@ -80,11 +81,13 @@ static inline void
 prefetch_held(const struct qp_hold *h, uint32_t psn)
 {
 	uint32_t i = psn % QP_SR_WINDOW, line;
+	const uint8_t *payload = h->pkt[i].payload;
 
 	if (!qp_psns_has(&h->held, psn))
 		return;
+#pragma GCC unroll 16
 	for (line = 0; line < 16; line++)
-		rte_prefetch0(h->pkt[i].payload + line * RTE_CACHE_LINE_SIZE);
+		rte_prefetch0(payload + line * RTE_CACHE_LINE_SIZE);
 	if (h->buf[i] != NULL)
 		rte_prefetch0(h->buf[i]);
 }
@@ -113,7 +116,8 @@ execute_one(struct qp_env *env, struct qp *qp, struct spent *s)
 	qp_psns_remove(&h->held, psn);
 	h->n--;
 	prefetch_held(h, psn_add(psn, HELD_AHEAD));
-	rsp_execute(env, qp, &h->pkt[psn % QP_SR_WINDOW]);
+	if (!rsp_write_middle(env, qp, &h->pkt[psn % QP_SR_WINDOW]))
+		rsp_execute(env, qp, &h->pkt[psn % QP_SR_WINDOW]);
 	if (env->dropped == DROP_MEMORY_LATE)
 		rsp_late_nak(env, qp, psn);
 	env->dropped = was; /* it was counted on arrival */
