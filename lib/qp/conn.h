@@ -221,7 +221,7 @@ struct qp_ecn {
 	uint64_t cnp_next_ns; /* earliest next CNP */
 };
 
-#define QP_CONN_VERSION 9u
+#define QP_CONN_VERSION 10u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.
@@ -242,7 +242,7 @@ struct qp_conn {
 	struct qp_sr sr;
 	struct qp_ecn ecn;
 	uint8_t hop[16]; /* next hop of the path in use; zero: there is none */
-	uint8_t spare[16];
+	uint8_t spare[8];
 
 	/* packets are matched against these: one cache line */
 	uint32_t qpn;

@@ -51,8 +51,12 @@ struct qp_sr {
 	uint32_t dup_psn;   /* responder: of the last duplicate */
 	uint32_t resent;    /* selective retransmissions; shown */
 	uint32_t spurious;  /* of these, the original had arrived; shown */
+	uint32_t told_psn;  /* responder: the ePSN at the last ACK or SACK while lossy */
+	uint8_t fresh;      /* responder: requests held since then; 255: or more */
+	uint8_t lossy;      /* responder: as many ACKs may be sent twice; 0: nothing was lost */
+	uint8_t spare[2];
 };
-_Static_assert(sizeof(struct qp_sr) == 24, "fits into the spare bytes of struct qp_conn");
+_Static_assert(sizeof(struct qp_sr) == 32, "fits into the spare bytes of struct qp_conn");
 
 #define QP_SR_WORDS (QP_SR_WINDOW / 64)
 

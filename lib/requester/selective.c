@@ -313,7 +313,8 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	env->counters->ctr[COUNTER_REQ_SACK]++;
 	judge(env, qp, &s);
 	if (psn_lt(pkt->psn, snd->una_psn)) {
-		req_watch_stale(env, qp);
+		if (!(s.flags & WIRE_SACK_COPY)) /* a copy answers nothing that was sent since */
+			req_watch_stale(env, qp);
 		return true;
 	}
 	if (!req_ack_until(env, qp, pkt->psn) && !req_ack_early(env, qp, pkt->psn)) {

@@ -14,6 +14,13 @@ _Static_assert(QP_SR_WORDS == WIRE_SACK_WORDS, "a SACK reports all that may be h
 /* A gap counts only if at least this many requests were held. */
 #define IGNORED_HELD 4
 
+/*
+ * An answer to this many requests or more is sent twice if requests were held lately: the requester
+ * may have sent all it may, and if the only answer was lost, it would wait for a probe.
+ */
+#define COPY_REQUESTS 8u
+#define COPY_ACKS     64u /* the same for so many ACKs after requests were held */
+
 static void
 duplicate(struct qp *qp, uint32_t psn)
 {
@@ -22,6 +29,20 @@ duplicate(struct qp *qp, uint32_t psn)
 	sr->dups++;
 	sr->dup_psn = psn;
 	sr->dup_told = false;
+}
+
+/* A request was held, which no ACK or SACK has told yet. */
+static void
+count_fresh(struct qp *qp)
+{
+	struct qp_sr *sr = &qp->conn.sr;
+
+	if (sr->lossy == 0) {
+		sr->told_psn = qp->conn.rcv.epsn;
+		sr->fresh = 0;
+	}
+	sr->lossy = COPY_ACKS;
+	sr->fresh += sr->fresh != UINT8_MAX;
 }
 
 __rte_noinline bool
@@ -60,6 +81,7 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 		qp->conn.sr.expect_dup = 0;
 	}
 	env->counters->ctr[COUNTER_RSP_HELD]++;
+	count_fresh(qp);
 	rcv->early_psn = pkt->psn; /* should a fallback discard it (rsp_duplicate_told) */
 	rcv->sack_due = true;
 	return true;
@@ -222,7 +244,8 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
  * false if there is no space.
  */
 static bool
-sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const struct qp_psns *held)
+sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const struct qp_psns *held,
+	  uint8_t flags)
 {
 	struct qp_sr *sr = &qp->conn.sr;
 	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK,
@@ -230,7 +253,7 @@ sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const s
 				.syndrome = WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS,
 				.msn = msn};
 	struct wire_sack sack = {.version = WIRE_SACK_VERSION,
-				 .flags = sr->dup_told ? 0 : WIRE_SACK_DUPLICATE,
+				 .flags = flags | (sr->dup_told ? 0 : WIRE_SACK_DUPLICATE),
 				 .dups = rte_cpu_to_be_16(sr->dups),
 				 .dup_psn = rte_cpu_to_be_32(sr->dup_psn)};
 	struct rte_mbuf *m = rsp_frame(env);
@@ -245,10 +268,33 @@ sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const s
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, sizeof(sack), p);
 	memcpy(p + hdr, &sack, sizeof(sack));
 	rsp_emit(env, qp, m, hdr, sizeof(sack));
-	sr->dup_told = true;
 	qp->conn.rcv.sack_due = false;
 	env->counters->ctr[COUNTER_RSP_SACK]++;
 	return true;
+}
+
+/* Is what was answered now to be answered twice? */
+static bool
+wants_copy(struct qp *qp)
+{
+	struct qp_sr *sr = &qp->conn.sr;
+	uint32_t epsn = qp->conn.rcv.epsn;
+	uint32_t n = (uint32_t)psn_diff(epsn, sr->told_psn) + sr->fresh;
+
+	sr->told_psn = epsn;
+	sr->fresh = 0;
+	return n >= COPY_REQUESTS;
+}
+
+__rte_noinline void
+rsp_ack_copy(struct qp_env *env, struct qp *qp)
+{
+	const struct qp_rcv *rcv = &qp->conn.rcv;
+	struct qp_psns none = {{0}};
+
+	qp->conn.sr.lossy--;
+	if (wants_copy(qp))
+		sack_send(env, qp, rcv->epsn, rcv->msn, &none, WIRE_SACK_COPY);
 }
 
 __rte_noinline bool
@@ -259,9 +305,12 @@ rsp_sack_send(struct qp_env *env, struct qp *qp)
 
 	if (qp->bind.hold != NULL)
 		held = qp_psns_from(&qp->bind.hold->held, rcv->epsn);
-	if (!sack_send(env, qp, rcv->epsn, rcv->msn, &held))
+	if (!sack_send(env, qp, rcv->epsn, rcv->msn, &held, 0))
 		return false;
 	rcv->ack_due = false; /* the ePSN acknowledges everything before it */
+	if (wants_copy(qp))
+		sack_send(env, qp, rcv->epsn, rcv->msn, &held, WIRE_SACK_COPY);
+	qp->conn.sr.dup_told = true;
 	return true;
 }
 
@@ -288,5 +337,6 @@ rsp_sack_send_early(struct qp_env *env, struct qp *qp)
 		qp_psns_add(&told, gap + i);
 	}
 	/* The oldest entry is executed, but not yet answered. An ACK that is due stays due. */
-	sack_send(env, qp, psn, (op->msn - 1) & WIRE_PSN_MASK, &told);
+	if (sack_send(env, qp, psn, (op->msn - 1) & WIRE_PSN_MASK, &told, 0))
+		qp->conn.sr.dup_told = true;
 }

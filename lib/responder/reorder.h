@@ -26,8 +26,16 @@ void rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *
 void rsp_hold_discard(struct qp_env *env, struct qp *qp);
 /* A duplicate from a peer that has agreed: responds as rsp_duplicate, and tells the peer. */
 void rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
-/* Sends the selective acknowledgement that is due. Returns false if there is no space. */
+/*
+ * Sends the selective acknowledgement that is due, and if it tells of many requests a copy. Returns
+ * false if there is no space for the first.
+ */
 bool rsp_sack_send(struct qp_env *env, struct qp *qp);
+/*
+ * An ACK was sent while sr.lossy != 0: if it was the first to tell of many requests, sends a copy,
+ * a SACK without held requests, if there is space.
+ */
+void rsp_ack_copy(struct qp_env *env, struct qp *qp);
 /*
  * The same between the READ responses that are queued (rdq_n != 0): the requester can then repair
  * the gap before the queue is empty. The SACK's PSN is that of the next response, and requests

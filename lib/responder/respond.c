@@ -252,6 +252,8 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 		rcv->ack_due = false;
 		env->acks++;
 		env->counters->ctr[COUNTER_RSP_ACK]++;
+		if (unlikely(qp->conn.sr.lossy != 0))
+			rsp_ack_copy(env, qp);
 	}
 	return true;
 }

@@ -14,6 +14,8 @@
 
 #define WIRE_SACK_VERSION   2u
 #define WIRE_SACK_DUPLICATE 1u /* dup_psn is valid */
+#define WIRE_SACK_COPY      2u /* of the ACK or SACK sent just before, should that be lost */
+#define WIRE_SACK_FLAGS     (WIRE_SACK_DUPLICATE | WIRE_SACK_COPY)
 #define WIRE_SACK_WORDS     4u
 
 struct wire_sack {
@@ -41,7 +43,7 @@ wire_sack_get(const struct wire_pkt *pkt, struct wire_sack *to)
 	    (pkt->syndrome & WIRE_SYN_KIND) != WIRE_SYN_ACK)
 		return false;
 	memcpy(to, pkt->payload, sizeof(*to));
-	return to->version == WIRE_SACK_VERSION && (to->flags & ~WIRE_SACK_DUPLICATE) == 0 &&
+	return to->version == WIRE_SACK_VERSION && (to->flags & ~WIRE_SACK_FLAGS) == 0 &&
 	       (rte_le_to_cpu_64(to->held[0]) & 1) == 0;
 }
 

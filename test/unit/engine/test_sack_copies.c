@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Answers to many requests are sent twice while packets are lost (doc/selective-repeat.md). */
+#include "harness.h"
+#include "probe.h"
+#include "wire/sack.h"
+#include "../../kit/requirement.h"
+
+#define SQ   0x001000u
+#define RQ   0x555000u
+#define MANY 8u  /* requests of an answer that is sent twice */
+#define ACKS 64u /* such answers after the last loss */
+
+static struct conn *
+conn_sr(void **state)
+{
+	struct conn *c = conn_with(state, 14, 7);
+
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
+	return c;
+}
+
+/* The peer's WRITEs of one burst, psn to psn + n - 1. */
+static void
+peer_writes(struct conn *c, uint32_t psn, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		peer_write(c, WIRE_OP_WRITE_ONLY, psn + i, REMOTE_VA, 8, 0, 8);
+}
+
+static struct wire_sack
+sack_expect(struct conn *c, uint32_t psn, uint8_t flags)
+{
+	struct wire_pkt p = pkt_expect(c, WIRE_OPCODE_SACK, psn);
+	struct wire_sack s;
+
+	assert_true(wire_sack_get(&p, &s));
+	assert_int_equal(s.flags, flags);
+	return s;
+}
+
+/* A SACK of many requests is followed by its copy, and so is the one that closes the gap. */
+REQUIREMENT("SR-05")
+static void
+sack_of_many_requests_is_sent_twice(void **state)
+{
+	struct conn *c = conn_sr(state);
+	struct wire_sack one, two;
+
+	peer_writes(c, RQ + 1, MANY);
+	one = sack_expect(c, RQ, 0);
+	two = sack_expect(c, RQ, WIRE_SACK_COPY);
+	assert_memory_equal(one.held, two.held, sizeof(one.held));
+	pkt_none(c);
+	/* Only what is new counts. */
+	peer_writes(c, RQ + 1 + MANY, MANY - 1);
+	sack_expect(c, RQ, 0);
+	pkt_none(c);
+	peer_writes(c, RQ, 1);
+	sack_expect(c, RQ + 2 * MANY, 0);
+	sack_expect(c, RQ + 2 * MANY, WIRE_SACK_COPY);
+	pkt_none(c);
+}
+
+/* The copy tells of a duplicate as the SACK does: either may be lost. */
+REQUIREMENT("SR-05")
+static void
+copy_tells_of_a_duplicate(void **state)
+{
+	struct conn *c = conn_sr(state);
+
+	peer_writes(c, RQ + 1, MANY);
+	peer_writes(c, RQ + 1, 1);
+	sack_expect(c, RQ, WIRE_SACK_DUPLICATE);
+	sack_expect(c, RQ, WIRE_SACK_DUPLICATE | WIRE_SACK_COPY);
+	peer_writes(c, RQ + 1 + MANY, 1);
+	sack_expect(c, RQ, 0);
+	pkt_none(c);
+}
+
+/* After a loss, ACKs of many requests have copies; without one none has. */
+REQUIREMENT("SR-05")
+static void
+acks_are_sent_twice_for_a_while(void **state)
+{
+	struct conn *c = conn_sr(state);
+	uint32_t psn = RQ, i;
+
+	peer_writes(c, psn, MANY);
+	psn += MANY;
+	answer_expect(c, psn - 1, ACK_SYN);
+	pkt_none(c);
+	peer_writes(c, psn + 1, 1);
+	sack_expect(c, psn, 0);
+	peer_writes(c, psn, 1);
+	psn += 2;
+	sack_expect(c, psn, 0);
+	pkt_none(c);
+	for (i = 0; i < ACKS; i++, psn += MANY) {
+		peer_writes(c, psn, MANY);
+		pkt_expect(c, WIRE_OP_ACK, psn + MANY - 1);
+		sack_expect(c, psn + MANY, WIRE_SACK_COPY);
+		pkt_none(c);
+	}
+	peer_writes(c, psn, MANY);
+	answer_expect(c, psn + MANY - 1, ACK_SYN);
+	pkt_none(c);
+}
+
+/* The peer's copy of its answer to all before psn. */
+static void
+peer_copy(struct conn *c, uint32_t psn)
+{
+	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK, .psn = psn, .syndrome = ACK_SYN};
+	struct wire_sack s = {.version = WIRE_SACK_VERSION, .flags = WIRE_SACK_COPY};
+	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s)];
+	uint32_t len = peer_frame(c, f, 0, sizeof(s), frame);
+
+	memcpy(frame + len - WIRE_ICRC_LEN - sizeof(s), &s, sizeof(s));
+	frame_seal(c, frame, len);
+	frame_rx(c->b, frame, len);
+	bench_run(c->b);
+}
+
+/* If the answer was lost, its copy does the same; else it does nothing. */
+REQUIREMENT("SR-05")
+static void
+copy_replaces_the_answer(void **state)
+{
+	struct conn *c = conn_sr(state);
+	struct qp_conn was;
+
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	peer_copy(c, SQ + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	cqe_none(c);
+	was = c->qp->conn;
+	peer_copy(c, SQ + 1);
+	was.rx_bytes = c->qp->conn.rx_bytes;
+	conn_equal(&c->qp->conn, &was);
+	pkt_none(c);
+	cqe_none(c);
+}
+
+/* The copy of an ACK that came before the probe's does not show that the probe was in vain. */
+REQUIREMENT("REQ-04", "SR-05")
+static void
+copy_is_no_second_response(void **state)
+{
+	struct conn *c = conn_sr(state);
+	uint32_t was;
+
+	c->b->engine.env.plain = 0;
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	bench_pass(c->b, 10000);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	was = c->qp->conn.loss.srtt_ns;
+	assert_true(was != 0);
+	client_sends(c, 2, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	bench_pass(c->b, 10000);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	peer_copy(c, SQ + 1); /* of the ACK of the first message, delayed */
+	assert_int_equal(OBS(c, REQ_PROBE_VAIN), 0);
+	assert_int_equal(c->qp->conn.loss.srtt_ns, was);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		bench_test(sack_of_many_requests_is_sent_twice),
+		bench_test(copy_tells_of_a_duplicate),
+		bench_test(acks_are_sent_twice_for_a_while),
+		bench_test(copy_replaces_the_answer),
+		bench_test(copy_is_no_second_response),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}
