@@ -28,8 +28,13 @@ rewind_cursor(const struct qp_env *env, struct qp *qp)
 	qp_recorder_cut(env, qp);
 	qp_mend_clear(qp);
 	qp->conn.loss.probe_read = false;
-	for (i = snd->tail; i != snd->head; i++)
-		qp_sq_entry(qp, i)->rd_counted = false;
+	/* Stops at the last of them. */
+	for (i = snd->tail; snd->rd_out != 0 && i != snd->head; i++) {
+		struct qp_sq_entry *e = qp_sq_entry(qp, i);
+
+		snd->rd_out -= e->rd_counted;
+		e->rd_counted = false;
+	}
 	snd->rd_out = 0;
 	snd->rd_psns = 0;
 	snd->since_ackreq = 0;

@@ -157,20 +157,6 @@ is_lost(const struct qp_env *env, const struct qp *qp, struct qp_mend *m, uint32
 	       m->newest > r->serial;
 }
 
-struct qp_sq_entry *
-req_entry_of(const struct qp *qp, uint32_t psn, uint32_t *i)
-{
-	const struct qp_snd *snd = &qp->conn.snd;
-
-	for (; *i != snd->head; ++*i) {
-		struct qp_sq_entry *e = qp_sq_entry(qp, *i);
-
-		if (e->npkts != 0 && psn_lt(psn, psn_add(e->first_psn, e->npkts)))
-			return psn_lt(psn, e->first_psn) ? NULL : e;
-	}
-	return NULL;
-}
-
 /* Of a READ only the request was sent: its other PSNs, from base + k on, count as arrived. */
 static uint32_t
 pass_read(const struct qp *qp, struct qp_mend *m, const struct qp_sq_entry *e, uint32_t k)

@@ -76,7 +76,11 @@ req_lose(struct qp *qp, struct qp_mend *m, uint32_t psn)
 bool req_window_wider(const struct qp *qp);
 /* The peer has executed everything before psn, which is not before m->base_psn. */
 void req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn);
-/* The WQE of psn, from number *i on, where *i moves to it; NULL: none that has a PSN. */
+/*
+ * wqe.c: the WQE of psn, which is not before una_psn, from number *i on, where *i moves to it.
+ * NULL: psn is before that WQE, or behind all. *i is in tail .. head. Takes a number of steps that
+ * grows with the logarithm of the distance.
+ */
 struct qp_sq_entry *req_entry_of(const struct qp *qp, uint32_t psn, uint32_t *i);
 /* selective_probe.c: makes una_psn's packet a probe. Returns false, with no effect, if go-back-N
  * has to do it. */

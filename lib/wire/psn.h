@@ -23,6 +23,13 @@ psn_diff(uint32_t a, uint32_t b)
 	return (int32_t)((a - b) << 8) >> 8;
 }
 
+/* Distance from b forwards to a in packets, 0 .. 2^24 - 1. */
+static inline uint32_t
+psn_ahead(uint32_t a, uint32_t b)
+{
+	return (a - b) & WIRE_PSN_MASK;
+}
+
 /* Is a before b? */
 static inline bool
 psn_lt(uint32_t a, uint32_t b)

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The work of a packet does not grow with what a client has: counted in instructions. */
+#include <string.h>
+#include "harness.h"
+#include "requester/recovery.h"
+#include "requester/selective.h"
+#include "../../kit/requirement.h"
+#include "../../kit/steps.h"
+
+#define SQ   0x001000u
+#define DEEP QP_RTX_WQES /* WQEs in flight, at most */
+#define FEW  16u
+
+/* A connection with n WQEs in flight, of one packet each. */
+static struct conn *
+conn_busy(void **state, uint32_t n)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.sq_entries = cfg.cq_entries = 2 * DEEP;
+	c = conn_open(*state, cfg);
+	c->qp->conn.snd.cc.window_pkts = DEEP;
+	for (uint32_t i = 0; i < n; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), n);
+	assert_int_equal(c->qp->conn.snd.head - c->qp->conn.snd.tail, n);
+	return c;
+}
+
+/* The work takes few instructions, and many with much more of what it must not depend on. */
+static void
+expect_less(const char *what, uint64_t few, uint64_t many, uint64_t limit)
+{
+	print_message("%s: %lu and %lu instructions\n", what, (unsigned long)few,
+		      (unsigned long)many);
+	if (!STEPS_COUNTED)
+		skip();
+	assert_true(few > 0 && many < limit);
+}
+
+struct look_up {
+	struct qp *qp;
+	uint32_t psn, i;
+	struct qp_sq_entry *e;
+};
+
+static void
+look_up(void *arg)
+{
+	struct look_up *l = arg;
+
+	l->e = req_entry_of(l->qp, l->psn, &l->i);
+}
+
+/* Instructions to find the newest WQE in flight, from the oldest on. */
+static uint64_t
+look_up_steps(const struct conn *c, uint32_t n)
+{
+	struct look_up l = {.qp = c->qp, .psn = SQ + n - 1, .i = c->qp->conn.snd.tail};
+	uint64_t steps = steps_of(look_up, &l);
+
+	assert_ptr_equal(l.e, qp_sq_entry(c->qp, c->qp->conn.snd.head - 1));
+	return steps;
+}
+
+static void
+look_up_does_not_walk_the_wqes(void **state)
+{
+	uint64_t few = look_up_steps(conn_busy(state, FEW), FEW);
+	uint64_t deep = look_up_steps(conn_busy(state, DEEP), DEEP);
+
+	expect_less("look-up", few, deep, 3 * few);
+}
+
+/* Every WQE is found by its first and last PSN, from every WQE before it on. */
+static void
+look_up_from_all(struct conn *c, uint32_t at, uint32_t una)
+{
+	struct qp_snd *snd = &c->qp->conn.snd;
+	struct qp_sq_entry *e = qp_sq_entry(c->qp, at);
+	uint32_t end = psn_add(e->first_psn, e->npkts - 1), from;
+	struct look_up l = {.qp = c->qp};
+
+	for (from = snd->tail; from != at + 1; from++) {
+		l.i = from;
+		l.psn = at == snd->tail ? una : e->first_psn;
+		look_up(&l);
+		assert_ptr_equal(l.e, e);
+		assert_int_equal(l.i, at);
+		l.i = from;
+		l.psn = end;
+		look_up(&l);
+		assert_ptr_equal(l.e, e);
+	}
+	if (at + 1 == snd->head)
+		return;
+	/* It is before the next one. */
+	l.i = at + 1;
+	look_up(&l);
+	assert_null(l.e);
+}
+
+/*
+ * WQEs without a PSN, with one, with several, and the largest ones: together they span more than
+ * half of the circle of PSNs.
+ */
+static void
+look_up_finds_wqes_of_every_size(void **state)
+{
+	static const uint32_t sizes[] = {1u << 23, 1, 0, 3, 1, 0, 0, 1,
+					 64,       1, 1, 2, 1, 0, 5, 1u << 23};
+	struct conn *c = conn_busy(state, RTE_DIM(sizes));
+	struct qp_snd *snd = &c->qp->conn.snd;
+	uint32_t psn = 0xffff00, una = psn_add(psn, sizes[0] - 9), k;
+	struct look_up l = {.qp = c->qp};
+
+	for (k = 0; k < RTE_DIM(sizes); k++) {
+		struct qp_sq_entry *e = qp_sq_entry(c->qp, snd->tail + k);
+
+		e->first_psn = psn;
+		e->npkts = sizes[k];
+		psn = psn_add(psn, sizes[k]);
+	}
+	snd->una_psn = una;
+	for (k = 0; k < RTE_DIM(sizes); k++) {
+		if (sizes[k] != 0)
+			look_up_from_all(c, snd->tail + k, una);
+	}
+	l.i = snd->tail;
+	l.psn = psn; /* behind all */
+	look_up(&l);
+	assert_null(l.e);
+}
+
+static void
+rewind_all(void *arg)
+{
+	struct conn *c = arg;
+
+	req_rewind(&c->b->engine.env, c->qp);
+}
+
+/* A NAK of the peer leads to a rewind. */
+static void
+rewind_does_not_walk_the_wqes(void **state)
+{
+	uint64_t few = steps_of(rewind_all, conn_busy(state, FEW));
+	uint64_t deep = steps_of(rewind_all, conn_busy(state, DEEP));
+
+	expect_less("rewind", few, deep, few + FEW);
+}
+
+/* It forgets which READs were requested, and these are counted again when they are. */
+REQUIREMENT("REQ-02")
+static void
+rewind_counts_reads_again(void **state)
+{
+	struct conn *c = conn_busy(state, 3);
+	uint32_t i;
+
+	client_does(c, 3, UROCE_WR_RDMA_READ, 8);
+	client_sends(c, 4, 8);
+	client_does(c, 5, UROCE_WR_RDMA_READ, 8);
+	assert_int_equal(pkt_count(c), 3);
+	assert_int_equal(c->qp->conn.snd.rd_out, 2);
+	rewind_all(c);
+	assert_int_equal(c->qp->conn.snd.rd_out, 0);
+	for (i = c->qp->conn.snd.tail; i != c->qp->conn.snd.head; i++)
+		assert_false(qp_sq_entry(c->qp, i)->rd_counted);
+	engine_wake(&c->b->engine, c->qp);
+	assert_int_equal(pkt_count(c), 6);
+	assert_int_equal(c->qp->conn.snd.rd_out, 2);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		bench_test(look_up_does_not_walk_the_wqes),
+		bench_test(look_up_finds_wqes_of_every_size),
+		bench_test(rewind_does_not_walk_the_wqes),
+		bench_test(rewind_counts_reads_again),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}
