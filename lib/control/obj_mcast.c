@@ -31,6 +31,27 @@ group_has_members(const struct device *dev, const uint8_t gid[16])
 	return false;
 }
 
+/* Adds o to its device's list, which has the order that workers want (engine_member_cmp). */
+static void
+member_insert(struct obj_member *o)
+{
+	struct device *dev = o->q->o.s->dev;
+	struct engine_member key = {.qpn = o->q->qp->conn.qpn};
+	struct obj_member *at;
+
+	memcpy(key.gid, o->gid, 16);
+	TAILQ_FOREACH (at, &dev->members, dev_link) {
+		struct engine_member is = {.qpn = at->q->qp->conn.qpn};
+
+		memcpy(is.gid, at->gid, 16);
+		if (engine_member_cmp(&key, &is) < 0) {
+			TAILQ_INSERT_BEFORE(at, o, dev_link);
+			return;
+		}
+	}
+	TAILQ_INSERT_TAIL(&dev->members, o, dev_link);
+}
+
 static void
 member_free(struct obj_member *o)
 {
@@ -80,7 +101,7 @@ mcast_attach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 			return rc == -ENOBUFS ? ENOMEM : -rc;
 		}
 	}
-	TAILQ_INSERT_TAIL(&s->dev->members, o, dev_link);
+	member_insert(o);
 	if (device_addrs_update(s->dev) < 0) {
 		member_free(o);
 		return ENOMEM;

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include "engine/run_list.h"
 #include "qp/ahead.h"
 #include "qp/env.h"
@@ -42,10 +43,18 @@ struct engine_member { /* a UD QP in a multicast group (WIRE-10) */
 	uint8_t gid[16];
 	uint32_t qpn;
 };
+/* The order of members in a list: by group, then by QPN. < 0: a is before b; 0: they are equal. */
+static inline int
+engine_member_cmp(const struct engine_member *a, const struct engine_member *b)
+{
+	int by_gid = memcmp(a->gid, b->gid, 16);
+
+	return by_gid != 0 ? by_gid : (a->qpn > b->qpn) - (a->qpn < b->qpn);
+}
 struct engine_addrs {
 	uint32_t ngids, nmembers;
 	const uint8_t (*gid)[16];
-	const struct engine_member *member;
+	const struct engine_member *member; /* in the order of engine_member_cmp */
 };
 
 struct engine_dev { /* the engine's state of a device (an ethdev port) */

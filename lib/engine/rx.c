@@ -83,11 +83,11 @@ dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
 	if (a == NULL)
 		return true;
 	wire_dst_gid(pkt, gid);
-	for (i = 0; i < a->nmembers; i++) {
-		if (a->member[i].qpn == pkt->qpn && memcmp(a->member[i].gid, gid, 16) == 0)
-			return true;
-	}
-	return rx_gid_in(a, gid);
+	if (likely(!wire_dst_is_group(pkt)))
+		return rx_gid_in(a, gid);
+	i = rx_member_from(a, gid, pkt->qpn);
+	return i < a->nmembers && a->member[i].qpn == pkt->qpn &&
+	       memcmp(a->member[i].gid, gid, 16) == 0;
 }
 
 /* Drops a malformed packet that its QP accepts otherwise. A reserved opcode counts as a request. */

@@ -48,6 +48,28 @@ rx_gid_in(const struct engine_addrs *a, const uint8_t gid[16])
 	return false;
 }
 
+/*
+ * Returns the index of the first member in a that is not before qpn in the group gid; nmembers:
+ * none. Clients decide how many members there are, so nothing but this searches them for a packet.
+ */
+static inline uint32_t
+rx_member_from(const struct engine_addrs *a, const uint8_t gid[16], uint32_t qpn)
+{
+	struct engine_member key = {.qpn = qpn};
+	uint32_t from = 0, to = a->nmembers;
+
+	memcpy(key.gid, gid, 16);
+	while (from != to) {
+		uint32_t mid = from + (to - from) / 2;
+
+		if (engine_member_cmp(&a->member[mid], &key) < 0)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return to;
+}
+
 /* Returns true if a QP in this state accepts requests, or responses. */
 static inline bool
 rx_state_takes(enum qp_state state, uint32_t op_flags)

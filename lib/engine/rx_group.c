@@ -108,11 +108,11 @@ rx_members(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire
 	wire_dst_gid(pkt, dst);
 	wire_src_gid(pkt, src);
 	own = rx_gid_in(a, src);
-	for (i = 0; i < a->nmembers; i++) {
+	for (i = rx_member_from(a, dst, 0);
+	     i < a->nmembers && memcmp(a->member[i].gid, dst, 16) == 0; i++) {
 		uint32_t qpn = a->member[i].qpn;
 
-		if ((qp_table_owner(e->qps, qpn) == e->worker) != here ||
-		    memcmp(a->member[i].gid, dst, 16) != 0)
+		if ((qp_table_owner(e->qps, qpn) == e->worker) != here)
 			continue;
 		g->members++;
 		if (own && qpn == pkt->src_qpn)

@@ -52,10 +52,11 @@ peers_groups(void)
 		memcpy(p->path.dgid, gid[g], 16);
 		memcpy(p->path.dmac, mac[g], 6);
 		wire_tmpl_init(&p->tmpl, &p->path, WIRE_MULTICAST_QPN, 0xffff);
-		memcpy(world.member[g].gid, gid[g], 16);
-		memcpy(world.member[2 + g].gid, gid[g], 16);
-		world.member[g].qpn = WORLD_QPN + WORLD_UD + g;
-		world.member[2 + g].qpn = (WORLD_QPN + g) & ~WORLD_OURS;
+		/* in the order of engine_member_cmp */
+		memcpy(world.member[2 * g].gid, gid[g], 16);
+		memcpy(world.member[2 * g + 1].gid, gid[g], 16);
+		world.member[2 * g].qpn = (WORLD_QPN + g) & ~WORLD_OURS;
+		world.member[2 * g + 1].qpn = WORLD_QPN + WORLD_UD + g;
 	}
 	world.addrs = (struct engine_addrs){.gid = our_gids,
 					    .ngids = 2,

@@ -61,6 +61,12 @@ mesh_group_gid(uint32_t group, uint8_t gid[16])
 	gid[15] = (uint8_t)(7 + group);
 }
 
+static int
+member_cmp(const void *a, const void *b)
+{
+	return engine_member_cmp(a, b);
+}
+
 void
 mesh_members_set(struct mesh_node *n)
 {
@@ -79,6 +85,7 @@ mesh_members_set(struct mesh_node *n)
 			n->member[k++].qpn = side->qpn;
 		}
 	}
+	qsort(n->member, k, sizeof(n->member[0]), member_cmp);
 	n->addrs = (struct engine_addrs){.ngids = 2,
 					 .nmembers = k,
 					 .gid = (const uint8_t(*)[16])n->gid,

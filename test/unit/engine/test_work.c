@@ -173,6 +173,87 @@ rewind_counts_reads_again(void **state)
 	assert_int_equal(c->qp->conn.snd.rd_out, 2);
 }
 
+#define MANY_MEMBERS 4096u
+#define QKEY         0x11223344u
+
+struct datagram {
+	struct conn *c;
+	uint8_t frame[WIRE_MAX_OVERHEAD + 64];
+	uint32_t len;
+};
+
+static void
+receive(void *arg)
+{
+	struct datagram *d = arg;
+
+	frame_rx(d->c->b, d->frame, d->len);
+	bench_run(d->c->b);
+}
+
+/*
+ * Instructions to receive a datagram, sent to the QP's address or to its group, on a device on
+ * which other QPs have n memberships of other groups.
+ */
+static uint64_t
+receive_steps(struct conn *c, bool to_group, uint32_t n)
+{
+	static struct engine_member member[MANY_MEMBERS + 1];
+	static const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
+	struct engine_addrs addrs = {.ngids = 1,
+				     .gid = (const uint8_t(*)[16])c->peer_path.dgid,
+				     .nmembers = n + 1,
+				     .member = member};
+	struct wire_path path = c->peer_path;
+	struct datagram d = {.c = c};
+	uint32_t i, k = 0;
+	uint64_t steps;
+
+	for (i = 0; i <= n; i++) {
+		memcpy(member[i].gid, group, 16);
+		member[i].gid[14] = (uint8_t)(i < n / 2 ? 1 : i == n / 2 ? 2 : 3);
+		member[i].qpn = i == n / 2 ? c->qp->conn.qpn : 0x1000 + k++;
+	}
+	if (to_group) {
+		memcpy(path.dgid, group, 16);
+		memcpy(path.dmac, (const uint8_t[]){0x01, 0, 0x5e, 1, 2, 3}, 6);
+	}
+	wire_tmpl_init(&c->peer, &path, to_group ? WIRE_MULTICAST_QPN : c->qp->conn.qpn, 0xffff);
+	d.len = peer_frame(c,
+			   (struct wire_fields){.opcode = WIRE_SVC_UD | WIRE_OP_SEND_ONLY,
+						.psn = 1,
+						.qkey = QKEY,
+						.src_qpn = 7},
+			   0, 16, d.frame);
+	engine_set_addrs(&c->b->engine, BENCH_DEV, &addrs);
+	recv_post(c, n, 0, 200);
+	steps = steps_of(receive, &d);
+	recv_cqe(c, n, QP_WC_SUCCESS);
+	engine_set_addrs(&c->b->engine, BENCH_DEV, NULL);
+	return steps;
+}
+
+/* A user may have thousands of memberships; other users receive on the same device. */
+REQUIREMENT("WIRE-10")
+static void
+datagram_does_not_walk_the_members(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.type = QP_TYPE_UD;
+	cfg.qkey = QKEY;
+	c = conn_open(*state, cfg);
+	for (uint32_t to_group = 0; to_group < 2; to_group++) {
+		uint64_t few, many;
+
+		receive_steps(c, to_group, 1); /* the header cache learns the frame */
+		few = receive_steps(c, to_group, 2);
+		many = receive_steps(c, to_group, MANY_MEMBERS);
+		expect_less(to_group ? "to a group" : "to the QP", few, many, 2 * few);
+	}
+}
+
 int
 main(void)
 {
@@ -181,6 +262,7 @@ main(void)
 		bench_test(look_up_finds_wqes_of_every_size),
 		bench_test(rewind_does_not_walk_the_wqes),
 		bench_test(rewind_counts_reads_again),
+		bench_test(datagram_does_not_walk_the_members),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
