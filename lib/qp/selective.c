@@ -204,13 +204,15 @@ mend_is_idle(const struct qp_mend *m)
 	       m->reads.wanted.n == 0 && m->reads.nasks == 0;
 }
 
-/* A mend that its QP does not need now. */
+#define LOOK_AT 16u /* mends for one packet; the next one looks at the next mends */
+
+/* A mend that its QP does not need now. NULL: none was found among LOOK_AT. */
 static struct qp_mend *
 take_idle(struct qp_sr_pool *p)
 {
 	uint32_t i;
 
-	for (i = 0; i < QP_SR_QPS; i++) {
+	for (i = 0; i < LOOK_AT; i++) {
 		struct qp_mend *m = &p->all_mend[p->next_mend++ % QP_SR_QPS];
 
 		if (m->qp != NULL && mend_is_idle(m)) {

@@ -164,6 +164,25 @@ qp_resp_psns_run(const struct qp_resp_psns *s, uint32_t psn, uint32_t most)
 	return n < most ? n : most;
 }
 
+/* The number of PSNs from psn on before the first member; most, if there are more. */
+static inline uint32_t
+qp_resp_psns_skip(const struct qp_resp_psns *s, uint32_t psn, uint32_t most)
+{
+	uint32_t n = 0;
+
+	while (n < most) {
+		uint32_t at = psn + n;
+		uint64_t rest = s->word[at % QP_SR_READ_WINDOW / 64] >> (at % 64);
+
+		if (rest != 0) {
+			n += (uint32_t)__builtin_ctzll(rest);
+			break;
+		}
+		n += 64 - at % 64;
+	}
+	return n < most ? n : most;
+}
+
 /* Removes psn .. psn + n - 1, which are all members. */
 static inline void
 qp_resp_psns_remove_run(struct qp_resp_psns *s, uint32_t psn, uint32_t n)
@@ -262,7 +281,10 @@ bool qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt 
 struct rte_mbuf *qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn);
 /* Worker. Discards the requests that qp holds. Returns their number. */
 uint32_t qp_hold_drop(struct qp_sr_pool *p, struct qp *qp);
-/* Worker. Gives qp a mend, if it has none; NULL: all are in use. */
+/*
+ * Worker. Gives qp a mend, if it has none; NULL: none is free, and those looked at are in use.
+ * Looks at a few of them, others the next time.
+ */
 struct qp_mend *qp_mend_take(struct qp_sr_pool *p, struct qp *qp);
 /* Worker. Clears the mend of qp, if it has one: it retransmits everything in order. */
 void qp_mend_clear(struct qp *qp);

@@ -423,6 +423,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	struct qp_snd *snd = &qp->conn.snd;
 	struct qp_mend *m = qp->bind.mend;
 	uint32_t k, i = snd->tail;
+	struct qp_psns lost;
 	enum req_step step;
 
 	if (qp->conn.loss.probe_read) {
@@ -436,12 +437,11 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	}
 	if (psn_lt(m->base_psn, snd->una_psn))
 		req_mend_advance(qp, m, snd->una_psn);
-	for (k = 0; k < QP_SR_WINDOW && !qp_psns_empty(&m->lost); k++) {
+	lost = qp_psns_from(&m->lost, m->base_psn);
+	for (k = qp_psns_next(&lost, 0); k < QP_SR_WINDOW; k = qp_psns_next(&lost, k + 1)) {
 		uint32_t psn = psn_add(m->base_psn, k);
 		struct qp_sq_entry *e;
 
-		if (!qp_psns_has(&m->lost, psn))
-			continue;
 		if (qp_turn_over(env, turn))
 			return REQ_NO_ROOM;
 		/* Packets that go-back-N retransmits anyway are skipped. */

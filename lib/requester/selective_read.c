@@ -185,11 +185,12 @@ find_missing(struct qp *qp, struct qp_mend *m, uint32_t upto)
 	if (psn_lt(psn, snd->una_psn))
 		psn = snd->una_psn;
 	while (psn_lt(psn, upto)) {
+		uint32_t left = (uint32_t)psn_diff(upto, psn), end;
+		uint32_t came = qp_resp_psns_run(&r->here, psn, left);
 		const struct qp_sq_entry *e;
-		uint32_t end;
 
-		if (qp_resp_psns_has(&r->here, psn)) {
-			psn = psn_add(psn, 1);
+		if (came != 0) {
+			psn = psn_add(psn, came);
 			continue;
 		}
 		e = entry_near(qp, r, psn);
@@ -386,15 +387,17 @@ req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	struct qp_reads *r = &qp->bind.mend->reads;
-	uint32_t k, i = snd->tail;
+	uint32_t k = 0, i = snd->tail;
 
-	for (k = 0; k < QP_SR_READ_WINDOW && r->wanted.n != 0 && r->nasks < QP_SR_ASKS; k++) {
-		uint32_t psn = psn_add(snd->una_psn, k), n = 1, most;
+	while (r->wanted.n != 0 && r->nasks < QP_SR_ASKS) {
+		uint32_t psn, n = 1, most;
 		struct qp_sq_entry *e;
 		enum req_step step;
 
-		if (!qp_resp_psns_has(&r->wanted, psn))
-			continue;
+		k += qp_resp_psns_skip(&r->wanted, psn_add(snd->una_psn, k), QP_SR_READ_WINDOW - k);
+		if (k == QP_SR_READ_WINDOW)
+			break;
+		psn = psn_add(snd->una_psn, k);
 		if (qp_turn_over(env, turn)) {
 			snd->resend = true;
 			return REQ_NO_ROOM;
