@@ -6,11 +6,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <rte_branch_prediction.h>
+#include <rte_common.h>
 #include "worker/worker_parts.h"
 
 #define DB_MASK  (UROCE_DB_ENTRIES - 1)
 #define DB_BURST 64  /* of one ring per iteration, so that the others get their turn */
 #define DB_TOTAL 512 /* of all rings per iteration, for frames, timers and send queues */
+#define DB_RINGS 64  /* looked at per iteration: a client may have hundreds, and not use them */
 
 /* Starts a scan of all QPs of the context, some per iteration, because doorbells were lost. */
 static unsigned
@@ -63,9 +65,9 @@ ring_poll(struct worker *w, struct worker_doorbell *db)
 unsigned
 doorbell_poll(struct worker *w)
 {
-	unsigned n = 0, at = w->next_doorbell;
+	unsigned n = 0, at = w->next_doorbell, most = RTE_MIN(w->ndoorbells, DB_RINGS);
 
-	for (unsigned i = 0; i < w->ndoorbells && n < DB_TOTAL; i++) {
+	for (unsigned i = 0; i < most && n < DB_TOTAL; i++) {
 		struct worker_doorbell *db;
 
 		at = at < w->ndoorbells ? at : 0;

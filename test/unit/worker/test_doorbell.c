@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The doorbell rings of many clients: an iteration looks at a bounded number of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "worker/worker_parts.h"
+
+#define RINGS 300u
+#define BOUND 64u /* rings of an iteration */
+
+static struct worker w;
+static struct worker_doorbell bells[RINGS];
+static struct uroce_db_ring rings[RINGS];
+static uint32_t rang[RINGS + 1]; /* doorbells by QPN */
+
+struct qp *
+engine_doorbell(struct engine *e, uint32_t qpn)
+{
+	rang[qpn]++;
+	return NULL;
+}
+
+void
+hot_queue_rang(struct worker *self, struct qp *qp)
+{
+}
+
+void
+worker_call(struct worker *self, void (*fn)(struct worker *w, void *arg), void *arg)
+{
+	fn(self, arg);
+}
+
+static int
+setup(void **state)
+{
+	memset(&w, 0, sizeof(w));
+	memset(bells, 0, sizeof(bells));
+	memset(rings, 0, sizeof(rings));
+	memset(rang, 0, sizeof(rang));
+	for (uint32_t i = 0; i < RINGS; i++)
+		bells[i].ring = &rings[i];
+	w.doorbells = bells;
+	w.ndoorbells = RINGS;
+	return 0;
+}
+
+static void
+ring(uint32_t i)
+{
+	rings[i].qpn[rings[i].prod++ % UROCE_DB_ENTRIES] = i + 1;
+}
+
+/* Silent clients cost an iteration no more than BOUND looks, and the one that rings is found. */
+static void
+silent_rings_are_looked_at_in_turn(void **state)
+{
+	uint32_t i, n;
+
+	ring(RINGS - 1);
+	for (i = 0; i < RINGS / BOUND; i++) {
+		assert_true(doorbell_waits(&w)); /* no sleep until then */
+		assert_int_equal(doorbell_poll(&w), 0);
+	}
+	assert_int_equal(doorbell_poll(&w), 1);
+	assert_int_equal(rang[RINGS], 1);
+	assert_false(doorbell_waits(&w));
+	/* A ring waits for its turn, however often others ring. */
+	doorbell_poll(&w);
+	ring(0);
+	for (n = 0; rang[1] == 0; n++) {
+		for (i = 1; i < RINGS; i++)
+			ring(i);
+		doorbell_poll(&w);
+	}
+	assert_true(n <= RINGS / BOUND + 1);
+}
+
+/* Each of them has its turn. */
+static void
+all_rings_are_read(void **state)
+{
+	uint32_t i;
+
+	for (i = 0; i < RINGS; i++)
+		ring(i);
+	for (i = 0; i < RINGS / BOUND + 1; i++)
+		assert_true(doorbell_poll(&w) <= BOUND);
+	for (i = 1; i <= RINGS; i++)
+		assert_int_equal(rang[i], 1);
+	assert_false(doorbell_waits(&w));
+}
+
+/* Few rings: each is read in each iteration. */
+static void
+few_rings_are_all_read_at_once(void **state)
+{
+	uint32_t i, k;
+
+	w.ndoorbells = 3;
+	for (k = 1; k <= 6; k++) {
+		for (i = 0; i < 3; i++)
+			ring(i);
+		assert_int_equal(doorbell_poll(&w), 3);
+		for (i = 1; i <= 3; i++)
+			assert_int_equal(rang[i], k);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(silent_rings_are_looked_at_in_turn, setup),
+		cmocka_unit_test_setup(all_rings_are_read, setup),
+		cmocka_unit_test_setup(few_rings_are_all_read_at_once, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
