@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 #include <rte_cycles.h>
 #include <rte_timer.h>
 #include "worker/worker_parts.h"
@@ -46,38 +47,62 @@ timer_now_ns(void)
 			       clock_rate.ns_per_cycle);
 }
 
+/*
+ * Timers handled in an iteration. A client's QPs may all lose their peer at once, and the others'
+ * packets would wait for all of their retransmissions. Those that are left wait in w->due.
+ */
+#define TIMERS_MOST 64
+
+struct qp_timer {
+	struct rte_timer t;
+	struct qp *qp;
+	TAILQ_ENTRY(qp_timer) link; /* if due: in w->due */
+	bool due;
+};
+
 /* The worker of this thread, while rte_timer_manage runs. */
 static __thread struct worker *polling;
 
 static void
-expired(struct rte_timer *timer, void *qp)
+expired(struct rte_timer *timer, void *arg)
 {
-	polling->timers_fired++;
-	engine_timer(&polling->engine, polling->now_ns, qp);
+	struct qp_timer *t = arg;
+
+	if (t->due)
+		return;
+	t->due = true;
+	TAILQ_INSERT_TAIL(&polling->due, t, link);
 }
 
 void
 timer_set(void *ctx, struct qp *qp, uint64_t at_ns)
 {
-	struct rte_timer *t = qp->bind.timer;
+	struct qp_timer *t = qp->bind.timer;
 	struct worker *w = ctx;
 	uint64_t wait_ns = 0;
 
 	if (at_ns > w->now_ns)
 		wait_ns = at_ns - w->now_ns;
 	/* Rounded down, plus one tick: never before the deadline. */
-	if (rte_timer_reset(t, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE, w->lcore,
-			    expired, qp) == 0)
+	if (rte_timer_reset(&t->t, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE,
+			    w->lcore, expired, t) == 0)
 		qp->bind.timer_at_ns = at_ns;
 }
 
 unsigned
 timer_poll(struct worker *w)
 {
-	w->timers_fired = 0;
+	unsigned n = 0;
+	struct qp_timer *t;
+
 	polling = w;
 	rte_timer_manage();
-	return w->timers_fired;
+	for (; n < TIMERS_MOST && (t = TAILQ_FIRST(&w->due)) != NULL; n++) {
+		TAILQ_REMOVE(&w->due, t, link);
+		t->due = false;
+		engine_timer(&w->engine, w->now_ns, t->qp);
+	}
+	return n;
 }
 
 uint64_t
@@ -86,6 +111,8 @@ timer_next_ns(const struct worker *w)
 	int64_t ticks = rte_timer_next_ticks();
 	uint64_t ns = UINT64_MAX, at_ns = engine_next_ns(&w->engine), now_ns;
 
+	if (!TAILQ_EMPTY(&w->due))
+		return 0;
 	if (ticks >= 0)
 		ns = mul_shift32((uint64_t)ticks, clock_rate.ns_per_cycle);
 	if (at_ns == UINT64_MAX)
@@ -97,11 +124,12 @@ timer_next_ns(const struct worker *w)
 int
 worker_adopt_qp(struct worker *w, struct qp *qp)
 {
-	struct rte_timer *t = calloc(1, sizeof(*t));
+	struct qp_timer *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
 		return -ENOMEM;
-	rte_timer_init(t);
+	rte_timer_init(&t->t);
+	t->qp = qp;
 	qp->bind.timer = t;
 	qp->bind.timer_at_ns = 0;
 	return 0;
@@ -111,7 +139,7 @@ void
 worker_forget_qp(struct worker *w, struct qp *qp)
 {
 	const struct qp_env *env = &w->engine.env;
-	struct rte_timer *t = qp->bind.timer;
+	struct qp_timer *t = qp->bind.timer;
 	uint32_t first = env->tx_n;
 
 	engine_last_turn(&w->engine, w->now_ns, qp);
@@ -121,7 +149,9 @@ worker_forget_qp(struct worker *w, struct qp *qp)
 	hot_queue_forget(w, qp);
 	if (t == NULL)
 		return;
-	rte_timer_stop(t);
+	rte_timer_stop(&t->t);
+	if (t->due)
+		TAILQ_REMOVE(&w->due, t, link);
 	free(t);
 	qp->bind.timer = NULL;
 	qp->bind.timer_at_ns = 0;

@@ -227,6 +227,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->ws = ws;
 	w->index = i;
 	w->lcore = p->lcores[i];
+	TAILQ_INIT(&w->due);
 	w->own_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	w->client_fd = epoll_create1(EPOLL_CLOEXEC);
 	/* every nworkers-th queue of each port */

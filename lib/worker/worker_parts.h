@@ -26,6 +26,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <rte_branch_prediction.h>
 #include <rte_mbuf.h>
 #include <rte_rcu_qsbr.h>
@@ -143,7 +144,7 @@ struct worker {
 	struct worker_event held[WORKER_HELD_EVENTS];
 	uint32_t held_n;
 	uint64_t events_lost;
-	unsigned timers_fired;
+	TAILQ_HEAD(, qp_timer) due; /* expired timers that were not handled yet (timer.c) */
 	bool rx_full;         /* a queue or other workers gave a full burst in this iteration */
 	unsigned timers_wait; /* iterations since timers were polled */
 
@@ -302,8 +303,12 @@ void worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, 
 /* timer.c; timer_set is an upcall of the engine */
 int timer_init(void); /* control thread; 0 or -errno */
 void timer_set(void *ctx, struct qp *qp, uint64_t at_ns);
+/* Handles expired timers, a bounded number in each iteration. Returns their number. */
 unsigned timer_poll(struct worker *w);
-/* Returns nanoseconds until the next timer, or until a paced QP may send; UINT64_MAX: neither. */
+/*
+ * Returns nanoseconds until the next timer, or until a paced QP may send; UINT64_MAX: neither. 0:
+ * an expired timer is left.
+ */
 uint64_t timer_next_ns(const struct worker *w);
 
 /*

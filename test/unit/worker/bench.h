@@ -99,5 +99,6 @@ void frames_of_a_stalled_worker_count_as_held(void **state);
 void only_the_workers_own_queue_is_exempt_from_polling(void **state);
 void waiting_frames_are_received_before_timers_fire(void **state);
 void timers_fire_at_their_deadline_and_not_before(void **state);
+void timers_that_expire_at_once_are_spread(void **state);
 
 #endif

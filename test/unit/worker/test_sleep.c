@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <rte_common.h>
+#include <rte_cycles.h>
 #include "bench.h"
 #include "worker/worker_parts.h"
 #include "../../kit/requirement.h"
@@ -431,4 +433,54 @@ timers_fire_at_their_deadline_and_not_before(void **state)
 	usleep(10000);
 	worker_quiesce(ws);
 	assert_int_equal(f->timer_n, n + 21);
+}
+
+#define AT_ONCE 200u /* timers */
+#define BOUND   64u  /* of an iteration */
+
+struct many {
+	struct qp *qp[AT_ONCE];
+	unsigned polled, most; /* timers handled in all, and by one timer_poll */
+};
+
+/* All expire at the same time; one that waits for its turn is destroyed meanwhile. */
+static void
+expire_many(struct worker *w, void *arg)
+{
+	struct many *m = arg;
+	unsigned n;
+
+	for (uint32_t i = 0; i < AT_ONCE; i++) {
+		struct timing t = {.qp = m->qp[i]};
+
+		arm(w, &t);
+	}
+	rte_delay_us_block(100);
+	m->polled = m->most = 0;
+	do {
+		n = timer_poll(w);
+		m->polled += n;
+		m->most = RTE_MAX(m->most, n);
+		if (m->polled == n)
+			worker_forget_qp(w, m->qp[AT_ONCE - 1]);
+	} while (n != 0);
+	for (uint32_t i = 0; i < AT_ONCE - 1; i++)
+		worker_forget_qp(w, m->qp[i]);
+}
+
+void
+timers_that_expire_at_once_are_spread(void **state)
+{
+	struct many m;
+
+	for (uint32_t i = 0; i < AT_ONCE; i++) {
+		m.qp[i] = aligned_alloc(64, sizeof(*m.qp[i]));
+		assert_non_null(m.qp[i]);
+		memset(m.qp[i], 0, sizeof(*m.qp[i]));
+	}
+	worker_call(last_worker(), expire_many, &m);
+	assert_int_equal(m.polled, AT_ONCE - 1);
+	assert_int_equal(m.most, BOUND);
+	for (uint32_t i = 0; i < AT_ONCE; i++)
+		free(m.qp[i]);
 }

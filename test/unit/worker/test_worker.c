@@ -483,6 +483,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(frames_of_a_stalled_worker_count_as_held),
 		cmocka_unit_test(only_the_workers_own_queue_is_exempt_from_polling),
 		cmocka_unit_test(timers_fire_at_their_deadline_and_not_before),
+		cmocka_unit_test(timers_that_expire_at_once_are_spread),
 		cmocka_unit_test(waiting_frames_are_received_before_timers_fire),
 		cmocka_unit_test(removed_port_frees_its_frames),
 		cmocka_unit_test(paused_port_loses_frames_and_resumes),
