@@ -59,16 +59,20 @@ run_list_unpark(struct run_list *l, struct qp *qp)
 	l->parked--;
 }
 
-/* Empties a used slot: its QPs become ready, or move to the slot of their time. */
-static void
-slot_empty(struct run_list *l, uint32_t slot, uint64_t now_ns)
+/*
+ * Takes up to *left QPs from a used slot, and counts *left down: they become ready, or move to the
+ * slot of their time. Returns true if none is left in it, except those that have just moved there.
+ */
+static bool
+slot_empty(struct run_list *l, uint32_t slot, uint64_t now_ns, uint32_t *left)
 {
 	struct run_queue all = TAILQ_HEAD_INITIALIZER(all);
 	struct qp *qp;
 
 	TAILQ_CONCAT(&all, &l->slot[slot], bind.run);
 	l->used[slot / 64] &= ~(1ull << (slot % 64));
-	while ((qp = TAILQ_FIRST(&all)) != NULL) {
+	while (*left != 0 && (qp = TAILQ_FIRST(&all)) != NULL) {
+		--*left;
 		TAILQ_REMOVE(&all, qp, bind.run);
 		if (qp_deadline_get(&qp->conn, QP_DEADLINE_PACE) > now_ns) {
 			slot_put(l, qp);
@@ -78,12 +82,21 @@ slot_empty(struct run_list *l, uint32_t slot, uint64_t now_ns)
 		l->parked--;
 		run_list_ready(l, qp);
 	}
+	if (TAILQ_EMPTY(&all))
+		return true;
+	if (slot_is_used(l, slot))
+		TAILQ_CONCAT(&all, &l->slot[slot], bind.run);
+	TAILQ_INIT(&l->slot[slot]);
+	TAILQ_CONCAT(&l->slot[slot], &all, bind.run);
+	l->used[slot / 64] |= 1ull << (slot % 64);
+	return false;
 }
 
 void
 run_list_wake_due(struct run_list *l, uint64_t now_ns)
 {
 	uint64_t tick = l->tick, to = now_ns >> RUN_SLOT_SHIFT;
+	uint32_t left = RUN_WAKES;
 
 	to = RTE_MAX(to, tick);
 	l->tick = to;
@@ -91,10 +104,13 @@ run_list_wake_due(struct run_list *l, uint64_t now_ns)
 	for (to = RTE_MIN(to, tick + RUN_SLOTS - 1); tick <= to; tick++) {
 		uint32_t slot = tick & SLOT_MASK;
 
-		if (slot % 64 == 0 && l->used[slot / 64] == 0)
+		if (slot % 64 == 0 && l->used[slot / 64] == 0) {
 			tick += 63; /* none of these 64 is used */
-		else if (slot_is_used(l, slot))
-			slot_empty(l, slot, now_ns);
+		} else if (slot_is_used(l, slot) && !slot_empty(l, slot, now_ns, &left)) {
+			/* The next call goes on here; a slot put ahead meanwhile is seen early. */
+			l->tick = tick;
+			return;
+		}
 	}
 }
 
@@ -103,6 +119,7 @@ run_list_next_ns(const struct run_list *l)
 {
 	uint64_t tick = l->tick, at_ns;
 	const struct qp *qp;
+	uint32_t left = RUN_WAKES;
 
 	if (l->parked == 0)
 		return UINT64_MAX;
@@ -113,6 +130,8 @@ run_list_next_ns(const struct run_list *l)
 	TAILQ_FOREACH (qp, &l->slot[tick & SLOT_MASK], bind.run) {
 		uint64_t pace_ns = qp_deadline_get(&qp->conn, QP_DEADLINE_PACE);
 
+		if (left-- == 0) /* not all of them: the start of the slot */
+			return RTE_MIN(at_ns, tick << RUN_SLOT_SHIFT);
 		/* A QP that was reset has none, and leaves with its slot. */
 		if (pace_ns != 0)
 			at_ns = RTE_MIN(at_ns, pace_ns);

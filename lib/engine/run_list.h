@@ -8,7 +8,7 @@
  * A slot is 2^RUN_SLOT_SHIFT ns long, but a QP never becomes ready before its time. The wheel spans
  * RUN_SLOTS slots, about 1 ms. A QP that is parked for longer waits in the last slot and is parked
  * again from there. The order of QPs whose times fall into one slot is the order in which they were
- * parked.
+ * parked, if they are RUN_WAKES at most.
  *
  * A QP is on the ready queue (bind.on_run_list), in a slot (bind.parked), or neither; never both.
  * Private to the engine. Owner worker only.
@@ -24,13 +24,18 @@
 
 #define RUN_SLOT_SHIFT 10   /* a slot is 1.024 us */
 #define RUN_SLOTS      1024 /* a power of two, 64 at least */
+#define RUN_WAKES      64u  /* QPs taken from slots by one run_list_wake_due */
 
 TAILQ_HEAD(run_queue, qp);
 
 struct run_list {
 	struct run_queue ready; /* in turn order */
 	uint32_t parked;        /* QPs in slots */
-	uint64_t tick; /* all parked QPs are in slots of ticks tick .. tick + RUN_SLOTS - 1 */
+	/*
+	 * All parked QPs are in slots of ticks tick .. tick + RUN_SLOTS - 1. A QP never waits in a
+	 * slot behind its time, but possibly in one that is looked at before.
+	 */
+	uint64_t tick;
 	uint64_t used[RUN_SLOTS / 64]; /* bit i: slot[i] is initialised and not empty */
 	struct run_queue slot[RUN_SLOTS];
 };
@@ -64,7 +69,11 @@ run_list_take(struct run_list *l, struct qp *qp)
 /* Parks qp, which is neither ready nor parked, until its QP_DEADLINE_PACE. */
 void run_list_park(struct run_list *l, struct qp *qp, uint64_t now_ns);
 
-/* Makes parked QPs ready whose QP_DEADLINE_PACE is not later than now_ns, or not set any more. */
+/*
+ * Makes parked QPs ready whose QP_DEADLINE_PACE is not later than now_ns, or not set any more. A
+ * client may have any number of QPs with the same time, so one call takes RUN_WAKES at most; the
+ * next call goes on.
+ */
 void run_list_wake_due(struct run_list *l, uint64_t now_ns);
 
 /* Returns the time in ns at which to call run_list_wake_due next; UINT64_MAX: no QP is parked. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The work of a packet does not grow with what a client has: counted in instructions. */
+#include <stdlib.h>
 #include <string.h>
 #include "harness.h"
 #include "requester/recovery.h"
@@ -254,6 +255,49 @@ datagram_does_not_walk_the_members(void **state)
 	}
 }
 
+#define PARKED 500u
+
+/* A client's paced QPs may all be due at once: each call wakes some, each QP once. */
+static void
+parked_qps_wake_a_few_at_a_time(void **state)
+{
+	static struct run_list l;
+	struct qp *qps = aligned_alloc(64, PARKED * sizeof(*qps)), *qp;
+	uint64_t now = 5000000, at = now + 3000;
+	uint32_t i, woken = 0, n;
+
+	assert_non_null(qps);
+	memset(qps, 0, PARKED * sizeof(*qps));
+	run_list_init(&l);
+	for (i = 0; i < PARKED; i++) {
+		/* the last has another time in the same slot */
+		qp_deadline_set(&qps[i].conn, QP_DEADLINE_PACE, at + (i == PARKED - 1 ? 40 : 0));
+		run_list_park(&l, &qps[i], now);
+	}
+	assert_in_range(run_list_next_ns(&l), at - (1 << RUN_SLOT_SHIFT), at);
+	run_list_wake_due(&l, at - 1);
+	assert_true(TAILQ_EMPTY(&l.ready));
+	while (woken < PARKED - 1) {
+		run_list_wake_due(&l, at);
+		for (n = 0; (qp = TAILQ_FIRST(&l.ready)) != NULL; n++) {
+			assert_ptr_not_equal(qp, &qps[PARKED - 1]);
+			run_list_take(&l, qp);
+		}
+		woken += n;
+		assert_in_range(n, 1, RUN_WAKES);
+		assert_true(l.parked == PARKED - woken);
+		if (woken < PARKED - 1)
+			assert_true(run_list_next_ns(&l) <= at);
+	}
+	run_list_wake_due(&l, at + 39);
+	assert_true(TAILQ_EMPTY(&l.ready));
+	assert_int_equal(run_list_next_ns(&l), at + 40);
+	run_list_wake_due(&l, at + 40);
+	assert_ptr_equal(TAILQ_FIRST(&l.ready), &qps[PARKED - 1]);
+	assert_int_equal(l.parked, 0);
+	free(qps);
+}
+
 int
 main(void)
 {
@@ -263,6 +307,7 @@ main(void)
 		bench_test(rewind_does_not_walk_the_wqes),
 		bench_test(rewind_counts_reads_again),
 		bench_test(datagram_does_not_walk_the_members),
+		bench_test(parked_qps_wake_a_few_at_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
