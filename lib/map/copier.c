@@ -330,11 +330,12 @@ slot_move(struct copy_slot *slot, uint32_t from, uint32_t to)
 }
 
 /*
- * Abandon the slot's job. Returns true if it is done after all. s->abandoned is set before the
- * state, because the thread may then begin another job, which may be abandoned, too.
+ * Abandon the slot's job. user: as for mem_fate_begin. Returns true if it is done after all.
+ * s->abandoned is set before the state, because the thread may then begin another job, which may be
+ * abandoned, too.
  */
 static bool
-job_abandon(struct side *s, uint32_t i, uint64_t now)
+job_abandon(struct side *s, uint32_t i, uint64_t now, const void *user)
 {
 	uint64_t number = __atomic_fetch_add(&s->nabandoned, 1, __ATOMIC_RELAXED);
 	uint64_t self = number << ABANDONED_BITS | (i + 1), none = 0;
@@ -348,7 +349,7 @@ job_abandon(struct side *s, uint32_t i, uint64_t now)
 	}
 	/* Before the state: another worker may settle the job as soon as that is set. */
 	if (once != 0)
-		mem_fate_begin(once);
+		mem_fate_begin(once, user);
 	if (slot_move(&s->area->slot[i], COPY_BEGUN, COPY_ABANDONED))
 		return false;
 	if (once != 0)
@@ -413,7 +414,7 @@ do_job(struct copier *c, const struct job *j)
 		return job_unserved(c, now);
 	}
 	c->silent = 0;
-	if (!done && !job_abandon(s, (uint32_t)i, now))
+	if (!done && !job_abandon(s, (uint32_t)i, now, c->credit))
 		return -EAGAIN;
 	return take_result(s, (uint32_t)i, j);
 }

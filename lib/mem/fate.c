@@ -18,22 +18,37 @@ enum cell_state {
 	CELL_DONE,
 };
 
-#define OWN_TRIES 1000u
+/* Attempts to own a cell. Another thread owns it for a few stores only, unless it is interrupted.
+ */
+#define OWN_TRIES 100u
 
 /* All fields are atomic. */
 struct cell {
 	uint32_t state; /* enum cell_state */
 	uint32_t len;
 	uint64_t once, orig;
+	uint64_t serial; /* of mem_fate_begin */
+	uintptr_t user;
 };
 
-static struct cell table[MEM_FATES];
+/* An operation has one of the cells of its row. */
+#define CELLS 64u
+#define ROWS  (MEM_FATES / CELLS)
+
+static struct cell table[ROWS][CELLS];
+static uint64_t serials; /* atomic */
 
 static struct cell *
-cell_of(uint64_t once)
+row_of(uint64_t once)
 {
 	/* The top byte is the worker (engine/engine.c). */
-	return &table[(once + (once >> 56) * 37) % MEM_FATES];
+	return table[(once + (once >> 56)) % ROWS];
+}
+
+static uint32_t
+state_of(const struct cell *c)
+{
+	return __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
 }
 
 static bool
@@ -43,31 +58,114 @@ cell_own(struct cell *c, uint32_t from)
 								__ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-void
-mem_fate_begin(uint64_t once)
-{
-	struct cell *c = cell_of(once);
+/* How many cells of a row each user has. */
+struct shares {
+	uint32_t n; /* users */
+	struct {
+		uintptr_t user;
+		uint32_t cells;
+	} of[CELLS];
+};
 
-	/* If another thread is using the cell, this operation is forgotten. */
-	if (!cell_own(c, __atomic_load_n(&c->state, __ATOMIC_RELAXED)))
-		return;
+static uint32_t
+share_add(struct shares *s, uintptr_t user)
+{
+	uint32_t i = 0;
+
+	while (i < s->n && s->of[i].user != user)
+		i++;
+	if (i == s->n) {
+		s->of[i].user = user;
+		s->of[i].cells = 0;
+		s->n++;
+	}
+	return ++s->of[i].cells;
+}
+
+/*
+ * The cell that user gets: a free one, or the oldest of the user with the most cells, which is user
+ * itself if it has as many. Others may change the row meanwhile.
+ */
+static struct cell *
+choose(struct cell *row, uintptr_t user)
+{
+	struct shares s = {.n = 0};
+	struct cell *oldest = NULL;
+	uintptr_t top = user;
+	uint32_t i, own = 0, most = 0;
+
+	for (i = 0; i < CELLS; i++) {
+		uintptr_t of = __atomic_load_n(&row[i].user, __ATOMIC_RELAXED);
+		uint32_t state = state_of(&row[i]), cells;
+
+		if (state == CELL_FREE)
+			return &row[i];
+		cells = share_add(&s, of);
+		own = of == user ? cells : own;
+		if (cells > most) {
+			most = cells;
+			top = of;
+		}
+	}
+	if (own == most)
+		top = user;
+	for (i = 0; i < CELLS; i++) {
+		if (__atomic_load_n(&row[i].user, __ATOMIC_RELAXED) == top &&
+		    (oldest == NULL || __atomic_load_n(&row[i].serial, __ATOMIC_RELAXED) <
+					       __atomic_load_n(&oldest->serial, __ATOMIC_RELAXED)))
+			oldest = &row[i];
+	}
+	return oldest;
+}
+
+void
+mem_fate_begin(uint64_t once, const void *user)
+{
+	struct cell *row = row_of(once), *c = NULL;
+	uint32_t n;
+
+	for (n = 0; c == NULL && n < OWN_TRIES; n++) {
+		c = choose(row, (uintptr_t)user);
+		if (c != NULL && !cell_own(c, state_of(c)))
+			c = NULL;
+	}
+	if (c == NULL)
+		return; /* other threads took every cell it tried: this operation is forgotten */
 	__atomic_store_n(&c->once, once, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->user, (uintptr_t)user, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->serial, __atomic_fetch_add(&serials, 1, __ATOMIC_RELAXED),
+			 __ATOMIC_RELAXED);
 	__atomic_store_n(&c->state, CELL_PENDING, __ATOMIC_RELEASE);
+}
+
+/* The cell of an operation; NULL: it has none. */
+static struct cell *
+find(uint64_t once)
+{
+	struct cell *row = row_of(once);
+
+	for (uint32_t i = 0; i < CELLS; i++) {
+		if (state_of(&row[i]) != CELL_FREE &&
+		    __atomic_load_n(&row[i].once, __ATOMIC_RELAXED) == once)
+			return &row[i];
+	}
+	return NULL;
 }
 
 void
 mem_fate_end(uint64_t once, int rc, const struct mem_fate_result *res)
 {
-	struct cell *c = cell_of(once);
 	uint32_t to = rc == 0 ? CELL_DONE : CELL_FREE;
+	struct cell *c = find(once);
 
-	/* Another thread owns a cell for a few stores only, unless it is interrupted. */
-	for (uint32_t n = 0; !cell_own(c, CELL_PENDING); n++) {
-		uint32_t state = __atomic_load_n(&c->state, __ATOMIC_RELAXED);
-
-		if (n == OWN_TRIES || state == CELL_FREE || state == CELL_DONE)
+	/* BUSY: an operation that takes the cell away, or the end of one that has lost it. */
+	for (uint32_t n = 0; c != NULL && !cell_own(c, CELL_PENDING); n++) {
+		if (n == OWN_TRIES || state_of(c) == CELL_DONE)
 			return;
+		c = find(once);
 	}
+	if (c == NULL)
+		return;
 	if (__atomic_load_n(&c->once, __ATOMIC_RELAXED) != once) {
 		to = CELL_PENDING;
 	} else if (rc == 0) {
@@ -80,9 +178,12 @@ mem_fate_end(uint64_t once, int rc, const struct mem_fate_result *res)
 enum mem_fate
 mem_fate_get(uint64_t once, struct mem_fate_result *res)
 {
-	const struct cell *c = cell_of(once);
-	uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
+	const struct cell *c = find(once);
+	uint32_t state;
 
+	if (c == NULL)
+		return MEM_FATE_NONE;
+	state = state_of(c);
 	if (state == CELL_BUSY)
 		return MEM_FATE_PENDING; /* perhaps of another operation: the next call tells */
 	if (state == CELL_FREE || __atomic_load_n(&c->once, __ATOMIC_RELAXED) != once)

@@ -5,8 +5,10 @@
  * tries the WRITE again. The region's operations cannot be asked any more then, so the results of
  * operations that were begun but not awaited are also recorded here, by their number (once).
  *
- * One table for the process. It holds the last MEM_FATES operations; older ones are forgotten, and
- * a worker then takes them as not executed. All functions: any thread, without locks, bounded.
+ * One table for the process. It has places for MEM_FATES operations. A new one takes the place of
+ * the oldest of the user with the most, so a user, with however many late operations, makes only
+ * its own forgotten: each of n users keeps its last MEM_FATES / n. A worker takes a forgotten one
+ * as not executed. All functions: any thread, without locks, bounded.
  */
 #ifndef MEM_FATE_H
 #define MEM_FATE_H
@@ -26,8 +28,11 @@ struct mem_fate_result {
 	uint64_t orig; /* atomic: original value */
 };
 
-/* Records that the operation with number once (not 0) has begun and is no longer awaited. */
-void mem_fate_begin(uint64_t once);
+/*
+ * Records that the operation with number once (not 0) has begun and is no longer awaited. user: any
+ * address that stands for the user whose memory it is for.
+ */
+void mem_fate_begin(uint64_t once, const void *user);
 /*
  * Records the end of an operation: rc 0 if it was executed in full, else it counts as not executed.
  * Does nothing without a mem_fate_begin before it.

@@ -81,7 +81,7 @@ ops_executed(struct bench_region *r, uint64_t once, uint32_t len, uint64_t orig,
 	r->kept_len = len;
 	r->kept_orig = orig;
 	if (late && once != 0)
-		mem_fate_begin(once);
+		mem_fate_begin(once, NULL);
 	if (r->drop != NULL) {
 		region_drop(r->drop, r);
 		ops_settle(r);

@@ -382,17 +382,17 @@ fates_are_forgotten_in_order(void **state)
 	uint64_t i;
 
 	for (i = 1; i <= MEM_FATES; i++) {
-		mem_fate_begin(base + i);
+		mem_fate_begin(base + i, NULL);
 		assert_int_equal(mem_fate_get(base + i, &res), MEM_FATE_PENDING);
 	}
 	for (i = 1; i <= MEM_FATES; i++) {
 		res = (struct mem_fate_result){.len = (uint32_t)i, .orig = 2 * i};
-		mem_fate_end(base + i, i == 7 ? -EFAULT : 0, &res);
+		mem_fate_end(base + i, i == 6 ? -EFAULT : 0, &res);
 	}
-	mem_fate_begin(base + MEM_FATES + 3);
+	mem_fate_begin(base + MEM_FATES + 3, NULL);
 	mem_fate_end(base + 3, 0, &res); /* too late: it lost its cell */
 	for (i = 1; i <= MEM_FATES; i++) {
-		bool gone = i == 3 || i == 7;
+		bool gone = i == 3 || i == 6;
 
 		memset(&res, 0, sizeof(res));
 		assert_int_equal(mem_fate_get(base + i, &res),
@@ -402,6 +402,40 @@ fates_are_forgotten_in_order(void **state)
 	}
 	assert_int_equal(mem_fate_get(base + MEM_FATES + 3, &res), MEM_FATE_PENDING);
 	mem_fate_end(base + MEM_FATES + 3, -EAGAIN, &res);
+}
+
+#define SHARE (MEM_FATES / 4) /* of a user: two users here, one of the tests before, one more */
+
+/* One user's many late operations make no other's forgotten: executed WRITEs would be refused. */
+REQUIREMENT("MEM-05")
+static void
+user_with_many_fates_forgets_only_its_own(void **state)
+{
+	const uint64_t base = (uint64_t)5 << 56, other = (uint64_t)6 << 56,
+		       more = (uint64_t)7 << 56;
+	struct mem_fate_result res = {.len = 8};
+	int users[3];
+	uint64_t i, n = 0;
+
+	for (i = 1; i <= SHARE; i++)
+		mem_fate_begin(base + i, &users[0]);
+	while (n < 10 * MEM_FATES)
+		mem_fate_begin(other + ++n, &users[1]);
+	for (i = 1; i <= SHARE; i++) {
+		assert_int_equal(mem_fate_get(base + i, &res), MEM_FATE_PENDING);
+		mem_fate_end(base + i, 0, &res);
+	}
+	for (i = 1; i <= SHARE; i++)
+		mem_fate_begin(more + i, &users[2]);
+	while (n < 20 * MEM_FATES)
+		mem_fate_begin(other + ++n, &users[1]);
+	for (i = 1; i <= SHARE; i++) {
+		assert_int_equal(mem_fate_get(base + i, &res), MEM_FATE_DONE);
+		assert_int_equal(mem_fate_get(more + i, &res), MEM_FATE_PENDING);
+		/* and the last ones of its own */
+		assert_int_equal(mem_fate_get(other + n - SHARE + i, &res), MEM_FATE_PENDING);
+	}
+	assert_int_equal(mem_fate_get(other + 1, &res), MEM_FATE_NONE);
 }
 
 int
@@ -426,6 +460,7 @@ main(void)
 		bench_test(write_after_a_late_atomic_is_executed),
 		bench_test(write_after_a_late_atomic_needs_the_region),
 		bench_test(fates_are_forgotten_in_order),
+		bench_test(user_with_many_fates_forgets_only_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
