@@ -89,6 +89,7 @@ struct daemon {
 	struct session_list sessions;
 	struct session_list new_sessions; /* connections without HELLO, oldest first */
 	struct session_list ending;   /* connection closed, objects not freed yet (session_end.c) */
+	uint64_t ended;               /* sessions whose connection was closed so far */
 	struct session_list retrying; /* their requests wait for resources of ending sessions */
 	struct defer_list deferred;
 	struct { /* the consumer of QP1's datagrams (slow_path.h); fn NULL: none */

@@ -96,12 +96,17 @@ static void retry(struct session *s);
 
 /*
  * Queues a request that failed with ENOMEM while ended sessions still hold resources. It is retried
- * when they are freed. Returns false if a retry would not help.
+ * whenever one of them is freed, and refused when all that had ended before the first attempt are:
+ * sessions of others may end all the time. Returns false if a retry would not help.
  */
 static bool
 session_retries(struct session *s, const struct ipc_msg *m, const struct ctrl_req *req)
 {
-	if (req->nfds != 0 || TAILQ_EMPTY(&s->d->ending))
+	const struct session *oldest = TAILQ_FIRST(&s->d->ending);
+
+	if (s->retry_until == 0)
+		s->retry_until = s->d->ended;
+	if (req->nfds != 0 || oldest == NULL || oldest->ended > s->retry_until)
 		return false;
 	s->retry = malloc(sizeof(*s->retry));
 	if (s->retry == NULL)
@@ -314,6 +319,7 @@ request_ready(struct watch *w, uint32_t events)
 	if (rc == -EAGAIN)
 		return;
 	u->refs++; /* so that it outlives the session */
+	s->retry_until = 0;
 	if (rc > 0)
 		rc = rc == 2 ? session_request_fds(s, &m) : session_request(s, &m);
 	else if (rc == 0)

@@ -240,6 +240,7 @@ session_destroy(struct session *s)
 		close(s->peer.pidfd);
 	TAILQ_REMOVE(&d->sessions, s, link);
 	TAILQ_INSERT_TAIL(&d->ending, s, link);
+	s->ended = ++d->ended;
 	quota_give(s->user, QUOTA_FDS, SESSION_FDS);
 	quota_give(s->user, QUOTA_CLIENTS, 1);
 	if (s->state != IPC_STATE_CONTEXT) {

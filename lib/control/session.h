@@ -47,6 +47,8 @@ struct session {
 	struct ipc_msg *retry; /* its request waits for resources of ending sessions; NULL: none */
 	void (*retry_ready)(struct session *s); /* called to retry it; retry is NULL then */
 	TAILQ_ENTRY(session) retry_link;
+	uint64_t retry_until; /* ended of the last session its request waits for; 0: none yet */
+	uint64_t ended;       /* in daemon.ending: its number, in the order of the list */
 	enum ipc_state state;
 	uint16_t version;    /* of the ABI, agreed by HELLO */
 	uint64_t features;   /* agreed by HELLO */

@@ -344,6 +344,35 @@ a_request_waits_for_what_closed_sessions_give_back(void **state)
 	assert_served(&b);
 }
 
+/*
+ * Sessions that end later do not make a request wait: a user that opens and closes devices all the
+ * time would keep others, who are at a limit of their own, without a reply.
+ */
+static void
+a_request_does_not_wait_for_sessions_that_end_later(void **state)
+{
+	const struct uroce_create_cq_req req = {.cqe = 16};
+	struct session later = {.ended = 0};
+
+	d.quota.limit[QUOTA_CQS].all = 0; /* also without a's */
+	fake_stop(0);
+	session_destroy(a.s);
+	fake_send(b.s, b.fd, UROCE_CTRL_CREATE_CQ, &req, sizeof(req));
+	assert_int_equal(fake_receive(b.fd, UROCE_CTRL_CREATE_CQ, NULL, 0), FAKE_NO_REPLY);
+	later.ended = ++d.ended;
+	TAILQ_INSERT_TAIL(&d.ending, &later, link);
+	fake_resume(&d, 0);
+	assert_ptr_equal(TAILQ_FIRST(&d.ending), &later);
+	assert_int_equal(fake_receive(b.fd, UROCE_CTRL_CREATE_CQ, NULL, 0), ENOMEM);
+	assert_true(TAILQ_EMPTY(&d.retrying));
+	/* The next request waits for it. */
+	fake_send(b.s, b.fd, UROCE_CTRL_CREATE_CQ, &req, sizeof(req));
+	assert_int_equal(fake_receive(b.fd, UROCE_CTRL_CREATE_CQ, NULL, 0), FAKE_NO_REPLY);
+	assert_ptr_equal(TAILQ_FIRST(&d.retrying), b.s);
+	session_destroy(b.s);
+	TAILQ_REMOVE(&d.ending, &later, link);
+}
+
 static void
 a_session_ends_while_its_request_waits_for_others(void **state)
 {
@@ -375,6 +404,7 @@ main(void)
 		TEST(two_sessions_end_that_share_a_window),
 		TEST(a_region_with_a_window_is_in_use_again),
 		TEST(a_request_waits_for_what_closed_sessions_give_back),
+		TEST(a_request_does_not_wait_for_sessions_that_end_later),
 		TEST(a_session_ends_while_its_request_waits_for_others),
 	};
 
