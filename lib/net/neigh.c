@@ -158,7 +158,7 @@ static void
 ask(struct net_dev *d, struct net_neigh *n, uint64_t now_ns, struct net_frame *out)
 {
 	/* First ask a known neighbour by unicast: it may just have moved to another MAC. */
-	bool unicast = n->state == NET_NEIGH_KNOWN && n->asked < CHECK_UNICASTS;
+	bool unicast = n->state == NET_NEIGH_KNOWN && n->asked < CHECK_UNICASTS && !n->doubtful;
 	uint64_t wait_ns = CHECK_NS;
 
 	if (net_gid_is_v4(n->ip))
@@ -213,10 +213,18 @@ net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[6], b
 
 		if (!same && !override)
 			return false;
+		if (!same && now_ns < n->hold_ns) {
+			n->doubtful = true;
+			if (n->next_ns > n->hold_ns)
+				n->next_ns = n->hold_ns;
+			return false;
+		}
 		n->asked = 0;
 		n->next_ns = now_ns + CHECK_NS;
+		n->doubtful = false;
 		if (same)
 			return false;
+		n->hold_ns = now_ns + NET_NEIGH_HOLD_NS;
 	}
 	n->state = NET_NEIGH_KNOWN;
 	n->asked = 0;

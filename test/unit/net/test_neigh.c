@@ -162,6 +162,42 @@ known_neighbour_is_revalidated(void **state)
 	assert_memory_equal(out.bytes, peer_mac, 6);
 }
 
+/*
+ * Two stations claim an address by turns. Each change would be work for every address handle, so
+ * there are few; the last claim counts in the end.
+ */
+static void
+flapping_mac_changes_seldom(void **state)
+{
+	uint8_t gid[16], mac[2][6] = {{2, 1}, {2, 2}};
+	uint64_t now = 1000 * MS, next, step = MS / 10;
+	uint32_t changes = 0, i;
+
+	make_dev(&dev);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, now, &out);
+	assert_true(net_neigh_learn(&dev, gid, mac[0], true, now, &changed));
+	/* The first change is taken at once: the address has moved. */
+	assert_true(net_neigh_learn(&dev, gid, mac[1], true, now, &changed));
+	for (i = 0; i < 10000; i++, now += step)
+		changes += net_neigh_learn(&dev, gid, mac[i % 2], true, now, &changed);
+	assert_in_range(changes, 1, 10000 * step / NET_NEIGH_HOLD_NS);
+	/* It was claimed by another station within the hold, so all are asked at the end of it. */
+	i = memcmp(net_neigh_mac(&dev, gid), mac[0], 6) == 0;
+	now = dev.neigh[0].hold_ns - 1;
+	assert_false(net_neigh_learn(&dev, gid, mac[i], true, now, &changed));
+	assert_false(net_tick(&dev, now, &out, &next));
+	assert_int_equal(next, now + 1);
+	assert_true(net_tick(&dev, next, &out, &next));
+	assert_memory_equal(out.bytes, "\xff\xff\xff\xff\xff\xff", 6);
+	assert_true(net_neigh_learn(&dev, gid, mac[i], true, now + 2, &changed));
+	assert_memory_equal(net_neigh_mac(&dev, gid), mac[i], 6);
+	/* No doubt is left, also if its own claim is the last. */
+	assert_false(net_neigh_learn(&dev, gid, mac[!i], true, now + 3, &changed));
+	assert_false(net_neigh_learn(&dev, gid, mac[i], true, now + 4, &changed));
+	assert_false(net_tick(&dev, now + NET_NEIGH_HOLD_NS, &out, &next));
+	assert_int_equal(next, now + 4 + 30000 * MS);
+}
+
 static void
 full_table_drops_silent_neighbours_first(void **state)
 {
@@ -297,6 +333,7 @@ main(void)
 		cmocka_unit_test(advertisement_without_override_does_not_replace),
 		cmocka_unit_test(silent_neighbour_is_asked_again_and_then_abandoned),
 		cmocka_unit_test(known_neighbour_is_revalidated),
+		cmocka_unit_test(flapping_mac_changes_seldom),
 		cmocka_unit_test(full_table_drops_silent_neighbours_first),
 		cmocka_unit_test(full_table_is_shared_by_owners),
 		cmocka_unit_test(own_addresses_are_announced),
