@@ -346,7 +346,7 @@ a_request_waits_for_what_closed_sessions_give_back(void **state)
 
 /*
  * Sessions that end later do not make a request wait: a user that opens and closes devices all the
- * time would keep others, who are at a limit of their own, without a reply.
+ * time would keep others that have reached their limits without a reply.
  */
 static void
 a_request_does_not_wait_for_sessions_that_end_later(void **state)
