@@ -66,21 +66,36 @@ is_offered(const struct ifaddrs *i)
 	return i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 }
 
-/* Adds a device on netdev, unless it has one. Returns the number of devices. */
+/*
+ * Adds a device on the interface of an entry, unless it has one. Returns the number of devices. The
+ * entry's name is that of its interface, or the label of its address (eth0:1).
+ */
 static uint32_t
-add(char spec[DEFAULTS_MAX][DEFAULTS_SPEC_MAX], uint32_t n, const char *netdev)
+add(char spec[DEFAULTS_MAX][DEFAULTS_SPEC_MAX], uint32_t n, const struct ifaddrs *entry)
 {
+	int len = (int)strcspn(entry->ifa_name, ":");
 	char text[DEFAULTS_SPEC_MAX];
 
 	for (uint32_t i = 0; i < n; i++) {
-		snprintf(text, sizeof(text), "name=uroce%u,port=udp,iface=%.15s", i, netdev);
+		snprintf(text, sizeof(text), "name=uroce%u,port=udp,iface=%.*s", i, len,
+			 entry->ifa_name);
 		if (strcmp(text, spec[i]) == 0)
 			return n;
 	}
 	if (n == DEFAULTS_MAX - 1) /* the last is for lo */
 		return n;
-	snprintf(spec[n], DEFAULTS_SPEC_MAX, "name=uroce%u,port=udp,iface=%.15s", n, netdev);
+	snprintf(spec[n], DEFAULTS_SPEC_MAX, "name=uroce%u,port=udp,iface=%.*s", n, len,
+		 entry->ifa_name);
 	return n + 1;
+}
+
+/* Returns true if the entry is of this interface. */
+static bool
+is_of(const struct ifaddrs *entry, const char *netdev)
+{
+	size_t len = strcspn(entry->ifa_name, ":");
+
+	return strlen(netdev) == len && strncmp(entry->ifa_name, netdev, len) == 0;
 }
 
 uint32_t
@@ -94,12 +109,12 @@ defaults_devices(char spec[DEFAULTS_MAX][DEFAULTS_SPEC_MAX])
 		list = NULL;
 	if (default_route_v4(first) || default_route_v6(first)) {
 		for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next)
-			if (is_offered(i) && strcmp(i->ifa_name, first) == 0)
-				n = add(spec, n, first);
+			if (is_offered(i) && is_of(i, first))
+				n = add(spec, n, i);
 	}
 	for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next)
 		if (is_offered(i) && strpbrk(i->ifa_name, ",=") == NULL)
-			n = add(spec, n, i->ifa_name);
+			n = add(spec, n, i);
 	if (list != NULL)
 		freeifaddrs(list);
 	snprintf(spec[n], DEFAULTS_SPEC_MAX, "name=uroce_lo,port=udp,iface=lo");

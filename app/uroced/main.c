@@ -203,6 +203,8 @@ devices_of_host(struct daemon *d)
 	for (uint32_t i = 0; i < n; i++) {
 		if (devspec_parse(&dev, spec[i], err, sizeof(err)) == 0)
 			(void)device_create(d, &dev, false);
+		else
+			LOG(NOTICE, "left out: %s", err);
 	}
 	if (d->ndevs != 0)
 		return 0;

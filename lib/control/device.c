@@ -59,6 +59,7 @@ on_tick(struct watch *w, uint32_t events)
 	if (daemon_now_ns() >= dev->next_link_ns) {
 		dev->next_link_ns = daemon_now_ns() + LINK_POLL_NS;
 		look_at_link(dev);
+		host_tick(dev);
 		if (port_wants_restart(&dev->port))
 			seek_peer(dev);
 		guess_look(dev);

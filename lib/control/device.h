@@ -32,6 +32,7 @@ struct device {
 	struct hostif *hostif;          /* its kernel interface, or NULL */
 	struct watch host;    /* with the host's addresses: netlink socket, changes of addresses and
 				 links */
+	bool addrs_late;      /* the host's addresses could not be read */
 	struct watch answers; /* of a port with neigh_fd: that descriptor */
 	struct watch tick;    /* timerfd: next request to a neighbour, next link check */
 	uint64_t next_ask_ns; /* next check for users that wait for a neighbour */

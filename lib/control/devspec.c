@@ -124,7 +124,8 @@ take_iface(void *spec, const char *value)
 {
 	struct devspec *s = spec;
 
-	return copy_name(s->iface, sizeof(s->iface), value);
+	/* eth0:1 is the label of an address */
+	return copy_name(s->iface, sizeof(s->iface), value) && strchr(value, ':') == NULL;
 }
 
 static bool

@@ -16,15 +16,22 @@
 #define ANSWERS    32   /* neighbours' replies per turn of the loop */
 #define ANSWER_MAX 2048 /* bytes: longer frames are not replies */
 
-/* Reads the kernel's current addresses. Reports the changed slots of the GID table. */
-static void
+/*
+ * Reads the kernel's current addresses. Reports the changed slots of the GID table. Returns 0, or
+ * -errno if the kernel cannot be queried: then nothing changes.
+ */
+static int
 addrs_sync(struct device *dev, uint64_t *added, uint64_t *gone)
 {
 	struct net_addr addr[UROCE_MAX_GIDS];
-	uint32_t n = port_host_addrs(&dev->port, addr, UROCE_MAX_GIDS);
+	int n = port_host_addrs(&dev->port, addr, UROCE_MAX_GIDS);
 
+	*added = *gone = 0;
+	if (n < 0)
+		return n;
 	dev->net.held = set_slots_in_use(dev);
-	net_host_addrs_set(&dev->net, addr, n, added, gone);
+	net_host_addrs_set(&dev->net, addr, (uint32_t)n, added, gone);
+	return 0;
 }
 
 static void
@@ -32,9 +39,14 @@ addrs_follow(struct device *dev)
 {
 	struct net_addr before[UROCE_MAX_GIDS];
 	uint64_t added, gone;
+	int rc;
 
 	memcpy(before, dev->net.gid, sizeof(before));
-	addrs_sync(dev, &added, &gone);
+	rc = addrs_sync(dev, &added, &gone);
+	if (rc < 0 && !dev->addrs_late)
+		LOG(WARNING, "%s: cannot read the addresses of %s: %s; trying again", dev->name,
+		    dev->port.netdev, strerror(-rc));
+	dev->addrs_late = rc < 0;
 	if ((added | gone) == 0)
 		return;
 	/* If memory is short, workers keep the old list until the next change. */
@@ -68,13 +80,25 @@ int
 host_addrs_first(struct device *dev)
 {
 	uint64_t added, gone;
+	int rc = addrs_sync(dev, &added, &gone);
 
-	addrs_sync(dev, &added, &gone);
+	if (rc < 0) {
+		LOG(ERR, "%s: cannot read the addresses of %s: %s", dev->name, dev->port.netdev,
+		    strerror(-rc));
+		return rc;
+	}
 	if (added != 0)
 		return 0;
 	LOG(ERR, "%s: %s has no address: `ip addr add 10.9.0.1/24 dev %s`, for example", dev->name,
 	    dev->port.netdev, dev->port.netdev);
 	return -EADDRNOTAVAIL;
+}
+
+void
+host_tick(struct device *dev)
+{
+	if (dev->addrs_late)
+		addrs_follow(dev);
 }
 
 void

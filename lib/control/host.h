@@ -10,12 +10,14 @@
 #include "control/device.h"
 
 /*
- * Reads the addresses before the device is visible. Logs an error and returns -EADDRNOTAVAIL if
- * there are none, else returns 0.
+ * Reads the addresses before the device is visible. Returns 0, or after logging the error
+ * -EADDRNOTAVAIL if there are none, or another -errno if the kernel cannot be queried.
  */
 int host_addrs_first(struct device *dev);
 /* Starts following the kernel's changes. Returns 0 or -errno. */
 int host_follow(struct device *dev);
 void host_unfollow(struct device *dev);
+/* Call periodically: reads the addresses again if that has failed, for lack of descriptors. */
+void host_tick(struct device *dev);
 
 #endif

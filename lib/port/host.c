@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "port/host.h"
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if_arp.h>
 #include <net/if.h>
@@ -39,41 +40,70 @@ addr_of(const struct ifaddrs *i, struct net_addr *a)
 	return true;
 }
 
-uint32_t
+/*
+ * Copies the name of the interface that an entry belongs to, at most IF_NAMESIZE bytes. An IPv4
+ * address with a label (eth0:1) has that as its name.
+ */
+static void
+netdev_of(const struct ifaddrs *i, char *netdev)
+{
+	size_t len = strcspn(i->ifa_name, ":");
+
+	if (len >= IF_NAMESIZE)
+		len = IF_NAMESIZE - 1;
+	memcpy(netdev, i->ifa_name, len);
+	netdev[len] = '\0';
+}
+
+int
 host_addrs(const char *netdev, const uint8_t *gid, struct net_addr *addr, uint32_t max)
 {
+	char name[IF_NAMESIZE];
 	struct ifaddrs *list;
 	struct net_addr a;
 	uint32_t n = 0;
 
 	if (getifaddrs(&list) != 0)
-		return 0;
+		return -errno;
 	for (const struct ifaddrs *i = list; i != NULL && n < max; i = i->ifa_next) {
-		if (strcmp(i->ifa_name, netdev) != 0 || !addr_of(i, &a) ||
+		netdev_of(i, name);
+		if ((netdev != NULL && strcmp(name, netdev) != 0) || !addr_of(i, &a) ||
 		    (gid != NULL && memcmp(gid, a.gid, 16) != 0))
 			continue;
 		addr[n++] = a;
+		if (gid != NULL) /* more than one interface may have it */
+			break;
 	}
 	freeifaddrs(list);
-	return n;
+	return (int)n;
 }
 
-bool
+int
 host_netdev_of(const uint8_t gid[16], char *netdev)
 {
+	int rc = -EADDRNOTAVAIL;
 	struct ifaddrs *list;
 	struct net_addr a;
-	bool found = false;
 
 	if (getifaddrs(&list) != 0)
-		return false;
-	for (const struct ifaddrs *i = list; i != NULL && !found; i = i->ifa_next) {
-		found = addr_of(i, &a) && memcmp(gid, a.gid, 16) == 0;
-		if (found)
-			memcpy(netdev, i->ifa_name, strnlen(i->ifa_name, IF_NAMESIZE - 1) + 1);
+		return -errno;
+	for (const struct ifaddrs *i = list; i != NULL && rc != 0; i = i->ifa_next) {
+		if (!addr_of(i, &a) || memcmp(gid, a.gid, 16) != 0)
+			continue;
+		netdev_of(i, netdev);
+		rc = 0;
 	}
 	freeifaddrs(list);
-	return found;
+	return rc;
+}
+
+int
+host_ifindex(const char *netdev, uint32_t *ifindex)
+{
+	*ifindex = if_nametoindex(netdev);
+	if (*ifindex != 0)
+		return 0;
+	return errno == ENXIO ? -ENODEV : -errno;
 }
 
 bool

@@ -11,15 +11,19 @@
 #include "net/net.h"
 
 /*
- * Stores the addresses of an interface in addr[0 .. max) and returns their number. If gid is not
- * NULL, stores only that address, if the interface has it.
+ * Stores the addresses of an interface, or of all if netdev is NULL, in addr[0 .. max). If gid is
+ * not NULL, stores only that address. Returns their number, or -errno if the kernel cannot be
+ * queried.
  */
-uint32_t host_addrs(const char *netdev, const uint8_t *gid, struct net_addr *addr, uint32_t max);
+int host_addrs(const char *netdev, const uint8_t *gid, struct net_addr *addr, uint32_t max);
 /*
- * Finds the interface that has the address gid. netdev: its name, IF_NAMESIZE bytes. Returns false
- * if there is none.
+ * Finds the interface that has the address gid. netdev: its name, IF_NAMESIZE bytes, unchanged on
+ * failure. Returns 0, -EADDRNOTAVAIL if there is none, or another -errno if the kernel cannot be
+ * queried.
  */
-bool host_netdev_of(const uint8_t gid[16], char *netdev);
+int host_netdev_of(const uint8_t gid[16], char *netdev);
+/* Finds an interface by name. Returns 0, -ENODEV, or another -errno if the kernel does not say. */
+int host_ifindex(const char *netdev, uint32_t *ifindex);
 /* Gets an interface's MAC: all zero if it has none. Returns false if there is no such interface. */
 bool host_mac(const char *netdev, uint8_t mac[6]);
 /*

@@ -282,11 +282,12 @@ bool
 port_packet_present(struct port *p)
 {
 	struct port_packet *u = p->packet;
-	uint32_t ifindex = if_nametoindex(u->netdev);
+	uint32_t ifindex;
+	int rc = host_ifindex(u->netdev, &ifindex);
 
-	if (ifindex == 0 || ifindex == u->ifindex)
-		return ifindex != 0;
-	return move(u, ifindex);
+	if (rc != 0)
+		return rc != -ENODEV;
+	return ifindex == u->ifindex || move(u, ifindex);
 }
 
 const struct port_udp_stats *

@@ -412,7 +412,7 @@ port_restart(struct port *p)
 	return rc;
 }
 
-uint32_t
+int
 port_host_addrs(const struct port *p, struct net_addr *addr, uint32_t max)
 {
 	if (p->kind == PORT_UDP)

@@ -156,10 +156,10 @@ port_has_host_addrs(const struct port *p)
 	return p->kind == PORT_UDP || p->shared;
 }
 /*
- * For such a port: stores the kernel's current addresses in addr[0 .. max) and returns their
- * number.
+ * For such a port: stores the kernel's current addresses in addr[0 .. max). Returns their number,
+ * or -errno if the kernel cannot be queried.
  */
-uint32_t port_host_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
+int port_host_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
 /*
  * Looks up the next hop to dgid on a shared port's interface in the kernel's routing table. Both
  * are GIDs of the same family. Returns 0, -ENETUNREACH if there is no route, or another -errno.

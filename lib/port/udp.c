@@ -43,15 +43,16 @@ find_host(struct port *p, const struct port_params *params)
 	struct port_udp *u = p->udp;
 	char ip[INET6_ADDRSTRLEN + 1] = "";
 	uint8_t v4[4];
+	int rc;
 
 	if (params->udp_netdev != NULL) {
 		snprintf(p->netdev, sizeof(p->netdev), "%s", params->udp_netdev);
 		u->any = true;
-		u->ifindex = if_nametoindex(p->netdev);
-		if (u->ifindex != 0)
-			return 0;
-		PORT_LOG(ERR, p->name, "there is no interface %s: `ip link` lists them", p->netdev);
-		return -ENODEV;
+		rc = host_ifindex(p->netdev, &u->ifindex);
+		if (rc == -ENODEV)
+			PORT_LOG(ERR, p->name, "there is no interface %s: `ip link` lists them",
+				 p->netdev);
+		return rc;
 	}
 	snprintf(ip, sizeof(ip), "%.*s", (int)strcspn(params->udp_addr, "/"), params->udp_addr);
 	if (inet_pton(AF_INET, ip, v4) == 1) {
@@ -63,12 +64,10 @@ find_host(struct port *p, const struct port_params *params)
 			 "%s is not a unicast address; for a link-local one use iface=", ip);
 		return -EINVAL;
 	}
-	if (!host_netdev_of(u->gid, p->netdev)) {
+	rc = host_netdev_of(u->gid, p->netdev);
+	if (rc == -EADDRNOTAVAIL)
 		PORT_LOG(ERR, p->name, "no interface has the address %s: `ip addr` lists them", ip);
-		return -EADDRNOTAVAIL;
-	}
-	u->ifindex = if_nametoindex(p->netdev);
-	return 0;
+	return rc == 0 ? host_ifindex(p->netdev, &u->ifindex) : rc;
 }
 
 /*
@@ -221,9 +220,9 @@ open_socket(struct port *p, struct port_udp *u)
 	}
 	if (rc == -EADDRINUSE)
 		PORT_LOG(ERR, p->name,
-			 "UDP port %u is in use on this address, by another uroced or by the "
-			 "kernel's rxe (`rdma link`)",
-			 WIRE_UDP_PORT);
+			 "UDP port %u is in use on this address, by another uroced, the kernel's "
+			 "rxe (`rdma link`) or another program: `ss -ulpn sport = %u` lists them",
+			 WIRE_UDP_PORT, WIRE_UDP_PORT);
 	else if (rc != 0)
 		PORT_LOG(ERR, p->name, "no UDP socket on %s: %s", p->netdev, strerror(-rc));
 	return rc;
@@ -378,21 +377,35 @@ port_udp_close(struct port *p)
 		port_id_give(p->id);
 }
 
+/* Returns true if if_indextoname failed with err because there is no such interface. */
+static bool
+no_such_interface(int err)
+{
+	return err == ENXIO || err == ENODEV;
+}
+
 bool
 port_udp_present(struct port *p)
 {
-	struct port_udp *u = p->udp;
+	const struct port_udp *u = p->udp;
 
-	/* a socket is bound to its interface, not to a new one of the same name */
-	if (u->any)
-		return if_nametoindex(p->netdev) == u->ifindex;
-	return host_netdev_of(u->gid, p->netdev);
+	if (!u->any)
+		return host_netdev_of(u->gid, p->netdev) != -EADDRNOTAVAIL;
+	/* a socket is bound to its interface by index, whatever its name; not to one made later */
+	return if_indextoname(u->ifindex, p->netdev) != NULL || !no_such_interface(errno);
 }
 
-uint32_t
+int
 port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max)
 {
-	return host_addrs(p->netdev, p->udp->any ? NULL : p->udp->gid, addr, max);
+	const struct port_udp *u = p->udp;
+	char netdev[IF_NAMESIZE];
+
+	if (!u->any)
+		return host_addrs(NULL, u->gid, addr, max);
+	if (if_indextoname(u->ifindex, netdev) == NULL)
+		return no_such_interface(errno) ? 0 : -errno;
+	return host_addrs(netdev, NULL, addr, max);
 }
 
 bool

@@ -85,13 +85,14 @@ struct port_udp {
 int port_udp_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
 void port_udp_close(struct port *p);
 /*
- * Returns true if the address, or the interface that the socket was bound to, still exists. Finds
- * the interface again if the address has moved.
+ * Returns true if the address, or the interface that the socket was bound to, still exists, or if
+ * the kernel cannot be queried. Updates p->netdev if the address has moved or the interface was
+ * renamed.
  */
 bool port_udp_present(struct port *p);
 
 /* Implements port_host_addrs for a port of this kind. */
-uint32_t port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
+int port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
 /* Returns the socket of a queue (< p->nrxq). */
 int port_udp_fd(const struct port *p, uint16_t queue);
 
