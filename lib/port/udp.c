@@ -132,8 +132,12 @@ set_headers(const struct port_udp *u)
 {
 	bool v4 = !u->v6 || u->any;
 
-	/* DF, and thus identification 0; the ICRC covers both */
-	if (v4 && !(set(u, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+	/*
+	 * DF, and thus identification 0; the ICRC covers both. The interface's MTU is the limit: a
+	 * path MTU that the kernel learns from ICMP, which anyone may send, would stop the peer's
+	 * QPs for ten minutes, and QPs cannot change theirs.
+	 */
+	if (v4 && !(set(u, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) &&
 		    set(u, IPPROTO_IP, IP_RECVTOS, 1) && set(u, IPPROTO_IP, IP_RECVTTL, 1)))
 		return false;
 	if (v4 && u->any && !u->v6 && !set(u, IPPROTO_IP, IP_PKTINFO, 1))
@@ -144,7 +148,7 @@ set_headers(const struct port_udp *u)
 		return true;
 	/* RoCE devices send no UDP checksum, which the kernel drops for IPv6 */
 	return set(u, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
-	       set(u, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+	       set(u, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) &&
 	       set(u, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
 	       set(u, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
 	       set(u, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64) &&
