@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include "port/packet_seg.h"
 #include "port/port.h"
+#include "port/socket.h"
 
 #define PACKET_TX_MSGS  32
 #define PACKET_TX_IOVS  (4 * UDP_SEGS_MAX) /* iovecs per sendmmsg, at least; 4 per frame at most */
@@ -44,6 +45,7 @@ struct packet_rx {
 	struct packet_slot slot[PACKET_RX_MSGS];
 	struct mmsghdr msg[PACKET_RX_MSGS];
 	uint8_t control[PACKET_RX_MSGS][PACKET_CONTROL] __attribute__((aligned(8)));
+	uint64_t said[PORT_SAID]; /* as in port_socket_failed */
 };
 
 struct port_packet {

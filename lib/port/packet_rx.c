@@ -69,7 +69,7 @@ receive(struct port_packet *u)
 	}
 	got = recvmmsg(u->fd, rx->msg, n, MSG_DONTWAIT, NULL);
 	if (got < 0 && errno != EAGAIN && errno != EINTR)
-		u->stats.rx_errors++;
+		port_socket_failed(u->name, errno, rx->said, &u->stats.rx_errors);
 	if (got <= 0)
 		return;
 	if (c->bulk != 0)

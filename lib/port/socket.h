@@ -17,6 +17,14 @@ bool port_socket_set(int fd, int level, int option, int value);
  */
 void port_socket_buffers(int fd, const char *name, bool tell);
 
+#define PORT_SAID 3 /* words with a bit per errno */
+
+/*
+ * Worker. Counts a failed receive call in *errors, and logs each errno once under the port's name.
+ * said: those that were logged, zero at first.
+ */
+void port_socket_failed(const char *name, int err, uint64_t said[PORT_SAID], uint64_t *errors);
+
 /*
  * Worker. Moves at most n of the received frames ready[*at .. end) to m and advances *at. Returns
  * their number. The caller owns them from then on.

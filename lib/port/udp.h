@@ -21,6 +21,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include "port/port.h"
+#include "port/socket.h"
 #include "port/udp_seg.h"
 
 #define UDP_TX_MSGS     32                 /* messages per sendmmsg */
@@ -62,6 +63,7 @@ struct udp_rx {
 	uint32_t chunk; /* for the next messages: segment length of the last long super-frame */
 	uint32_t bulk;  /* calls for which long super-frames are still expected */
 	uint32_t room;  /* UDP payload that a packet buffer holds */
+	uint64_t said[PORT_SAID]; /* as in port_socket_failed */
 };
 
 /* One queue: a socket. Queue 0 also holds the state of the whole port. */

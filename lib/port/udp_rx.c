@@ -306,7 +306,7 @@ receive(struct port_udp *u)
 	}
 	got = recvmmsg(u->fd, rx->msg, n, MSG_DONTWAIT, NULL);
 	if (got < 0 && errno != EAGAIN && errno != EINTR)
-		u->stats.rx_errors++;
+		port_socket_failed(u->name, errno, rx->said, &u->stats.rx_errors);
 	if (got <= 0)
 		return;
 	if (rx->bulk != 0)

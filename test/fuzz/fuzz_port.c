@@ -18,12 +18,16 @@
 #include <unistd.h>
 #include <rte_eal.h>
 #include "fuzz_rx.h"
+#include "port/log.h"
 #include "port/packet.h"
 #include "port/udp.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
+
+/* port.c defines it, where that is linked */
+int port_logtype __attribute__((weak));
 
 #define BUFFERS 4095
 #define MTU     4200
