@@ -301,8 +301,10 @@ mr_reg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		goto fail;
 	}
 	rc = mr_map(s, q, req, &m->map, &m->cost);
-	if (rc != 0)
+	if (rc != 0) {
+		mr_log_unusable(s, q, rc);
 		goto fail;
+	}
 	mr_describe(m, pd, q);
 	rc = mr_publish(s, pd, m);
 	if (rc != 0)
@@ -370,10 +372,13 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	}
 	if (q->flags & (REREG_TRANSLATION | REREG_ACCESS)) {
 		rc = mr_check(&q->reg, rp);
-		if (rc == 0)
-			rc = mr_map(s, &q->reg, req, &map, &cost);
 		if (rc != 0)
 			return rc;
+		rc = mr_map(s, &q->reg, req, &map, &cost);
+		if (rc != 0) {
+			mr_log_unusable(s, &q->reg, rc);
+			return rc;
+		}
 	}
 	mr_hide(m);
 	worker_wait_readers(s->d->workers);
