@@ -134,7 +134,7 @@ set_headers(const struct port_udp *u)
 
 	/*
 	 * DF, and thus identification 0; the ICRC covers both. The interface's MTU is the limit: a
-	 * path MTU that the kernel learns from ICMP, which anyone may send, would stop the peer's
+	 * path MTU that the kernel learns from ICMP, which anyone may send, would stop a peer's
 	 * QPs for ten minutes, and QPs cannot change theirs.
 	 */
 	if (v4 && !(set(u, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) &&
