@@ -148,7 +148,8 @@ queue_hint(const struct port *p)
 	if (strcmp(p->driver, "net_af_xdp") == 0)
 		return ": the interface's driver takes no XDP at this MTU (veth: 3498 at most; try "
 		       "`ip link set .. mtu 1500`) or none at all; net_af_packet works on any "
-		       "interface";
+		       "interface. Or it has an XDP program (`ip link` shows one), possibly of a "
+		       "uroced that was killed: `ip link set .. xdp off` removes it";
 	return "";
 }
 
@@ -315,11 +316,15 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	rc = identify(p, params, &info);
 	if (rc == 0 && params->shared)
 		rc = port_xdp_may_share(p);
+	if (rc == 0 && params->shared)
+		rc = port_xdp_hold(p);
 	if (rc != 0)
 		return rc;
 	pool = receive_pool(p, pool);
-	if (pool == NULL)
+	if (pool == NULL) {
+		port_xdp_release(p);
 		return -ENOMEM;
+	}
 	rc = -EINVAL;
 	p->link_mtu = port_find_mtu(p, &info, params->link_mtu, pool_room(pool));
 	if (p->link_mtu != 0)
@@ -333,6 +338,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	if (rc == 0)
 		rc = start(p);
 	if (rc != 0) {
+		port_xdp_release(p);
 		rte_mempool_free(p->own_pool);
 		p->own_pool = NULL;
 		return rc;
@@ -378,6 +384,7 @@ port_close(struct port *p)
 	}
 	if (p->neigh_fd > 0)
 		close(p->neigh_fd);
+	port_xdp_release(p);
 	stop(p);
 	/*
 	 * The driver frees a memif server's listening socket without unregistering it from EAL's

@@ -76,6 +76,7 @@ struct port {
 	 * Non-blocking; 0: none.
 	 */
 	int neigh_fd;
+	int hold_fd;     /* of a shared net_af_xdp: holds UDP port 4791; 0: none */
 	uint64_t cnp_ns; /* set by the port's owner: see engine_set_cnp */
 	uint8_t cnp_dscp;
 	struct port_caps caps;

@@ -14,7 +14,6 @@ struct xdp_md { /* as in linux/bpf.h */
 	u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
 };
 
-#define XDP_DROP      1
 #define XDP_PASS      2
 #define MAP_XSKMAP    17 /* the kernel's number of this type of map */
 
@@ -61,8 +60,12 @@ SECTION("xdp") int uroce_share(struct xdp_md *ctx)
 
 	if (at == 0 || frame + at + 8 > end || *(const u16 *)(frame + at + 2) != BE16(ROCE_PORT))
 		return XDP_PASS;
-	/* without a socket on this queue, drop the packet so that no "port unreachable" is sent */
-	return (int)redirect_map(&xsks_map, ctx->rx_queue_index, XDP_DROP);
+	/*
+	 * Without a socket on this queue the kernel gets the packet: uroced holds the UDP port, so
+	 * that no "port unreachable" is sent. The program outlives a uroced that was killed, and
+	 * must not drop the RoCE of the next one.
+	 */
+	return (int)redirect_map(&xsks_map, ctx->rx_queue_index, XDP_PASS);
 }
 
 char xdp_license[] SECTION("license") = "BSD-3-Clause";

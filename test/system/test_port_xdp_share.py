@@ -109,14 +109,26 @@ def routed():
     link.stop()
 
 
-def refused(spec, text, vdev=VDEV):
-    ns = spaces(MTU)[0]
+def refused(spec, text, vdev=VDEV, ns=None):
+    ns = ns or spaces(MTU)[0]
     try:
         lib.Daemon([vdev], [spec], ns)
     except lib.processes.Failed as failed:
         assert text in str(failed), failed
     else:
         raise AssertionError(f"{spec}: started")
+
+
+def killed(link):
+    """The interface of a uroced that was killed serves the next one, with port=udp or share=yes."""
+    ns = link.a.daemon.ns
+    link.a.daemon.proc.kill()
+    assert "xdp" in interface(ns), "the kernel detaches the program: this test is superfluous"
+    for vdevs, dev in (([], "name=uroce0,port=udp,iface=eth0"), ([VDEV], SHARE)):
+        daemon = lib.Daemon(vdevs, [dev], ns)
+        pingpong(lib.Link("next", lib.Side(daemon, "uroce0", link.a.host), link.b, 1024), "-g", "1", "-m", "1024")
+        daemon.stop()
+    assert "xdp" not in interface(ns), interface(ns)
 
 
 def main():
@@ -172,6 +184,15 @@ def main():
         link = link_share(other=([], "name=uroce0,port=udp,iface=eth0"))
         pingpong(link, "-g", "1", "-s", "65536", "-n", "100")
         link.stop()
+    with lib.case("after kill -9"):
+        link = link_share()
+        killed(link)
+        link.b.daemon.stop()
+    with lib.case("a second device on the interface is refused"):
+        ns = spaces(MTU)[0]
+        taken = lib.Daemon([], ["name=uroce0,port=udp,iface=eth0"], ns)
+        refused(SHARE, "UDP port 4791 of eth0", ns=ns)
+        taken.stop()
     with lib.case("refusals"):
         for more, text in (("addr=10.9.0.1/24", "the kernel has its own"), ("mac=02:00:00:00:00:09", "its own"),
                            ("vlan=7", "its own"), ("hostif=roce0", "this port has one")):
