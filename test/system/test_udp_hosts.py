@@ -95,8 +95,8 @@ def no_descriptor(spec):
     lib.sh("ip", "-n", ns, "addr", "add", "10.9.7.1/24", "dev", "eth0")
     lib.sh("ip", "-n", ns, "addr", "add", "127.0.0.9/32", "dev", "lo")
     lib.time.sleep(1.5)
-    lib.sh(*limit, "--nofile=1024:")
     said = daemon.proc.output()
+    lib.sh(*limit, "--nofile=1024:")
     assert has(daemon, ETH) and daemon.link_up(), said
     assert "link down" not in said and "addresses of eth0 changed" not in said, said
     if "iface" in spec:
