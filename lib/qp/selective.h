@@ -41,7 +41,7 @@ enum qp_sr_state {
 struct qp_sr {
 	uint8_t state;      /* enum qp_sr_state */
 	uint8_t threshold;  /* requester: packets behind a gap that show a loss; 0: the first */
-	uint8_t ignored;    /* responder: gaps in a row for which the peer ignored all SACKs */
+	uint8_t ignored;    /* responder: gaps for which the peer ignored all SACKs (reorder.c) */
 	uint8_t expect_dup; /* responder: duplicates that would show this once more */
 	bool dup_told;      /* responder: no duplicate since the last SACK */
 	uint8_t calm;       /* requester: retransmissions since a packet was late */

@@ -9,9 +9,11 @@
 
 _Static_assert(QP_SR_WORDS == WIRE_SACK_WORDS, "a SACK reports all that may be held");
 
-/* The QP falls back after the peer ignores all SACKs of this many gaps in a row. */
-#define IGNORED_MOST 4
-/* A gap counts only if at least this many requests were held. */
+/*
+ * The QP falls back after the peer ignores all SACKs of several gaps in a row: 4 of at least
+ * IGNORED_HELD held requests, or 16 of fewer. A few duplicates may also be those of a lost SACK.
+ */
+#define IGNORED_MOST 16
 #define IGNORED_HELD 4
 
 /*
@@ -175,7 +177,10 @@ close_gap(struct qp_env *env, struct qp *qp, uint32_t n)
 	struct qp_sr *sr = &qp->conn.sr;
 
 	qp_hold_drop(env->sr, qp);
-	sr->expect_dup = n >= IGNORED_HELD ? (uint8_t)n : 0;
+	sr->expect_dup = (uint8_t)n;
+	/* Counted now, and taken back at the next gap unless all of them were retransmitted. */
+	if (n != 0)
+		sr->ignored += n >= IGNORED_HELD ? IGNORED_MOST / 4 : 1;
 }
 
 __rte_noinline void
@@ -227,7 +232,7 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 		return;
 	duplicate(qp, pkt->psn);
 	qp->conn.rcv.sack_due = true;
-	if (sr->expect_dup == 0 || --sr->expect_dup != 0 || ++sr->ignored < IGNORED_MOST)
+	if (sr->expect_dup == 0 || --sr->expect_dup != 0 || sr->ignored < IGNORED_MOST)
 		return;
 	sr->state = QP_SR_CAN;
 	env->counters->ctr[COUNTER_RSP_SR_FALLBACK]++;
