@@ -57,11 +57,11 @@ def options(argv):
     if given.headline:
         given.quick = True
         given.groups = [g for g in HEADLINE if g in known and (os.geteuid() == 0 or g not in HEADLINE_ROOT)]
-    if given.only:
+    if given.only is not None:
         given.groups = given.only.split(",")
         for group in given.groups:
             if group not in known:
-                parser.error(f"--only {group}: must be of {', '.join(known)}")
+                parser.error(f"--only '{group}': must be of {', '.join(known)}")
     return given
 
 

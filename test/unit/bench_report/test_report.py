@@ -347,6 +347,7 @@ class Pages(unittest.TestCase):
 class Program(unittest.TestCase):
     def test_options(self):
         for argv in (["report", "--only", "nothing"], ["versus", "--only", "engine64"],
+                     ["report", "--only", ""], ["loss", "--only", ""],
                      ["report", "--repeats", "0"], ["report", "more"]):
             done = run(*argv)
             self.assertEqual((done.returncode, done.stdout), (2, ""), argv)
