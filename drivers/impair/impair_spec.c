@@ -269,6 +269,10 @@ check_queue(struct impair_cfg *cfg, char *err, size_t room)
 			 cfg->queue_bytes != 0 ? "queue" : "kmin, kmax");
 		return -EINVAL;
 	}
+	if (cfg->pmax_ppm != IMPAIR_PPM && !marks) {
+		snprintf(err, room, "pmax: needs kmax=, from 1B to 1GB");
+		return -EINVAL;
+	}
 	if (cfg->kmin_bytes > cfg->kmax_bytes) {
 		snprintf(err, room, "kmin: %llu B is not from 1 B to kmax, which is %llu B",
 			 (unsigned long long)cfg->kmin_bytes, (unsigned long long)cfg->kmax_bytes);

@@ -188,6 +188,8 @@ static const struct {
 	{"rate=1Gbit,kmax=1kB,pmax=2", "pmax: '2'", "0% to 100%"},
 	{"queue=10kB", "queue: needs rate=", "1kbit to 1Tbit"},
 	{"kmax=10kB", "kmin, kmax: needs rate=", "1kbit to 1Tbit"},
+	{"pmax=20%", "pmax: needs kmax=", "1B to 1GB"},
+	{"rate=1Gbit,queue=64kB,pmax=0%", "pmax: needs kmax=", "1B to 1GB"},
 	{"rate=1Gbit,kmin=10kB,kmax=9999B", "kmin: 10000 B", "kmax, which is 9999 B"},
 	{"rate=1Gbit,kmin=10kB", "kmin: 10000 B", "kmax, which is 0 B"},
 	{"ordered=2", "ordered: '2'", "yes"},
