@@ -140,6 +140,7 @@ static const struct field before_rcv[] = {
 	N(sr.told_psn),
 	N(sr.fresh),
 	N(sr.lossy),
+	N(sr.dup_again),
 	B(sr.spare),
 	N(ecn.marks),
 	N(ecn.cnps_sent),

@@ -54,7 +54,8 @@ struct qp_sr {
 	uint32_t told_psn;  /* responder: the ePSN at the last ACK or SACK while lossy */
 	uint8_t fresh;      /* responder: requests held since then; 255: or more */
 	uint8_t lossy;      /* responder: as many ACKs may be sent twice; 0: nothing was lost */
-	uint8_t spare[2];
+	bool dup_again; /* responder: an ACK answers duplicates, because a SACK has not helped */
+	uint8_t spare[1];
 };
 _Static_assert(sizeof(struct qp_sr) == 32, "fits into the spare bytes of struct qp_conn");
 

@@ -77,7 +77,7 @@ bool req_window_wider(const struct qp *qp);
 /* The peer has executed everything before psn, which is not before m->base_psn. */
 void req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn);
 /*
- * wqe.c: the WQE of psn, which is not before una_psn, from number *i on, where *i moves to it.
+ * entry.c: the WQE of psn, which is not before una_psn, from number *i on, where *i moves to it.
  * NULL: psn is before that WQE, or behind all. *i is in tail .. head. Takes a number of steps that
  * grows with the logarithm of the distance.
  */

@@ -230,9 +230,15 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	/* Of a READ or atomic the response was lost, not the request. */
 	if (qp->conn.loopback || !(pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)))
 		return;
+	/* It comes again, or after one behind it: SACKs seem to be lost or ignored. */
+	if (sr->dups != 0 && psn_le(pkt->psn, sr->dup_psn))
+		sr->dup_again = true;
 	duplicate(qp, pkt->psn);
-	qp->conn.rcv.sack_due = true;
-	if (sr->expect_dup == 0 || --sr->expect_dup != 0 || sr->ignored < IGNORED_MOST)
+	if (!sr->dup_again || qp->conn.rcv.holding)
+		qp->conn.rcv.sack_due = true;
+	/* Only requests of the last gap or before it, as early_psn was the last of that. */
+	if (sr->expect_dup == 0 || psn_lt(qp->conn.rcv.early_psn, pkt->psn) ||
+	    --sr->expect_dup != 0 || sr->ignored < IGNORED_MOST)
 		return;
 	sr->state = QP_SR_CAN;
 	env->counters->ctr[COUNTER_RSP_SR_FALLBACK]++;
@@ -278,7 +284,7 @@ sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const s
 	return true;
 }
 
-/* Is what was answered now to be answered twice? */
+/* While lossy: is what was answered now to be answered twice? */
 static bool
 wants_copy(struct qp *qp)
 {
@@ -313,7 +319,7 @@ rsp_sack_send(struct qp_env *env, struct qp *qp)
 	if (!sack_send(env, qp, rcv->epsn, rcv->msn, &held, 0))
 		return false;
 	rcv->ack_due = false; /* the ePSN acknowledges everything before it */
-	if (wants_copy(qp))
+	if (qp->conn.sr.lossy != 0 && wants_copy(qp))
 		sack_send(env, qp, rcv->epsn, rcv->msn, &held, WIRE_SACK_COPY);
 	qp->conn.sr.dup_told = true;
 	return true;

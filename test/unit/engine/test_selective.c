@@ -330,87 +330,6 @@ wrong_sacks_are_dropped(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
-/* The peer retransmits n requests behind a gap although SACKs have reported them. Returns the next
- * PSN. */
-static uint32_t
-gap_without_sacks(struct conn *c, uint32_t psn, uint32_t n)
-{
-	uint32_t i;
-
-	for (i = 0; i <= n; i++)
-		recv_post(c, i, 0, 64);
-	for (i = 1; i <= n; i++)
-		peer_send(c, WIRE_OP_SEND_ONLY, psn + i, 0, 8);
-	for (i = 0; i <= n; i++)
-		peer_send(c, WIRE_OP_SEND_ONLY, psn + i, 0, 8);
-	pkt_count(c);
-	for (i = 0; i <= n; i++)
-		recv_cqe(c, i, QP_WC_SUCCESS);
-	return psn + n + 1;
-}
-
-static void
-falls_back(struct conn *c, uint32_t psn)
-{
-	assert_int_equal(OBS(c, RSP_SR_FALLBACK), 1);
-	assert_int_equal(c->qp->conn.sr.state, QP_SR_CAN);
-	peer_send(c, WIRE_OP_SEND_ONLY, psn + 1, 0, 8);
-	answer_expect(c, psn, NAK_SYN(PSN_SEQ));
-}
-
-/* A peer that retransmits requests reported as held, four times in a row, gets NAKs. */
-REQUIREMENT("SR-01")
-static void
-peer_that_ignores_sacks_gets_naks(void **state)
-{
-	struct conn *c = conn_sr(state, QP_SR_ON);
-	uint32_t pass, psn = RQ;
-
-	for (pass = 0; pass < 4; pass++) {
-		assert_int_equal(OBS(c, RSP_SR_FALLBACK), 0);
-		psn = gap_without_sacks(c, psn, 4);
-	}
-	falls_back(c, psn);
-}
-
-/* The same for one that sends only a few packets ahead. */
-REQUIREMENT("SR-01")
-static void
-peer_with_a_short_window_that_ignores_sacks_gets_naks(void **state)
-{
-	struct conn *c = conn_sr(state, QP_SR_ON);
-	uint32_t pass, psn = RQ;
-
-	for (pass = 0; pass < 16; pass++) {
-		assert_int_equal(OBS(c, RSP_SR_FALLBACK), 0);
-		psn = gap_without_sacks(c, psn, 1 + pass % 3);
-	}
-	falls_back(c, psn);
-}
-
-/* One gap that is repaired alone shows that the peer uses SACKs. */
-REQUIREMENT("SR-01")
-static void
-peer_that_uses_a_sack_keeps_selective_repeat(void **state)
-{
-	struct conn *c = conn_sr(state, QP_SR_ON);
-	uint32_t pass, i, psn = RQ;
-
-	for (pass = 0; pass < 40; pass++) {
-		psn = gap_without_sacks(c, psn, 1 + pass % 2);
-		if (pass % 15 != 14)
-			continue;
-		for (i = 0; i < 2; i++)
-			recv_post(c, i, 0, 64);
-		peer_send(c, WIRE_OP_SEND_ONLY, psn + 1, 0, 8);
-		peer_send(c, WIRE_OP_SEND_ONLY, psn, 0, 8);
-		for (i = 0; i < 2; i++)
-			recv_cqe(c, i, QP_WC_SUCCESS);
-		psn += 2;
-	}
-	assert_int_equal(OBS(c, RSP_SR_FALLBACK), 0);
-}
-
 /* The probe is one packet; what was sent behind it is not sent again. */
 REQUIREMENT("SR-04")
 static void
@@ -637,9 +556,6 @@ main(void)
 		bench_test(a_loss_reduces_the_window_of_a_busy_worker),
 		bench_test(duplicate_raises_the_threshold),
 		bench_test(wrong_sacks_are_dropped),
-		bench_test(peer_that_ignores_sacks_gets_naks),
-		bench_test(peer_with_a_short_window_that_ignores_sacks_gets_naks),
-		bench_test(peer_that_uses_a_sack_keeps_selective_repeat),
 		bench_test(probe_sends_the_oldest_packet_alone),
 		bench_test(lost_requests_and_lost_acks_give_no_round_trip),
 		bench_test(response_before_that_of_the_probe_gives_a_round_trip),
