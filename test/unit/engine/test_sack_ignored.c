@@ -162,6 +162,10 @@ duplicate_that_comes_again_gets_an_ack(void **state)
 	recv_post(c, 4, 0, 64);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 4, 0, 8);
 	assert_int_equal(sack_dups(c, RQ + 3), 5);
+	/* The same behind a gap: the peer probes only the oldest request that it knows to be lost.
+	 */
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
+	answer_expect(c, RQ + 2, ACK_SYN);
 }
 
 int
