@@ -234,7 +234,8 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	if (sr->dups != 0 && psn_le(pkt->psn, sr->dup_psn))
 		sr->dup_again = true;
 	duplicate(qp, pkt->psn);
-	qp->conn.rcv.sack_due = !sr->dup_again;
+	if (!sr->dup_again)
+		qp->conn.rcv.sack_due = true;
 	/* Only requests of the last gap or before it, as early_psn was the last of that. */
 	if (sr->expect_dup == 0 || psn_lt(qp->conn.rcv.early_psn, pkt->psn) ||
 	    --sr->expect_dup != 0 || sr->ignored < IGNORED_MOST)
