@@ -91,12 +91,26 @@ def one_sided(a, b):
     lnk.stop()
 
 
+def without_sacks():
+    """The network loses every SACK (opcode 0xd1): requests are acknowledged nevertheless."""
+    lnk = link()
+    rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons have negotiated
+    for side in (lnk.a, lnk.b):
+        impair(side, "set", "rule:opcode=0xd1,action=drop;drop=1%,seed=3")
+    rcdata(lnk, "--qps", "3", "--ops", "400", "--seed", "9")
+    stats = totals(lnk)
+    assert stats["sent_sacks"] > 0 and stats["rcvd_sacks"] == 0, stats
+    lnk.stop()
+
+
 def main():
     lib.need_root()
     with lib.case("1% loss, both sides agree: data intact, only lost packets are retransmitted"):
         agreed()
     with lib.case("1% loss of WRITEs: about as many retransmissions as losses"):
         writes()
+    with lib.case("all SACKs are lost: data intact"):
+        without_sacks()
     for a, b in (("on", "off"), ("off", "on")):
         with lib.case(f"sr={a} and sr={b}: go-back-N"):
             one_sided(a, b)
