@@ -80,6 +80,7 @@ signals_open(struct daemon *d)
 	sigset_t set;
 
 	signal(SIGPIPE, SIG_IGN); /* virtio_user may write to a peer that has ended */
+	signal(SIGXFSZ, SIG_IGN); /* at RLIMIT_FSIZE calls fail instead */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);

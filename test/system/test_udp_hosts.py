@@ -203,6 +203,17 @@ def forged_icmp():
     link.stop()
 
 
+def no_file_size():
+    """RLIMIT_FSIZE counts shared memory, too: calls fail, and SIGXFSZ does not end the daemon."""
+    limit = ("prlimit", "--fsize=16384", "--")
+    daemon = lib.Daemon([], ["name=uroce0,port=udp,iface=lo"], lib.netns(), lib.ONE_WORKER,
+                        own_folder() / "uroced.sock", program=uroced(), before=(*UNPRIVILEGED, *limit))
+    client = daemon.client(["ibv_rc_pingpong", "-d", "uroce0"])
+    assert client.wait(20) != 0 and "Couldn't create" in client.output(), client.output()
+    assert daemon.show("device")["device"][0]["device"] == "uroce0"
+    daemon.stop()
+
+
 def unusable_memory():
     """The log says why memory cannot be registered."""
     program = lib.public_copy() / "unusable"
@@ -235,6 +246,8 @@ def main():
         no_ipv6()
     with lib.case("system calls that are refused"):
         refused_calls()
+    with lib.case("no file may grow beyond 16 KiB (RLIMIT_FSIZE)"):
+        no_file_size()
     with lib.case("forged ICMP errors"):
         forged_icmp()
     with lib.case("memory that cannot be used: the reason is logged"):
