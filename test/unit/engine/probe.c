@@ -14,6 +14,15 @@ conn_with(void **state, uint32_t timeout, uint32_t retry_cnt)
 	return conn_open(b, cfg);
 }
 
+struct conn *
+conn_sr(void **state, enum qp_sr_state sr)
+{
+	struct conn *c = conn_with(state, 14, 7);
+
+	qp_sr_set(c->b->engine.env.sr, c->qp, sr);
+	return c;
+}
+
 void
 round_trip(struct conn *c, uint32_t psn, uint64_t ns)
 {

@@ -4,11 +4,15 @@
 #define TEST_UNIT_ENGINE_PROBE_H
 
 #include <stdint.h>
+#include "qp/selective.h"
 
 struct conn;
 
 /* An RC connection with probes and NAKs that are repeated (env.plain is 0), in RTS. */
 struct conn *conn_with(void **state, uint32_t timeout, uint32_t retry_cnt);
+
+/* The same with a peer that has agreed to selective repeat (QP_SR_ON), or has not. */
+struct conn *conn_sr(void **state, enum qp_sr_state sr);
 
 /* Sends one message, which has this PSN, and acknowledges it after ns. */
 void round_trip(struct conn *c, uint32_t psn, uint64_t ns);

@@ -10,15 +10,6 @@
 #define MANY 8u  /* requests of an answer that is sent twice */
 #define ACKS 64u /* such answers after the last loss */
 
-static struct conn *
-conn_sr(void **state)
-{
-	struct conn *c = conn_with(state, 14, 7);
-
-	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
-	return c;
-}
-
 /* The peer's WRITEs of one burst, psn to psn + n - 1. */
 static void
 peer_writes(struct conn *c, uint32_t psn, uint32_t n)
@@ -43,7 +34,7 @@ REQUIREMENT("SR-05")
 static void
 sack_of_many_requests_is_sent_twice(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct wire_sack one, two;
 
 	peer_writes(c, RQ + 1, MANY);
@@ -66,7 +57,7 @@ REQUIREMENT("SR-05")
 static void
 copy_tells_of_a_duplicate(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 
 	peer_writes(c, RQ + 1, MANY);
 	peer_writes(c, RQ + 1, 1);
@@ -82,7 +73,7 @@ REQUIREMENT("SR-05")
 static void
 acks_are_sent_twice_for_a_while(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t psn = RQ, i;
 
 	peer_writes(c, psn, MANY);
@@ -126,7 +117,7 @@ REQUIREMENT("SR-05")
 static void
 copy_replaces_the_answer(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct qp_conn was;
 
 	client_sends(c, 1, 8);
@@ -148,7 +139,7 @@ REQUIREMENT("REQ-04", "SR-05")
 static void
 copy_is_no_second_response(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t was;
 
 	c->b->engine.env.plain = 0;

@@ -7,15 +7,6 @@
 
 #define RQ 0x555000u
 
-static struct conn *
-conn_sr(void **state)
-{
-	struct conn *c = conn_with(state, 14, 7);
-
-	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
-	return c;
-}
-
 /* The peer retransmits n requests behind a gap although SACKs have reported them. Returns the next
  * PSN. */
 static uint32_t
@@ -49,7 +40,7 @@ REQUIREMENT("SR-01")
 static void
 peer_that_ignores_sacks_gets_naks(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t pass, psn = RQ;
 
 	for (pass = 0; pass < 4; pass++) {
@@ -64,7 +55,7 @@ REQUIREMENT("SR-01")
 static void
 peer_with_a_short_window_that_ignores_sacks_gets_naks(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t pass, psn = RQ;
 
 	for (pass = 0; pass < 16; pass++) {
@@ -79,7 +70,7 @@ REQUIREMENT("SR-01")
 static void
 peer_that_uses_a_sack_keeps_selective_repeat(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t pass, i, psn = RQ;
 
 	for (pass = 0; pass < 40; pass++) {
@@ -105,7 +96,7 @@ REQUIREMENT("SR-01")
 static void
 other_duplicates_do_not_count(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t pass, i, psn = RQ;
 
 	for (pass = 0; pass < 40; pass++, psn += 3) {
@@ -139,7 +130,7 @@ REQUIREMENT("SR-01", "RSP-01")
 static void
 duplicate_that_comes_again_gets_an_ack(void **state)
 {
-	struct conn *c = conn_sr(state);
+	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t i;
 
 	for (i = 0; i < 3; i++)

@@ -9,15 +9,6 @@
 #define RQ  0x555000u
 #define MTU 1024u
 
-static struct conn *
-conn_sr(void **state, enum qp_sr_state sr)
-{
-	struct conn *c = conn_with(state, 14, 7);
-
-	qp_sr_set(c->b->engine.env.sr, c->qp, sr);
-	return c;
-}
-
 /* A SACK from the peer: bit i of held is PSN psn + i. */
 static void
 peer_sack(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s)
