@@ -175,15 +175,16 @@ struct qp_rcv {
 	uint32_t epsn;
 	uint32_t msn;
 	uint32_t ack_psn;
-	uint32_t gap_psn;   /* nak_sent: PSN of the early packet that caused it */
-	uint8_t msg;        /* enum qp_msg */
-	uint8_t rdq_n;      /* entries in rdq */
-	uint8_t naks_again; /* nak_sent: retransmissions of the sequence NAK */
-	bool nak_sent : 1;  /* sequence or RNR NAK was sent; silent until the ePSN arrives */
-	bool comm_est : 1;  /* COMM_EST was raised since RTR */
-	bool ack_due : 1;   /* send an ACK of ack_psn once the READs before it are done */
-	bool nak_due : 1;   /* send a NAK once the READs before it are done */
-	bool key_pause : 1; /* too many wrong R_Keys: see conn.wrong_keys */
+	uint32_t gap_psn;       /* nak_sent: PSN of the early packet that caused it */
+	uint8_t msg;            /* enum qp_msg */
+	uint8_t rdq_n;          /* entries in rdq */
+	uint8_t naks_again : 7; /* nak_sent: retransmissions of the sequence NAK */
+	bool sr_acks : 1;       /* sr.lossy or sr.dup_again is set, which an ACK changes */
+	bool nak_sent : 1;      /* sequence or RNR NAK was sent; silent until the ePSN arrives */
+	bool comm_est : 1;      /* COMM_EST was raised since RTR */
+	bool ack_due : 1;       /* send an ACK of ack_psn once the READs before it are done */
+	bool nak_due : 1;       /* send a NAK once the READs before it are done */
+	bool key_pause : 1;     /* too many wrong R_Keys: see conn.wrong_keys */
 	bool fatal : 1;    /* the NAK due is fatal: accept no more requests, ERR once it was sent */
 	bool holding : 1;  /* early requests are held (bind.hold); no NAK is due or sent then */
 	bool sack_due : 1; /* send a selective acknowledgement, in place of an ACK */

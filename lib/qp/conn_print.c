@@ -229,7 +229,7 @@ static const struct field of_rcv[] = {
 	N(rcv.cur.spare2),   N(rcv.head),          N(rcv.nak_psn),         N(rcv.early_psn),
 	N(rcv.nak_syndrome), N(rcv.hist_next),     B(rcv.spare),           N(rcv.msg_off),
 	N(rcv.epsn),         N(rcv.msn),           N(rcv.ack_psn),         N(rcv.gap_psn),
-	N(rcv.msg),          N(rcv.rdq_n),         N(rcv.naks_again),
+	N(rcv.msg),          N(rcv.rdq_n),
 };
 
 /* Fields of a READ or atomic; orig overlays len and pos. */
@@ -325,6 +325,8 @@ print_bits(struct text *t, const struct qp_conn *conn)
 	print_number(t, "", "snd.rd_lossy", conn->snd.rd_lossy);
 	print_number(t, "", "snd.draining", conn->snd.draining);
 	print_number(t, "", "snd.resending", conn->snd.resending);
+	print_number(t, "", "rcv.naks_again", conn->rcv.naks_again);
+	print_number(t, "", "rcv.sr_acks", conn->rcv.sr_acks);
 	print_number(t, "", "rcv.nak_sent", conn->rcv.nak_sent);
 	print_number(t, "", "rcv.comm_est", conn->rcv.comm_est);
 	print_number(t, "", "rcv.ack_due", conn->rcv.ack_due);

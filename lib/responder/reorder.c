@@ -44,6 +44,7 @@ count_fresh(struct qp *qp)
 		sr->fresh = 0;
 	}
 	sr->lossy = COPY_ACKS;
+	qp->conn.rcv.sr_acks = true;
 	sr->fresh += sr->fresh != UINT8_MAX;
 }
 
@@ -232,7 +233,7 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 		return;
 	/* It comes again, or after one behind it: SACKs seem to be lost or ignored. */
 	if (sr->dups != 0 && psn_le(pkt->psn, sr->dup_psn))
-		sr->dup_again = true;
+		sr->dup_again = qp->conn.rcv.sr_acks = true;
 	duplicate(qp, pkt->psn);
 	if (!sr->dup_again)
 		qp->conn.rcv.sack_due = true;
@@ -298,14 +299,19 @@ wants_copy(struct qp *qp)
 }
 
 __rte_noinline void
-rsp_ack_copy(struct qp_env *env, struct qp *qp)
+rsp_ack_sent(struct qp_env *env, struct qp *qp)
 {
-	const struct qp_rcv *rcv = &qp->conn.rcv;
+	struct qp_sr *sr = &qp->conn.sr;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_psns none = {{0}};
 
-	qp->conn.sr.lossy--;
-	if (wants_copy(qp))
-		sack_send(env, qp, rcv->epsn, rcv->msn, &none, WIRE_SACK_COPY);
+	sr->dup_again = false;
+	if (sr->lossy != 0) {
+		sr->lossy--;
+		if (wants_copy(qp))
+			sack_send(env, qp, rcv->epsn, rcv->msn, &none, WIRE_SACK_COPY);
+	}
+	rcv->sr_acks = sr->lossy != 0;
 }
 
 __rte_noinline bool

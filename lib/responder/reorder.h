@@ -32,10 +32,10 @@ void rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt
  */
 bool rsp_sack_send(struct qp_env *env, struct qp *qp);
 /*
- * An ACK was sent while sr.lossy != 0: if it was the first to tell of many requests, sends a copy,
- * a SACK without held requests, if there is space.
+ * An ACK was sent while rcv.sr_acks was set: if packets are lost and it was the first to tell of
+ * many requests, sends a copy, a SACK without held requests, if there is space.
  */
-void rsp_ack_copy(struct qp_env *env, struct qp *qp);
+void rsp_ack_sent(struct qp_env *env, struct qp *qp);
 /*
  * The same between the READ responses that are queued (rdq_n != 0): the requester can then repair
  * the gap before the queue is empty. The SACK's PSN is that of the next response, and requests

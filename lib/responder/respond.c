@@ -250,11 +250,10 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 		if (!send_ack(env, qp, WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS, rcv->ack_psn))
 			return false;
 		rcv->ack_due = false;
-		qp->conn.sr.dup_again = false;
 		env->acks++;
 		env->counters->ctr[COUNTER_RSP_ACK]++;
-		if (unlikely(qp->conn.sr.lossy != 0))
-			rsp_ack_copy(env, qp);
+		if (unlikely(rcv->sr_acks))
+			rsp_ack_sent(env, qp);
 	}
 	return true;
 }

@@ -7,8 +7,10 @@
 
 #define RQ 0x555000u
 
-/* The peer retransmits n requests behind a gap although SACKs have reported them. Returns the next
- * PSN. */
+/*
+ * The peer retransmits n requests behind a gap although SACKs have reported them. Returns the next
+ * PSN.
+ */
 static uint32_t
 gap_without_sacks(struct conn *c, uint32_t psn, uint32_t n)
 {
