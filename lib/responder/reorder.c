@@ -242,6 +242,7 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	    --sr->expect_dup != 0 || sr->ignored < IGNORED_MOST)
 		return;
 	sr->state = QP_SR_CAN;
+	sr->lossy = 0; /* no more copies */
 	env->counters->ctr[COUNTER_RSP_SR_FALLBACK]++;
 	qp_record(env, qp, QP_RECORD_SR_OFF, 0, qp->conn.rcv.epsn, 0);
 	qp->conn.rcv.sack_due = false;

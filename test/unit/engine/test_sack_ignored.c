@@ -35,6 +35,12 @@ falls_back(struct conn *c, uint32_t psn)
 	assert_int_equal(c->qp->conn.sr.state, QP_SR_CAN);
 	peer_send(c, WIRE_OP_SEND_ONLY, psn + 1, 0, 8);
 	answer_expect(c, psn, NAK_SYN(PSN_SEQ));
+	/* Nor is there a copy of an ACK. */
+	for (uint32_t i = 0; i < 12; i++) {
+		recv_post(c, i, 0, 64);
+		peer_send(c, WIRE_OP_SEND_ONLY, psn + i, 0, 8);
+	}
+	answer_expect(c, psn + 11, ACK_SYN);
 }
 
 /* A peer that retransmits requests reported as held, four times in a row, gets NAKs. */
