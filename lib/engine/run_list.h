@@ -24,7 +24,7 @@
 
 #define RUN_SLOT_SHIFT 10   /* a slot is 1.024 us */
 #define RUN_SLOTS      1024 /* a power of two, 64 at least */
-#define RUN_WAKES      64u  /* QPs taken from slots by one run_list_wake_due */
+#define RUN_WAKES      256u /* QPs taken from slots by one run_list_wake_due */
 
 TAILQ_HEAD(run_queue, qp);
 
