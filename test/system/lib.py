@@ -98,6 +98,14 @@ def raw_socket(ns, iface):
     return sock
 
 
+def cmdline(pid):
+    """The command line of a process; empty if it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
 def mac_of(ns, iface):
     shown = json.loads(sh("ip", "-n", ns, "-j", "link", "show", "dev", iface))
     return shown[0]["address"]

@@ -333,8 +333,7 @@ def memory(fs):
 
 def broker_of(daemon):
     children = pathlib.Path(f"/proc/{daemon.proc.pid}/task/{daemon.proc.pid}/children").read_text()
-    return [int(pid) for pid in children.split()
-            if "broker" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
+    return [int(pid) for pid in children.split() if "broker" in lib.cmdline(pid)]
 
 
 def lost_broker():

@@ -56,8 +56,7 @@ def killed(fs):
 def broker_of(daemon):
     children = f"/proc/{daemon.proc.pid}/task/{daemon.proc.pid}/children"
     with open(children, encoding="ascii") as file:
-        return [int(pid) for pid in file.read().split()
-                if "broker" in open(f"/proc/{pid}/cmdline", encoding="ascii").read()]
+        return [int(pid) for pid in file.read().split() if "broker" in lib.cmdline(pid)]
 
 
 def left_behind(fs):
