@@ -384,7 +384,6 @@ port_close(struct port *p)
 	}
 	if (p->neigh_fd > 0)
 		close(p->neigh_fd);
-	port_xdp_release(p);
 	stop(p);
 	/*
 	 * The driver frees a memif server's listening socket without unregistering it from EAL's
@@ -395,6 +394,8 @@ port_close(struct port *p)
 	rc = ethdev_call(p, rte_eth_dev_close);
 	if (rc != 0)
 		PORT_LOG(WARNING, p->name, "cannot close: %s", rte_strerror(-rc));
+	/* last: the next uroced removes a program that it finds */
+	port_xdp_release(p);
 	/* a frame that is still referenced keeps the pool alive */
 	if (p->own_pool != NULL && rte_mempool_full(p->own_pool))
 		rte_mempool_free(p->own_pool);
