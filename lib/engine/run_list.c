@@ -107,7 +107,7 @@ run_list_wake_due(struct run_list *l, uint64_t now_ns)
 		if (slot % 64 == 0 && l->used[slot / 64] == 0) {
 			tick += 63; /* none of these 64 is used */
 		} else if (slot_is_used(l, slot) && !slot_empty(l, slot, now_ns, &left)) {
-			/* The next call goes on here; a slot put ahead meanwhile is seen early. */
+			/* The next call continues here. It may find QPs parked for later. */
 			l->tick = tick;
 			return;
 		}

@@ -18,8 +18,7 @@ enum cell_state {
 	CELL_DONE,
 };
 
-/* Attempts to own a cell. Another thread owns it for a few stores only, unless it is interrupted.
- */
+/* Attempts to own a cell. Other threads own it for a few stores, unless they are interrupted. */
 #define OWN_TRIES 100u
 
 /* All fields are atomic. */

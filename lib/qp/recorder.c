@@ -112,7 +112,7 @@ qp_record(struct qp_env *env, struct qp *qp, enum qp_record_kind kind, uint32_t 
 	if (!QP_RECORDER || r == NULL)
 		return;
 	last = &r->record[(r->count - 1) % QP_RECORDS];
-	/* Of most bursts with a gap: another early packet. */
+	/* Behind a gap most packets are early: they continue one record. */
 	if (counted(kind) && last->kind == kind && qp->conn.got_ops == 0 && qp->conn.sent_ops == 0)
 		last->n += n;
 	else

@@ -284,7 +284,7 @@ struct rte_mbuf *qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32
 uint32_t qp_hold_drop(struct qp_sr_pool *p, struct qp *qp);
 /*
  * Worker. Gives qp a mend, if it has none; NULL: none is free, and those looked at are in use.
- * Looks at a few of them, others the next time.
+ * Each call looks at a few mends, and the next call at others.
  */
 struct qp_mend *qp_mend_take(struct qp_sr_pool *p, struct qp *qp);
 /* Worker. Clears the mend of qp, if it has one: it retransmits everything in order. */

@@ -28,7 +28,7 @@ rewind_cursor(const struct qp_env *env, struct qp *qp)
 	qp_recorder_cut(env, qp);
 	qp_mend_clear(qp);
 	qp->conn.loss.probe_read = false;
-	/* Stops at the last of them. */
+	/* rd_out WQEs are marked: stops at the last of these. */
 	for (i = snd->tail; snd->rd_out != 0 && i != snd->head; i++) {
 		struct qp_sq_entry *e = qp_sq_entry(qp, i);
 

@@ -33,7 +33,7 @@ duplicate(struct qp *qp, uint32_t psn)
 	sr->dup_told = false;
 }
 
-/* A request was held, which no ACK or SACK has told yet. */
+/* A request was held that no ACK or SACK has reported yet. */
 static void
 count_fresh(struct qp *qp)
 {
@@ -179,7 +179,7 @@ close_gap(struct qp_env *env, struct qp *qp, uint32_t n)
 
 	qp_hold_drop(env->sr, qp);
 	sr->expect_dup = (uint8_t)n;
-	/* Counted now, and taken back at the next gap unless all of them were retransmitted. */
+	/* Counted now. The next gap resets the count, unless all of them were retransmitted. */
 	if (n != 0)
 		sr->ignored += n >= IGNORED_HELD ? IGNORED_MOST / 4 : 1;
 }
@@ -231,13 +231,13 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	/* Of a READ or atomic the response was lost, not the request. */
 	if (qp->conn.loopback || !(pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)))
 		return;
-	/* It comes again, or after one behind it: SACKs seem to be lost or ignored. */
+	/* It was received before, or one behind it was: SACKs seem to be lost or ignored. */
 	if (sr->dups != 0 && psn_le(pkt->psn, sr->dup_psn))
 		sr->dup_again = qp->conn.rcv.sr_acks = true;
 	duplicate(qp, pkt->psn);
 	if (!sr->dup_again)
 		qp->conn.rcv.sack_due = true;
-	/* Only requests of the last gap or before it, as early_psn was the last of that. */
+	/* early_psn is the last request held in the last gap; later ones do not count. */
 	if (sr->expect_dup == 0 || psn_lt(qp->conn.rcv.early_psn, pkt->psn) ||
 	    --sr->expect_dup != 0 || sr->ignored < IGNORED_MOST)
 		return;
@@ -286,7 +286,7 @@ sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const s
 	return true;
 }
 
-/* While lossy: is what was answered now to be answered twice? */
+/* While sr.lossy: should this answer be sent twice? Marks all requests so far as answered. */
 static bool
 wants_copy(struct qp *qp)
 {

@@ -432,7 +432,7 @@ user_with_many_fates_forgets_only_its_own(void **state)
 	for (i = 1; i <= SHARE; i++) {
 		assert_int_equal(mem_fate_get(base + i, &res), MEM_FATE_DONE);
 		assert_int_equal(mem_fate_get(more + i, &res), MEM_FATE_PENDING);
-		/* and the last ones of its own */
+		/* the last operations of that user are still known, too */
 		assert_int_equal(mem_fate_get(other + n - SHARE + i, &res), MEM_FATE_PENDING);
 	}
 	assert_int_equal(mem_fate_get(other + 1, &res), MEM_FATE_NONE);

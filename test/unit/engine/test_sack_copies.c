@@ -42,7 +42,7 @@ sack_of_many_requests_is_sent_twice(void **state)
 	two = sack_expect(c, RQ, WIRE_SACK_COPY);
 	assert_memory_equal(one.held, two.held, sizeof(one.held));
 	pkt_none(c);
-	/* Only what is new counts. */
+	/* Requests that a SACK has reported do not count again. */
 	peer_writes(c, RQ + 1 + MANY, MANY - 1);
 	sack_expect(c, RQ, 0);
 	pkt_none(c);

@@ -35,7 +35,7 @@ falls_back(struct conn *c, uint32_t psn)
 	assert_int_equal(c->qp->conn.sr.state, QP_SR_CAN);
 	peer_send(c, WIRE_OP_SEND_ONLY, psn + 1, 0, 8);
 	answer_expect(c, psn, NAK_SYN(PSN_SEQ));
-	/* Nor is there a copy of an ACK. */
+	/* ACKs have no copies any more. */
 	for (uint32_t i = 0; i < 12; i++) {
 		recv_post(c, i, 0, 64);
 		peer_send(c, WIRE_OP_SEND_ONLY, psn + i, 0, 8);
@@ -161,8 +161,7 @@ duplicate_that_comes_again_gets_an_ack(void **state)
 	recv_post(c, 4, 0, 64);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 4, 0, 8);
 	assert_int_equal(sack_dups(c, RQ + 3), 5);
-	/* The same behind a gap: the peer probes only the oldest request that it knows to be lost.
-	 */
+	/* The same behind a gap. The peer probes the oldest request without an answer. */
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
 	answer_expect(c, RQ + 2, ACK_SYN);
 }
