@@ -18,12 +18,19 @@ const uint8_t *cm_from;
 
 static struct rte_mempool *pool;
 
+/* Does a throttled user wait that is served soon? */
+static bool
+soon(void)
+{
+	return !TAILQ_EMPTY(&d.throttled) && d.throttle_at_ns < daemon_now_ns() + 1000000000u;
+}
+
 void
 cm_turn(void)
 {
 	struct epoll_event ev;
 
-	while (epoll_wait(d.loop.epfd, &ev, 1, 0) == 1) {
+	while (epoll_wait(d.loop.epfd, &ev, 1, soon() ? -1 : 0) == 1) {
 		struct watch *w = ev.data.ptr;
 
 		w->ready(w, ev.events);
@@ -74,7 +81,9 @@ cm_client_open(struct cm_client *c, uid_t uid)
 	assert_int_equal(fake_ask(s, sock, UROCE_CTRL_HELLO, &hello, sizeof(hello), &rep,
 				  sizeof(rep)),
 			 0);
+	cm_turn();
 	fake_send(s, sock, UROCE_CTRL_CM_OPEN, &req, sizeof(req));
+	cm_turn();
 	status = receive_open(sock, c);
 	close(sock);
 	cm_turn();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels of rdma_cm: lifetime, the token, quotas, clients that break the protocol. */
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 #include "cm_client.h"
@@ -249,6 +250,24 @@ a_client_that_reads_no_replies_loses_its_channel(void **state)
 	assert_false(cm_ended(&two));
 }
 
+/* Throttles u until the test ends it. */
+static void
+throttle(struct quota_user *u)
+{
+	u->throttled_until_ns = daemon_now_ns() + 3600u * 1000000000ull;
+}
+
+static void
+throttle_is_over(struct quota_user *u)
+{
+	const struct itimerspec now = {.it_value.tv_nsec = 1};
+
+	u->throttled_until_ns = daemon_now_ns();
+	d.throttle_at_ns = u->throttled_until_ns;
+	assert_return_code(timerfd_settime(d.throttle_timer.fd, 0, &now, NULL), 0);
+	cm_turn();
+}
+
 /* After a long request of any connection of the user, commands wait; root's do not. */
 REQUIREMENT("CM-12")
 static void
@@ -260,20 +279,20 @@ commands_of_a_throttled_user_wait(void **state)
 	struct cm_client other;
 
 	assert_int_equal(cm_client_open(&other, 1000), 0);
-	u->throttled_until_ns = daemon_now_ns() + 30000000u;
+	throttle(u);
 	assert_int_equal(cm_ask(&other, RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &r, sizeof(r)),
 			 FAKE_NO_REPLY);
 	assert_false(TAILQ_EMPTY(&d.throttled));
 	cm_make_id(&one, 1, RDMA_PS_TCP);
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 1);
-	usleep(40000);
-	cm_turn();
+	throttle_is_over(u);
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 2);
 	assert_true(TAILQ_EMPTY(&d.throttled));
 	/* one that ends while it waits is forgotten */
-	u->throttled_until_ns = daemon_now_ns() + 30000000u;
+	throttle(u);
 	assert_int_equal(cm_ask(&other, RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &r, sizeof(r)),
 			 0); /* the first reply */
+	assert_false(TAILQ_EMPTY(&d.throttled));
 	cm_client_close(&other);
 	assert_true(TAILQ_EMPTY(&d.throttled));
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 1);
