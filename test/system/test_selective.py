@@ -97,9 +97,14 @@ def without_sacks():
     rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons have negotiated
     for side in (lnk.a, lnk.b):
         impair(side, "set", "rule:opcode=0xd1,action=drop;drop=1%,seed=3")
-    rcdata(lnk, "--qps", "3", "--ops", "400", "--seed", "9")
-    stats = totals(lnk)
-    assert stats["sent_sacks"] > 0 and stats["rcvd_sacks"] == 0, stats
+    before = totals(lnk)  # a busy machine may lose frames, too
+    for _ in range(5):  # as in agreed()
+        rcdata(lnk, "--qps", "3", "--ops", "400", "--seed", "9")
+        stats = totals(lnk)
+        if stats["sent_sacks"] > before["sent_sacks"]:
+            break
+    assert stats["sent_sacks"] > before["sent_sacks"], stats
+    assert stats["rcvd_sacks"] == before["rcvd_sacks"], stats
     lnk.stop()
 
 
