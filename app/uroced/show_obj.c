@@ -74,8 +74,7 @@ put_requester(json_t *o, const struct qp *qp)
 	show_set(o, "sr", json_string(sr_state[qp->conn.sr.state]));
 	show_set_int(o, "sr_resent", qp->conn.sr.resent);
 	show_set_int(o, "sr_spurious", qp->conn.sr.spurious);
-	show_set_int(o, "sr_threshold",
-		     qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD);
+	show_set_int(o, "sr_threshold", qp_sr_threshold(&qp->conn.sr));
 }
 
 /* Adds the state of congestion control: the policy, its rate and window, marks and CNPs. */

@@ -222,7 +222,7 @@ struct qp_ecn {
 	uint64_t cnp_next_ns; /* earliest next CNP */
 };
 
-#define QP_CONN_VERSION 10u
+#define QP_CONN_VERSION 11u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.

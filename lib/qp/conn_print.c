@@ -141,7 +141,7 @@ static const struct field before_rcv[] = {
 	N(sr.fresh),
 	N(sr.lossy),
 	N(sr.dup_again),
-	B(sr.spare),
+	N(sr.known),
 	N(ecn.marks),
 	N(ecn.cnps_sent),
 	N(ecn.cnps_got),

@@ -21,15 +21,17 @@ struct qp;
 
 #define QP_SR_WINDOW 256u /* PSNs from the ePSN on that a SACK describes; a power of two */
 #define QP_SR_WIDE   160u /* PSNs outstanding while the peer holds some, at most */
-#define QP_SR_READ_WINDOW                                                                          \
-	2048u                   /* PSNs from una_psn on whose data may come early; a power of two  \
-				 */
-#define QP_SR_ASKS           8u /* parts of READs requested again at the same time, at most */
-#define QP_SR_QPS            256u  /* QPs of a worker that hold requests, and that mend, at most */
-#define QP_SR_FRAMES         1024u /* copied requests that a worker holds, at most */
-#define QP_SR_FRAME_BYTES    4288u /* of a held request: overhead and the largest path MTU */
-#define QP_SR_THRESHOLD      3u    /* packets behind a gap that show a loss, at first */
-#define QP_SR_THRESHOLD_MOST 96u   /* the same for a network that reorders */
+/* PSNs from una_psn on whose data may come early; a power of two */
+#define QP_SR_READ_WINDOW     2048u
+#define QP_SR_ASKS            8u    /* parts of READs requested again at the same time, at most */
+#define QP_SR_QPS             256u  /* QPs of a worker that hold requests, and that mend, at most */
+#define QP_SR_FRAMES          1024u /* copied requests that a worker holds, at most */
+#define QP_SR_FRAME_BYTES     4288u /* of a held request: overhead and the largest path MTU */
+
+#define QP_SR_THRESHOLD       3u  /* packets behind a gap that show a loss */
+#define QP_SR_THRESHOLD_FIRST 72u /* the same before the network is known */
+#define QP_SR_THRESHOLD_MOST  96u /* the same for a network that reorders */
+#define QP_SR_KNOWN           16u /* retransmissions by which the network is known */
 
 enum qp_sr_state {
 	QP_SR_OFF = 0, /* the device does not use it: no SACK is sent, and none accepted */
@@ -40,7 +42,8 @@ enum qp_sr_state {
 /* The connection's part. No pointers. */
 struct qp_sr {
 	uint8_t state;      /* enum qp_sr_state */
-	uint8_t threshold;  /* requester: packets behind a gap that show a loss; 0: the first */
+	uint8_t threshold;  /* requester: packets behind a gap that show a loss; 0: no packet was
+			       late lately (qp_sr_threshold) */
 	uint8_t ignored;    /* responder: gaps for which the peer ignored all SACKs (reorder.c) */
 	uint8_t expect_dup; /* responder: duplicates that would show this once more */
 	bool dup_told;      /* responder: no duplicate since the last SACK */
@@ -55,9 +58,23 @@ struct qp_sr {
 	uint8_t fresh;      /* responder: requests held since then; 255: or more */
 	uint8_t lossy;      /* responder: as many ACKs may be sent twice; 0: nothing was lost */
 	bool dup_again; /* responder: an ACK answers duplicates, because a SACK has not helped */
-	uint8_t spare[1];
+	uint8_t known;  /* requester: retransmissions before a packet was late; QP_SR_KNOWN: or
+			   more, or one was */
 };
 _Static_assert(sizeof(struct qp_sr) == 32, "fits into the spare bytes of struct qp_conn");
+
+/*
+ * Returns how many packets behind a gap of requests show that these are lost. A network that is not
+ * known may reorder packets (SR-05): its threshold is high, and sinks with each retransmission.
+ */
+static inline uint32_t
+qp_sr_threshold(const struct qp_sr *sr)
+{
+	if (sr->threshold != 0)
+		return sr->threshold;
+	return sr->known < QP_SR_KNOWN ? QP_SR_THRESHOLD_FIRST >> (sr->known * 4 / QP_SR_KNOWN)
+				       : QP_SR_THRESHOLD;
+}
 
 #define QP_SR_WORDS (QP_SR_WINDOW / 64)
 

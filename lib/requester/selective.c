@@ -13,16 +13,21 @@
 static void
 reordered(struct qp *qp, uint32_t places)
 {
-	uint32_t most = RTE_MIN(RTE_MAX(2 * places, req_threshold(qp)), QP_SR_THRESHOLD_MOST);
+	struct qp_sr *sr = &qp->conn.sr;
+	uint32_t most = RTE_MIN(RTE_MAX(2 * places, qp_sr_threshold(sr)), QP_SR_THRESHOLD_MOST);
 
-	qp->conn.sr.threshold = (uint8_t)most;
-	qp->conn.sr.calm = 0;
+	sr->threshold = (uint8_t)most;
+	sr->known = QP_SR_KNOWN;
+	if (4 * places >= most)
+		sr->calm = 0; /* half of it would be just enough */
 }
 
 /* Counts a retransmission. After CALM_RESENT without late packets, halves the threshold. */
 static void
 calm(struct qp_sr *sr)
 {
+	if (sr->known < QP_SR_KNOWN)
+		sr->known++;
 	if (sr->threshold == 0 || ++sr->calm < CALM_RESENT)
 		return;
 	sr->calm = 0;
@@ -72,7 +77,7 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 	sr->spurious += more;
 	env->counters->ctr[COUNTER_REQ_SPURIOUS] += more;
 	/* The place of its original is not known any more; it was at least the threshold. */
-	reordered(qp, RTE_MAX(req_threshold(qp), (uint32_t)psn_diff(r->high_psn, psn) / 2));
+	reordered(qp, RTE_MAX(qp_sr_threshold(sr), (uint32_t)psn_diff(r->high_psn, psn) / 2));
 }
 
 void
@@ -142,14 +147,15 @@ static bool
 is_lost(const struct qp_env *env, const struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
 	const struct qp_resent *r = req_resent_of(m, psn);
-	bool reorders = qp->conn.sr.threshold != 0;
+	const struct qp_sr *sr = &qp->conn.sr;
+	bool reorders = sr->threshold != 0;
 
 	/*
 	 * top_psn is one past the last that has arrived. If that is all that was sent, nothing else
 	 * will show a loss.
 	 */
 	if (r == NULL)
-		return psn_diff(m->top_psn, psn) > (int32_t)req_threshold(qp) ||
+		return psn_diff(m->top_psn, psn) > (int32_t)qp_sr_threshold(sr) ||
 		       (m->top_psn == qp->conn.snd.high_psn && !reorders);
 	if (reorders && env->now_ns - r->at_ns < qp->conn.loss.srtt_ns)
 		return false;

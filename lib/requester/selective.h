@@ -6,8 +6,8 @@
  *
  * A packet is considered lost when a packet that was sent later has arrived:
  *
- *   sent once      a PSN sr.threshold further on is held by the peer. The threshold grows when
- *                  packets turn out to have been late, not lost
+ *   sent once      a PSN further on by qp_sr_threshold is held by the peer. The threshold grows
+ *                  when packets turn out to have been late, not lost
  *   sent again     the same for a packet first sent after it, or for a later retransmission. In
  *                  a network that has reordered packets a round trip must have passed, too
  *
@@ -48,7 +48,7 @@ enum req_step req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn
 void req_probe_tail(struct qp_env *env, struct qp *qp);
 /* The packet psn was sent again: moves the probe, and times no round trip by it (Karn). */
 void req_resent(struct qp_env *env, struct qp *qp, uint32_t psn);
-/* Packets behind a gap that show a loss. */
+/* Packets behind a gap of READ responses, or behind a retransmission, that show a loss. */
 static inline uint32_t
 req_threshold(const struct qp *qp)
 {

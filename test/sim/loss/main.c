@@ -28,6 +28,7 @@ static const double sr_goals[] = {0.98, 0.95, 0.85};
 #define SR_P99_GOAL  5 /* times that without loss */
 #define SR_LATE_GOAL 0.9
 #define SR_SETTLED   100u /* packets after which reordering causes no retransmission */
+#define LATE_SEEDS   8u
 
 static struct loss_options {
 	bool plain_requester, uroce_responder, sr;
@@ -55,8 +56,8 @@ static const struct cli_field options[] = {
 };
 
 static struct goodput_result
-measure(enum goodput_op op, uint32_t size, uint32_t depth, const uint32_t loss_ppm[2],
-	uint32_t late)
+measure_seed(enum goodput_op op, uint32_t size, uint32_t depth, const uint32_t loss_ppm[2],
+	     uint32_t late, uint64_t seed)
 {
 	struct goodput_run r = {
 		.op = op,
@@ -69,11 +70,17 @@ measure(enum goodput_op op, uint32_t size, uint32_t depth, const uint32_t loss_p
 		.sr = opt.sr,
 		.queue = opt.queue,
 		.late = late,
-		.seed = opt.seed,
+		.seed = seed,
 		.most_ns = LONG_NS,
 	};
 
 	return goodput_measure(&r);
+}
+
+static struct goodput_result
+measure(enum goodput_op op, uint32_t size, uint32_t depth, const uint32_t loss_ppm[2])
+{
+	return measure_seed(op, size, depth, loss_ppm, 0, opt.seed);
 }
 
 /* Prints one line: which frames are lost, and the goodput. Returns true if the goal is met. */
@@ -82,7 +89,7 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 {
 	static const char *const ways[] = {"requests", "answers", "both"};
 	uint32_t ppm[2] = {way != 1 ? losses_ppm[loss] : 0, way != 0 ? losses_ppm[loss] : 0};
-	struct goodput_result r = measure(op, size, GOODPUT_DEPTH, ppm, 0);
+	struct goodput_result r = measure(op, size, GOODPUT_DEPTH, ppm);
 	/* With loss both ways, twice as many requests or their responses are lost. */
 	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
 	bool met, sr = opt.sr;
@@ -106,18 +113,32 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 	return met;
 }
 
-/* Frames overtake others, and none is lost (SR-05). */
+/*
+ * Frames overtake others, and none is lost (SR-05). Several seeds, because they differ in when the
+ * first packet is late. Prints the worst of each figure.
+ */
 static bool
 late_line(enum goodput_op op, uint32_t size, uint32_t late, double whole)
 {
 	static const uint32_t none[2];
-	struct goodput_result r = measure(op, size, GOODPUT_DEPTH, none, late);
-	bool met = !r.failed && r.gbps >= SR_LATE_GOAL * whole && r.settled <= SR_SETTLED;
+	struct goodput_result worst = {.gbps = whole};
+	bool met;
 
+	for (unsigned i = 0; i < LATE_SEEDS; i++) {
+		struct goodput_result r =
+			measure_seed(op, size, GOODPUT_DEPTH, none, late, opt.seed + i);
+
+		worst.gbps = RTE_MIN(worst.gbps, r.gbps);
+		worst.selective = RTE_MAX(worst.selective, r.selective);
+		worst.vain = RTE_MAX(worst.vain, r.vain);
+		worst.settled = RTE_MAX(worst.settled, r.settled);
+		worst.failed |= r.failed;
+	}
+	met = !worst.failed && worst.gbps >= SR_LATE_GOAL * whole && worst.settled <= SR_SETTLED;
 	printf("%-5s %7u B  overtaken by up to %2u %10.2f Gb/s  %.3f  sent again %" PRIu64
 	       ", %" PRIu64 " of these spurious, the last after %" PRIu64 " packets%s%s\n",
-	       op_name[op], size, late, r.gbps, r.gbps / whole, r.selective, r.vain, r.settled,
-	       r.failed ? " FAILED" : "", met ? "" : " below the goal");
+	       op_name[op], size, late, worst.gbps, worst.gbps / whole, worst.selective, worst.vain,
+	       worst.settled, worst.failed ? " FAILED" : "", met ? "" : " below the goal");
 	fflush(stdout);
 	return met;
 }
@@ -127,7 +148,7 @@ static bool
 lone_line(enum goodput_op op)
 {
 	static const uint32_t none[2], ppm[2] = {10000, 10000};
-	struct goodput_result whole = measure(op, MTU, 1, none, 0), r = measure(op, MTU, 1, ppm, 0);
+	struct goodput_result whole = measure(op, MTU, 1, none), r = measure(op, MTU, 1, ppm);
 	/* Nothing is ever late, so no probe is spurious, and no round trip is measured from one. */
 	bool met = !r.failed && r.p99_ns <= SR_P99_GOAL * whole.p99_ns && r.spurious == 0;
 
@@ -156,7 +177,7 @@ main(int argc, char **argv)
 		if (opt.sr)
 			met &= lone_line(op);
 		for (unsigned s = 0; s < RTE_DIM(sizes); s++) {
-			double whole = measure(op, sizes[s], GOODPUT_DEPTH, none, 0).gbps;
+			double whole = measure(op, sizes[s], GOODPUT_DEPTH, none).gbps;
 
 			printf("%-5s %7u B  lossless %32.2f Gb/s\n", op_name[op], sizes[s], whole);
 			for (unsigned loss = 0; loss < RTE_DIM(losses_ppm); loss++)

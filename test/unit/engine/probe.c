@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "harness.h"
 #include "probe.h"
+#include "wire/sack.h"
 
 struct conn *
 conn_with(void **state, uint32_t timeout, uint32_t retry_cnt)
@@ -14,13 +15,34 @@ conn_with(void **state, uint32_t timeout, uint32_t retry_cnt)
 	return conn_open(b, cfg);
 }
 
+void
+sr_in_order(struct conn *c, enum qp_sr_state sr)
+{
+	qp_sr_set(c->b->engine.env.sr, c->qp, sr);
+	c->qp->conn.sr.known = QP_SR_KNOWN;
+}
+
 struct conn *
 conn_sr(void **state, enum qp_sr_state sr)
 {
 	struct conn *c = conn_with(state, 14, 7);
 
-	qp_sr_set(c->b->engine.env.sr, c->qp, sr);
+	sr_in_order(c, sr);
 	return c;
+}
+
+void
+peer_sack(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s)
+{
+	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK, .psn = psn, .syndrome = ACK_SYN};
+	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s)];
+	uint32_t len = peer_frame(c, f, 0, sizeof(s), frame);
+
+	s.held[0] = rte_cpu_to_le_64(held);
+	memcpy(frame + len - WIRE_ICRC_LEN - sizeof(s), &s, sizeof(s));
+	frame_seal(c, frame, len);
+	frame_rx(c->b, frame, len);
+	bench_run(c->b);
 }
 
 void

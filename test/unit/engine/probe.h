@@ -5,14 +5,23 @@
 
 #include <stdint.h>
 #include "qp/selective.h"
+#include "wire/sack.h"
 
 struct conn;
 
 /* An RC connection with probes and NAKs that are repeated (env.plain is 0), in RTS. */
 struct conn *conn_with(void **state, uint32_t timeout, uint32_t retry_cnt);
 
-/* The same with a peer that has agreed to selective repeat (QP_SR_ON), or has not. */
+/*
+ * The peer has agreed to selective repeat (QP_SR_ON), or has not. The network is known to keep
+ * packets in order: three behind a gap show that it is lost.
+ */
+void sr_in_order(struct conn *c, enum qp_sr_state sr);
+/* conn_with and sr_in_order. */
 struct conn *conn_sr(void **state, enum qp_sr_state sr);
+
+/* A SACK from the peer: bit i of held is PSN psn + i. s: its other fields. */
+void peer_sack(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s);
 
 /* Sends one message, which has this PSN, and acknowledges it after ns. */
 void round_trip(struct conn *c, uint32_t psn, uint64_t ns);

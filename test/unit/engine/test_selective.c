@@ -9,21 +9,6 @@
 #define RQ  0x555000u
 #define MTU 1024u
 
-/* A SACK from the peer: bit i of held is PSN psn + i. */
-static void
-peer_sack(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s)
-{
-	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK, .psn = psn, .syndrome = ACK_SYN};
-	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s)];
-	uint32_t len = peer_frame(c, f, 0, sizeof(s), frame);
-
-	s.held[0] = rte_cpu_to_le_64(held);
-	memcpy(frame + len - WIRE_ICRC_LEN - sizeof(s), &s, sizeof(s));
-	frame_seal(c, frame, len);
-	frame_rx(c->b, frame, len);
-	bench_run(c->b);
-}
-
 static const struct wire_sack good = {.version = WIRE_SACK_VERSION};
 
 static void
@@ -266,30 +251,6 @@ a_loss_reduces_the_window_of_a_busy_worker(void **state)
 	assert_false(snd->watch & QP_WATCH_CAPPED);
 }
 
-/* The peer had it twice: it was late, so more packets may overtake others from now on. */
-REQUIREMENT("SR-05")
-static void
-duplicate_raises_the_threshold(void **state)
-{
-	struct conn *c = conn_sr(state, QP_SR_ON);
-	struct wire_sack told = {.version = WIRE_SACK_VERSION,
-				 .flags = WIRE_SACK_DUPLICATE,
-				 .dups = rte_cpu_to_be_16(1),
-				 .dup_psn = rte_cpu_to_be_32(SQ)};
-	uint32_t i;
-
-	for (i = 0; i < 8; i++)
-		client_sends(c, i, 8);
-	assert_int_equal(pkt_count(c), 8);
-	peer_sack(c, SQ, 14, good);
-	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
-	peer_sack(c, SQ + 8, 0, told);
-	for (i = 0; i < 8; i++)
-		send_cqe(c, i, QP_WC_SUCCESS);
-	assert_int_equal(OBS(c, REQ_SPURIOUS), 1);
-	assert_true(c->qp->conn.sr.threshold > QP_SR_THRESHOLD);
-}
-
 REQUIREMENT("SR-01")
 static void
 wrong_sacks_are_dropped(void **state)
@@ -309,9 +270,9 @@ wrong_sacks_are_dropped(void **state)
 	peer_sack(c, SQ, 1, good);     /* the ePSN is not held */
 	peer_sack(c, SQ + 1, 0, version);
 	peer_sack(c, SQ + 1, 0, flags);
-	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_OFF);
+	sr_in_order(c, QP_SR_OFF);
 	peer_sack(c, SQ + 1, 0, good);
-	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_CAN);
+	sr_in_order(c, QP_SR_CAN);
 	assert_int_equal(DROPS(c, SACK), 6);
 	conn_equal(&c->qp->conn, &was);
 	pkt_none(c);
@@ -545,7 +506,6 @@ main(void)
 		bench_test(only_the_hole_is_sent_again),
 		bench_test(many_losses_at_once_reduce_the_window),
 		bench_test(a_loss_reduces_the_window_of_a_busy_worker),
-		bench_test(duplicate_raises_the_threshold),
 		bench_test(wrong_sacks_are_dropped),
 		bench_test(probe_sends_the_oldest_packet_alone),
 		bench_test(lost_requests_and_lost_acks_give_no_round_trip),
