@@ -7,7 +7,8 @@
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
 #
 # The last line is the result: "N passed, N failed, N skipped" (meson tests). Before it the failed tests are
-# listed again with the end of their output, because often only the end of a log is kept.
+# listed again with the end of their output, because often only the end of a log is kept. At most three failed tests
+# with real processes or threads run once more, alone; the line before the last tells how many passed only then.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
@@ -34,6 +35,7 @@ SANITIZED="build-sanitized -Db_sanitize=address,undefined -Db_lundef=false"
 # inlined rings use atomics that it understands.
 RACES="test/unit/worker/test_worker test/unit/control/test_control_objects test/unit/control/test_control_defer
 	app/uroced/uroced app/uroce-run/uroce-run drivers/verbs/liburoce-rdmav34.so test/system/storm/storm"
+TSAN="suppressions=$PWD/test/unit/tsan.supp history_size=4"
 races_build() {
 	local dir=build-tsan
 	if [ ! -f "$dir/build.ninja" ]; then
@@ -52,7 +54,7 @@ races() {
 	races_build
 	setup_say "testing in $dir: races"
 	rm -f "$dir/meson-logs/testlog.json"
-	TSAN_OPTIONS="suppressions=$PWD/test/unit/tsan.supp history_size=4" meson test -C "$dir" --no-rebuild \
+	TSAN_OPTIONS="$TSAN" meson test -C "$dir" --no-rebuild \
 		--print-errorlogs --timeout-multiplier 3 \
 		worker-1-adaptive worker-2-adaptive control-objects control-defer races storm || true
 }
@@ -124,37 +126,12 @@ else
 		build-sanitized/meson-logs/beside.json)
 fi
 
-/usr/bin/python3 - "${logs[@]}" <<'PY'
-import json
-import re
-import sys
-
-SHOWN = 40  # lines of a failed test's output
-FAILURE = re.compile(r"not ok |\[  ERROR   \]|\[  FAILED  \]|.*(Sanitizer: |Assertion .* failed)")
-
-
-def excerpt(lines):
-    """The end of the output, or if a failure was reported before that, the first report and the lines before it."""
-    first = next((i for i, line in enumerate(lines) if FAILURE.match(line)), len(lines))
-    if first >= len(lines) - SHOWN:
-        return lines[-SHOWN:]
-    return lines[max(first - SHOWN // 2, 0):first + 5] + ["..."] + lines[-SHOWN // 3:]
-
-
-count = {"passed": 0, "failed": 0, "skipped": 0}
-for path in sys.argv[1:]:
-    try:
-        tests = [json.loads(line) for line in open(path)]
-    except OSError:
-        tests = [{"name": path, "result": "ERROR", "stderr": "meson itself failed"}]
-    for test in tests:
-        key = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(test["result"], "failed")
-        count[key] += 1
-        if key != "passed":
-            print(f"{test['result']}: {test['name']} ({path})")
-        if key == "failed":
-            lines = (test.get("stdout", "") + test.get("stderr", "")).splitlines()
-            print("\n".join("    " + line for line in excerpt(lines)))
-print(", ".join(f"{n} {word}" for word, n in count.items()))
-sys.exit(1 if count["failed"] or not count["passed"] else 0)
-PY
+# Nothing else runs now. Which tests run once more, and how they are counted: scripts/results.py
+rm -f {build,build-sanitized,build-tsan}/meson-logs/again.json
+/usr/bin/python3 scripts/results.py again "${logs[@]}" | while read -r dir name; do
+	setup_say "running $name of $dir again"
+	TSAN_OPTIONS="$TSAN" meson test -C "$dir" --no-rebuild --logbase "again-$name" --timeout-multiplier 3 "$name" \
+		</dev/null || true
+	cat "$dir/meson-logs/again-$name.json" >>"$dir/meson-logs/again.json" || true
+done
+/usr/bin/python3 scripts/results.py report "${logs[@]}"
