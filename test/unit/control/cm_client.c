@@ -18,19 +18,12 @@ const uint8_t *cm_from;
 
 static struct rte_mempool *pool;
 
-/* Does a throttled user wait that is served soon? */
-static bool
-soon(void)
-{
-	return !TAILQ_EMPTY(&d.throttled) && d.throttle_at_ns < daemon_now_ns() + 1000000000u;
-}
-
 void
 cm_turn(void)
 {
 	struct epoll_event ev;
 
-	while (epoll_wait(d.loop.epfd, &ev, 1, soon() ? -1 : 0) == 1) {
+	while (epoll_wait(d.loop.epfd, &ev, 1, 0) == 1) {
 		struct watch *w = ev.data.ptr;
 
 		w->ready(w, ev.events);

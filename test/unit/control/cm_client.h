@@ -32,10 +32,7 @@ int cm_run(const struct CMUnitTest *tests, size_t n);
 int cm_setup(void **state);
 int cm_teardown(void **state);
 
-/*
- * Runs the daemon until it has nothing to do, also for a user that a slow request has throttled: a
- * busy machine makes requests slow. Does not wait for one that is throttled for a second or longer.
- */
+/* Runs the daemon until it has nothing to do. */
 void cm_turn(void);
 /* Opens a channel by a session of uid, which is closed again. Returns the status. */
 uint32_t cm_client_open(struct cm_client *c, uid_t uid);

@@ -381,6 +381,7 @@ fake_open(struct daemon *d)
 	static const struct quota_machine machine = {1ull << 34, 65536, 1024};
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
 
+	fake_clock_start();
 	memset(d, 0, sizeof(*d));
 	memset(&workers, 0, sizeof(workers));
 	memset(&device, 0, sizeof(device));

@@ -27,6 +27,15 @@ extern struct rte_mbuf *fake_sent;
 extern unsigned fake_waiting;
 extern bool fake_stuck;
 
+/*
+ * The monotonic clock, and the CPU time of the thread, from fake_open on. They stand still, however
+ * long the machine lets a request take, so none throttles its user. The test moves them; a sleep of
+ * the daemon moves the first. No timer descriptor of the daemon expires unless the test sets it.
+ */
+extern uint64_t fake_now_ns, fake_cpu_ns;
+/* Called by fake_open. Starts a day ahead of the kernel's clock: timers of the daemon lie ahead. */
+void fake_clock_start(void);
+
 /* A daemon with one device, "t0", of the addresses 10.0.0.1/24 and fd00::1/64. */
 void fake_open(struct daemon *d);
 void fake_close(struct daemon *d);

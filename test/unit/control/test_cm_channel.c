@@ -262,8 +262,7 @@ throttle_is_over(struct quota_user *u)
 {
 	const struct itimerspec now = {.it_value.tv_nsec = 1};
 
-	u->throttled_until_ns = daemon_now_ns();
-	d.throttle_at_ns = u->throttled_until_ns;
+	fake_now_ns = u->throttled_until_ns;
 	assert_return_code(timerfd_settime(d.throttle_timer.fd, 0, &now, NULL), 0);
 	cm_turn();
 }
@@ -299,26 +298,14 @@ commands_of_a_throttled_user_wait(void **state)
 	quota_user_put(u);
 }
 
-static uint64_t
-cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* Executes a request of u that computes for as long; was u throttled? */
+/* Executes a request of u that takes took_ns and computes for cpu_ns of it; was u throttled? */
 static bool
-throttled_by(struct quota_user *u, uint64_t cpu, unsigned sleep_us)
+throttled_by(struct quota_user *u, uint64_t took_ns, uint64_t cpu_ns)
 {
-	uint64_t end;
-
 	u->throttled_until_ns = 0;
 	throttle_begin(&d);
-	for (end = cpu_ns() + cpu; cpu_ns() < end;)
-		;
-	usleep(sleep_us);
+	fake_now_ns += took_ns;
+	fake_cpu_ns += cpu_ns;
 	throttle_after(&d, u);
 	return u->throttled_until_ns != 0;
 }
@@ -331,12 +318,12 @@ computing_throttles_and_waiting_does_not(void **state)
 	struct quota_user *u = quota_user_get(&d.quota, 1000), *root = quota_user_get(&d.quota, 0);
 
 	for (unsigned i = 0; i < 3; i++) {
-		assert_true(throttled_by(u, 10000000, 0));
-		assert_false(throttled_by(u, 0, 10000));
+		assert_true(throttled_by(u, 10000000, 10000000));
+		assert_false(throttled_by(u, 10000000, 0));
 		assert_false(throttled_by(u, 0, 0));
 	}
 	root->privileged = true;
-	assert_false(throttled_by(root, 10000000, 0));
+	assert_false(throttled_by(root, 10000000, 10000000));
 	quota_user_put(u);
 	quota_user_put(root);
 }
