@@ -184,7 +184,7 @@ fake_cm_ended(struct fake_cm *cm)
 {
 	bool ended = false;
 
-	for (unsigned int i = 0; i < 1000 && !ended; i++) {
+	for (unsigned int i = 0; i < 30000 && !ended; i++) {
 		pthread_mutex_lock(&cm->mutex);
 		ended = cm->ended;
 		pthread_mutex_unlock(&cm->mutex);

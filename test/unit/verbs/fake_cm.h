@@ -47,7 +47,7 @@ void fake_cm_open(struct fake_cm *cm, uint8_t number, struct uroce_cm_open_rep *
 void fake_cm_events(struct fake_cm *cm, uint32_t n);
 /* The daemon dies: closes both ends. */
 void fake_cm_die(struct fake_cm *cm);
-/* Has the client closed all copies? Waits up to a second for it. */
+/* Has the client closed all copies? Waits up to 30 seconds for it. */
 bool fake_cm_ended(struct fake_cm *cm);
 
 #endif

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -198,6 +199,7 @@ a_short_get_event_does_not_wait(void **state)
 /* A thread that takes one event. */
 struct taker {
 	int fd, rc;
+	pid_t tid; /* atomic; 0: it has not begun */
 	uint64_t uid;
 	pthread_t thread;
 };
@@ -207,16 +209,37 @@ taker_main(void *arg)
 {
 	struct taker *t = arg;
 
+	__atomic_store_n(&t->tid, gettid(), __ATOMIC_RELEASE);
 	t->rc = get_event(t->fd, &t->uid);
 	return NULL;
+}
+
+/* Returns when the thread sleeps, which it does only while it waits for an event. */
+static void
+taker_await_sleep(struct taker *t)
+{
+	char path[64], state = 0;
+	pid_t tid;
+
+	while ((tid = __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE)) == 0)
+		usleep(1000);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	while (state != 'S') {
+		FILE *f = fopen(path, "r");
+
+		assert_non_null(f);
+		assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+		fclose(f);
+		usleep(1000);
+	}
 }
 
 static void
 taker_start(struct taker *t, int fd)
 {
 	*t = (struct taker){.fd = fd, .rc = -1};
-	pthread_create(&t->thread, NULL, taker_main, t);
-	usleep(20000);
+	assert_int_equal(pthread_create(&t->thread, NULL, taker_main, t), 0);
+	taker_await_sleep(t);
 }
 
 static void
@@ -243,10 +266,13 @@ get_event_waits_and_commands_go_on(void **state)
 	assert_int_equal(poll_now(s->fd), 0);
 }
 
+static unsigned int signals; /* atomic */
+
 static void
-no_op(int sig)
+count_signal(int sig)
 {
 	(void)sig;
+	__atomic_add_fetch(&signals, 1, __ATOMIC_RELEASE);
 }
 
 REQUIREMENT("CM-12")
@@ -254,7 +280,7 @@ static void
 a_signal_interrupts_the_wait_unless_calls_restart(void **state)
 {
 	struct state *s = *state;
-	struct sigaction sa = {.sa_handler = no_op};
+	struct sigaction sa = {.sa_handler = count_signal};
 	struct taker t;
 
 	sigaction(SIGUSR1, &sa, NULL);
@@ -266,8 +292,11 @@ a_signal_interrupts_the_wait_unless_calls_restart(void **state)
 	sa.sa_flags = SA_RESTART;
 	sigaction(SIGUSR1, &sa, NULL);
 	taker_start(&t, s->fd);
+	signals = 0;
 	pthread_kill(t.thread, SIGUSR1);
-	usleep(20000);
+	while (__atomic_load_n(&signals, __ATOMIC_ACQUIRE) == 0)
+		usleep(1000);
+	taker_await_sleep(&t);
 	assert_int_equal(t.rc, -1);
 	fake_cm_events(s->cm, 1);
 	pthread_join(t.thread, NULL);
