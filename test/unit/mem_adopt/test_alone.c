@@ -2,11 +2,13 @@
 /* Adoption by a process without the right to a userfaultfd. */
 #include <linux/io_uring.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,10 +43,16 @@ start_thread(void)
 static void
 stop_thread(pthread_t t)
 {
+	struct stat st;
+
 	sem_post(&stop);
 	CHECK(pthread_join(t, NULL) == 0);
-	/* The kernel counts the thread until it has left its folder in /proc. */
-	usleep(10000);
+	/* The kernel counts the thread until it has left this folder: two links, and one a thread.
+	 */
+	do {
+		sched_yield();
+		CHECK(stat("/proc/self/task", &st) == 0);
+	} while (st.st_nlink > 3);
 }
 
 /* Does the kernel give this process a userfaultfd all the same? */
