@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs perftest's programs between two sides and parses their output; huge pages."""
 import contextlib
+import fcntl
 import pathlib
 import re
 
 import lib
 
 HUGE = pathlib.Path("/proc/sys/vm/nr_hugepages")
+HUGE_LOCK = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 HUGE_GROUP = pathlib.Path("/proc/sys/vm/hugetlb_shm_group")
 
 
@@ -39,17 +41,25 @@ def run(link, tool, *args, sizes, timeout=90):
     return pair
 
 
+def more_huge_pages(count):
+    """Adds huge pages, or removes -count of them. Returns how many. Other tests do the same at the same time, under the
+    same lock: test/unit/mem_adopt holds it as long as it uses its pages."""
+    with HUGE_LOCK.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        were = int(HUGE.read_text())
+        HUGE.write_text(str(were + count))
+        return int(HUGE.read_text()) - were
+
+
 @contextlib.contextmanager
 def huge_pages(count):
     """Huge pages for shmget, including for the user that runs the clients."""
-    were = HUGE.read_text(), HUGE_GROUP.read_text()
-    free = int(re.search(r"HugePages_Free:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1])
+    group = HUGE_GROUP.read_text()
+    added = more_huge_pages(count)
     try:
-        if free < count:
-            HUGE.write_text(str(int(were[0]) + count - free))
         if lib.UID:
             HUGE_GROUP.write_text(str(lib.UID))
         yield
     finally:
-        HUGE.write_text(were[0])
-        HUGE_GROUP.write_text(were[1])
+        more_huge_pages(-added)
+        HUGE_GROUP.write_text(group)

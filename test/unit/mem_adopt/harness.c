@@ -405,7 +405,7 @@ is_private(const void *addr)
 
 static const char nr_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 static const char free_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
-static long nr_before = -1;
+static long nr_added;
 static int nr_lock = -1;
 
 static long
@@ -444,7 +444,7 @@ huge_pages_spare(void)
 bool
 huge_pages_get(unsigned n)
 {
-	long have;
+	long before;
 
 	/* A failed test has not returned it. */
 	if (nr_lock < 0) {
@@ -453,11 +453,10 @@ huge_pages_get(unsigned n)
 			return false;
 		CHECK(flock(nr_lock, LOCK_EX) == 0);
 	}
-	have = read_number(free_path);
-	if (have >= (long)n)
-		return true;
-	nr_before = read_number(nr_path);
-	write_number(nr_path, nr_before + (long)n - have);
+	/* Free pages may be another test's, which removes as many as it has added. */
+	before = read_number(nr_path);
+	write_number(nr_path, before + (long)n);
+	nr_added += read_number(nr_path) - before;
 	if (read_number(free_path) >= (long)n)
 		return true;
 	huge_pages_restore();
@@ -467,9 +466,9 @@ huge_pages_get(unsigned n)
 void
 huge_pages_restore(void)
 {
-	if (nr_before >= 0)
-		write_number(nr_path, nr_before);
-	nr_before = -1;
+	if (nr_added > 0)
+		write_number(nr_path, read_number(nr_path) - nr_added);
+	nr_added = 0;
 	if (nr_lock >= 0)
 		close(nr_lock);
 	nr_lock = -1;

@@ -80,8 +80,8 @@ bool is_private(const void *addr);
 /* Number of free, unreserved huge pages of 2 MiB. */
 long huge_pages_spare(void);
 /*
- * Free huge pages of 2 MiB, raising nr_hugepages if need be; false if they cannot be had. They are
- * the whole machine's: until huge_pages_restore other processes that call this wait.
+ * Adds n huge pages of 2 MiB to the machine's; false if they cannot be had. Until
+ * huge_pages_restore, which removes them, other tests that add or remove some wait.
  */
 bool huge_pages_get(unsigned n);
 void huge_pages_restore(void);
