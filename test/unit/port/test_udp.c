@@ -79,14 +79,14 @@ stats(void)
 	return sum;
 }
 
-/* The next frame; the test fails if none comes. */
+/* The next frame of q; the test fails if none comes, however busy the machine is. */
 static struct rte_mbuf *
-next_frame(void)
+frame_of(const struct port_queue *q)
 {
 	struct rte_mbuf *m;
 
-	for (int i = 0; i < 20000; i++) {
-		if (port_queue_rx(&queue, &m, 1) == 1)
+	for (int i = 0; i < 300000; i++) {
+		if (port_queue_rx(q, &m, 1) == 1)
 			return m;
 		usleep(100);
 	}
@@ -127,7 +127,7 @@ exchange(uint32_t bytes, uint32_t gso)
 		message[i] = (uint8_t)rand_r(&seed);
 	send_super(bytes, (int)gso);
 	for (uint32_t off = 0; off < bytes || off == 0; off += gso, k++) {
-		struct rte_mbuf *m = next_frame();
+		struct rte_mbuf *m = frame_of(&queue);
 
 		expect_segment(m, off, bytes - off < gso ? bytes - off : gso, k);
 		rte_pktmbuf_free(m);
@@ -198,7 +198,7 @@ roce_peer(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	struct sockaddr_in at = lo_address(WIRE_UDP_PORT);
-	struct timeval tv = {.tv_sec = 5};
+	struct timeval tv = {.tv_sec = 30};
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
@@ -248,20 +248,6 @@ what_the_kernel_refuses_is_counted(void **state)
 	assert_int_equal(stats().tx_lost, lost + 2);
 }
 
-/* The next frame of q; NULL: none came within a second. */
-static struct rte_mbuf *
-frame_of(const struct port_queue *q)
-{
-	struct rte_mbuf *m;
-
-	for (int i = 0; i < 10000; i++) {
-		if (port_queue_rx(q, &m, 1) == 1)
-			return m;
-		usleep(100);
-	}
-	return NULL;
-}
-
 static struct port
 open_port(const char *addr, uint16_t nqueues)
 {
@@ -294,7 +280,6 @@ check_class(const struct port *p, const struct udp_from *address)
 		rte_pktmbuf_append(m, (uint16_t)(hdr + 64));
 		assert_int_equal(port_queue_tx(&q, &m, 1), 1);
 		m = frame_of(&q);
-		assert_non_null(m);
 		assert_true(udp_head_read(m, &h));
 		assert_int_equal(h.v6, from.v6);
 		assert_int_equal(h.v6 ? (h.ip[0] << 4 | h.ip[1] >> 4) & 0xff : h.ip[1], class[i]);
@@ -357,7 +342,6 @@ each_queue_gets_the_packets_of_its_qpns(void **state)
 					sizeof(to)),
 				 sizeof(bth));
 		m = frame_of(&q);
-		assert_non_null(m);
 		assert_memory_equal(rte_pktmbuf_mtod_offset(m, uint8_t *, HDR), bth, sizeof(bth));
 		rte_pktmbuf_free(m);
 	}
