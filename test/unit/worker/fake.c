@@ -19,6 +19,9 @@ ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigse
 
 	if (!__atomic_load_n(&fake_sleep_for_ever, __ATOMIC_ACQUIRE))
 		return poll(fds, nfds, (int)(limit->tv_nsec / 1000000) + 1);
+	rc = poll(fds, nfds, 0); /* a wake-up that came late, after what it was for */
+	if (rc != 0)
+		return rc;
 	__atomic_add_fetch(&fake_sleeping, 1, __ATOMIC_RELEASE);
 	rc = poll(fds, nfds, -1);
 	__atomic_sub_fetch(&fake_sleeping, 1, __ATOMIC_RELEASE);

@@ -41,6 +41,7 @@ events_arrive_and_wake_the_control_thread(void **state)
 	struct worker_event ev[64];
 	uint32_t n = 1;
 
+	worker_quiesce(ws); /* a worker may still have to tell of the last grace period */
 	for (uint32_t round = 0; round < 20; round++) {
 		assert_int_equal(worker_events(ws, ev, 64), 0);
 		assert_false(event_fd_is_readable(0));
