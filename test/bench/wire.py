@@ -98,6 +98,6 @@ with lib.case("what cannot be is said"):
                        (["wire", "--port", "af_xdp", "--mtu", "4096"], "2048"),
                        (["limit", "--port", "memif", "--versus-testpmd"], "only with mode wire"),
                        (["wire", "--port", "memif", "--run-ms", "1"], "from 5 to 10000")):
-        done = subprocess.run([BENCH, *args], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([BENCH, *args], capture_output=True, text=True, timeout=150)
         assert done.returncode == 2 and word in done.stderr, (args, done)
 lib.finish()

@@ -43,7 +43,7 @@ INSTRUCTIONS = re.compile(r'\t(rdtscp?|syscall|sysenter|rdrand|rdseed|int +\$0x8
 
 def build(cc, name, folder):
     obj = pathlib.Path(folder) / (name.replace('/', '_') + '.o')
-    subprocess.run([cc, *FLAGS, '-c', name, '-o', obj], cwd=tree.ROOT, check=True, timeout=120)
+    subprocess.run([cc, *FLAGS, '-c', name, '-o', obj], cwd=tree.ROOT, check=True, timeout=600)
     names = subprocess.run(['nm', obj], capture_output=True, text=True, check=True).stdout.splitlines()
     code = subprocess.run(['objdump', '-d', '--no-show-raw-insn', obj], capture_output=True, text=True,
                           check=True).stdout

@@ -21,7 +21,7 @@ C = ['-x', 'c', '-std=gnu11', '-fms-extensions', '-D_GNU_SOURCE', '-DALLOW_EXPER
 def compile_alone(command, name):
     # Compile a one-line file, so that the header comes first.
     run = subprocess.run([*command, '-fsyntax-only', '-'], input=f'#include "{name}"\n',
-                         capture_output=True, text=True, cwd=tree.ROOT, timeout=120)
+                         capture_output=True, text=True, cwd=tree.ROOT, timeout=600)
     return f'{name}: does not compile alone\n{run.stderr}' if run.returncode else None
 
 

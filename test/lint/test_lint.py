@@ -29,7 +29,7 @@ class Lint(unittest.TestCase):
     def lint(self, script, *args):
         # Without .git the scripts take every file.
         run = subprocess.run([sys.executable, self.root / 'test/lint' / script, *args],
-                             capture_output=True, text=True, timeout=60,
+                             capture_output=True, text=True, timeout=600,
                              env={'PATH': '/usr/bin:/bin', 'GIT_CEILING_DIRECTORIES': str(self.root)})
         return run.returncode, run.stdout + run.stderr
 

@@ -246,7 +246,7 @@ def test_tables():
 
 def test_program():
     def status(*args):
-        return subprocess.run([sys.executable, HERE / "check.py", *args], timeout=30, check=False,
+        return subprocess.run([sys.executable, HERE / "check.py", *args], timeout=300, check=False,
                               capture_output=True).returncode
 
     case("exit status 0", status(PCAPS / "rc_send.pcap") == 0)

@@ -51,7 +51,7 @@ def far(figure, base=None, core="whole"):
 
 
 def run(*argv, env=None):
-    return subprocess.run([BENCH, *argv], text=True, capture_output=True, check=False, timeout=50,
+    return subprocess.run([BENCH, *argv], text=True, capture_output=True, check=False, timeout=300,
                           env={**os.environ, **(env or {})})
 
 

@@ -45,7 +45,7 @@ class WithDaemon(unittest.TestCase):
 
     def tearDown(self):
         self.fake.stdin.close()
-        self.fake.wait(10)
+        self.fake.wait(300)
         self.fake.stdout.close()
         self.dir.cleanup()
 
@@ -54,7 +54,7 @@ class Run(WithDaemon):
     def run_(self, *args, env=None, cwd="/", **kw):
         env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, **(env or {})}
         return subprocess.run([RUN, "--provider", PROVIDER, *args], env=env, cwd=cwd, text=True,
-                              capture_output=True, timeout=60, **kw)
+                              capture_output=True, timeout=300, **kw)
 
     def ok(self, *args, **kw):
         done = self.run_(*args, **kw)
@@ -143,7 +143,7 @@ class Run(WithDaemon):
         try:
             env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock}
             done = subprocess.run(["ip", "netns", "exec", name, RUN, "--provider", PROVIDER,
-                                   "ibv_devices"], env=env, text=True, capture_output=True, timeout=60)
+                                   "ibv_devices"], env=env, text=True, capture_output=True, timeout=300)
             self.assertIn("uroce0", done.stdout, done.stderr)
         finally:
             subprocess.run(["ip", "netns", "del", name], check=True)
@@ -179,7 +179,7 @@ class Run(WithDaemon):
 
     def test_bad_provider(self):
         done = subprocess.run([RUN, "--provider", "/nonexistent.so", "true"], capture_output=True,
-                              text=True, timeout=60, env={**os.environ, **SANITIZER})
+                              text=True, timeout=300, env={**os.environ, **SANITIZER})
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nonexistent.so", done.stderr)
 
@@ -217,7 +217,7 @@ class Hook(WithDaemon):
         env = {**os.environ, **SANITIZER, "LD_PRELOAD": "", "UROCE_SOCKET": self.sock}
         return subprocess.run(["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", self.root, before, preload, swap, RUN,
                                PROVIDER, self.state, then],
-                              env=env, text=True, capture_output=True, timeout=60)
+                              env=env, text=True, capture_output=True, timeout=300)
 
     def mounts(self, done):
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -53,7 +53,7 @@ def pcapng(captured):
 
 class Captures(unittest.TestCase):
     def check(self, path):
-        run = subprocess.run([WIRE_CHECK, path], capture_output=True, text=True, timeout=60)
+        run = subprocess.run([WIRE_CHECK, path], capture_output=True, text=True, timeout=300)
         numbers = re.fullmatch(r'(.*): frames (\d+) parsed (\d+) rebuilt (\d+) icrc (\d+)\n', run.stdout)
         self.assertIsNotNone(numbers, run.stdout + run.stderr)
         return run.returncode, [int(n) for n in numbers.groups()[1:]]
@@ -104,7 +104,7 @@ class Captures(unittest.TestCase):
         self.assertEqual(self.check_bytes(data)[0], 2)
 
     def test_unreadable_file_is_an_error(self):
-        run = subprocess.run([WIRE_CHECK, '/dev/null'], capture_output=True, timeout=60)
+        run = subprocess.run([WIRE_CHECK, '/dev/null'], capture_output=True, timeout=300)
         self.assertEqual(run.returncode, 2)
 
 

@@ -87,7 +87,7 @@ class Oracle(unittest.TestCase):
         os.close(handle)
         cls.addClassCleanup(os.unlink, cls.path)
         run = subprocess.run([WIRE_CHECK, '--emit', cls.path], capture_output=True, text=True,
-                             check=True, timeout=60)
+                             check=True, timeout=300)
         cls.sent = [json.loads(line) for line in run.stdout.splitlines()]
         cls.frames = [bytes(p) for p in rdpcap(cls.path)]
 
@@ -98,7 +98,7 @@ class Oracle(unittest.TestCase):
             command += ['--disable-protocol', guesser]
         for field in fields:
             command += ['-e', field]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=300)
         self.assertEqual(run.returncode, 0, run.stderr)
         rows = [line.split('|') for line in run.stdout.splitlines()]
         self.assertEqual(len(rows), len(self.sent))
