@@ -28,6 +28,7 @@
 
 struct poster {
 	struct ibv_qp *qp;
+	const uint32_t *sleeps; /* atomic; the consumer's */
 	uint64_t first;
 	pthread_t t;
 };
@@ -40,6 +41,9 @@ post_many(void *arg)
 	for (uint64_t i = 0; i < PER_POST; i++) {
 		struct ibv_send_wr wr = {.wr_id = p->first + i, .opcode = IBV_WR_SEND}, *bad;
 
+		/* A consumer that is slower than all posters finds work until they pause. */
+		while (i == PER_POST / 2 && __atomic_load_n(p->sleeps, __ATOMIC_RELAXED) == 0)
+			sched_yield();
 		while (ibv_post_send(p->qp, &wr, &bad) == ENOMEM)
 			sched_yield();
 		/* Pauses of many lengths, so that the other side falls asleep at every position. */
@@ -82,6 +86,7 @@ consume(struct consumer *c)
 static void
 sleep_for_doorbell(struct consumer *c)
 {
+	const struct uroce_ring_hdr *sq = c->r->f->qp[1].sq;
 	struct uroce_db_ring *db = c->r->f->db[1];
 	struct pollfd pfd = {.fd = c->r->f->wake_fd[1], .events = POLLIN};
 	uint64_t n;
@@ -89,8 +94,11 @@ sleep_for_doorbell(struct consumer *c)
 	__atomic_store_n(&db->asleep, 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&db->prod, __ATOMIC_ACQUIRE) == db->cons) {
-		c->sleeps++;
-		if (poll(&pfd, 1, c->lost ? 0 : WAIT_MS) != 1 || read(pfd.fd, &n, sizeof(n)) < 0)
+		__atomic_add_fetch(&c->sleeps, 1, __ATOMIC_RELAXED);
+		/* posters that get no core for as long have lost nothing */
+		if (poll(&pfd, 1, c->lost ? 0 : WAIT_MS) != 1)
+			c->lost |= __atomic_load_n(&sq->prod, __ATOMIC_ACQUIRE) != c->cons;
+		else if (read(pfd.fd, &n, sizeof(n)) < 0)
 			c->lost = true;
 	}
 	__atomic_store_n(&db->asleep, 0, __ATOMIC_RELAXED);
@@ -109,7 +117,9 @@ no_post_and_no_doorbell_is_lost(void **state)
 	c->r = r;
 	fixture_qp_to(qp, IBV_QPS_RTS);
 	for (unsigned int i = 0; i < POSTERS; i++) {
-		p[i] = (struct poster){.qp = qp, .first = (uint64_t)i * PER_POST};
+		p[i] = (struct poster){.qp = qp,
+				       .sleeps = &c->sleeps,
+				       .first = (uint64_t)i * PER_POST};
 		pthread_create(&p[i].t, NULL, post_many, &p[i]);
 	}
 	while (c->got < TOTAL) {
@@ -179,16 +189,21 @@ now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* Waits until the client has rung; false if it does not for WAIT_MS. */
+/*
+ * Waits until the client has rung. Returns false if it does not for WAIT_MS although it has posted
+ * beyond cons.
+ */
 static bool
-wait_for_ring(const struct uroce_db_ring *db)
+wait_for_ring(const struct uroce_db_ring *db, const struct uroce_ring_hdr *sq, uint32_t cons)
 {
 	uint64_t start = now_ms();
 
 	for (uint32_t n = 1; __atomic_load_n(&db->prod, __ATOMIC_ACQUIRE) == db->cons; n++) {
 		if (n % 256)
 			continue;
-		if (now_ms() - start > WAIT_MS)
+		if (__atomic_load_n(&sq->prod, __ATOMIC_ACQUIRE) == cons)
+			start = now_ms();
+		else if (now_ms() - start > WAIT_MS)
 			return false;
 		sched_yield();
 	}
@@ -213,7 +228,7 @@ armed_queue_always_rings(void **state)
 			__atomic_store_n(&l.sq->armed, 1, __ATOMIC_RELAXED);
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
 			if (__atomic_load_n(&l.sq->prod, __ATOMIC_ACQUIRE) == cons)
-				rung = wait_for_ring(db);
+				rung = wait_for_ring(db, l.sq, cons);
 			else
 				__atomic_exchange_n(&l.sq->armed, 0, __ATOMIC_ACQ_REL);
 			__atomic_store_n(&db->cons, __atomic_load_n(&db->prod, __ATOMIC_ACQUIRE),
