@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -12,6 +14,7 @@
 
 #define STACK_BYTES (128u << 10)
 #define PAGE_BYTES  4096u
+#define REMOVALS    64u
 
 struct start {
 	int uffd;
@@ -19,21 +22,57 @@ struct start {
 };
 
 /*
- * Reading a message about a move lets the mremap that caused it return. Messages about faults need
- * no reply: the pages will be filled in. Once ready, the thread touches only its stack.
+ * What the program removes by madvise while a chunk is filled in. The kernel takes the pages away
+ * once, after the message about it is read, so pages that are filled in after that would come back.
+ * The lock covers both the reading of messages and each step of filling in.
  */
+static struct {
+	pthread_mutex_t lock;
+	bool filling; /* else removals do not matter, and are not noted */
+	unsigned n;
+	struct {
+		uint64_t start, end;
+	} range[REMOVALS];
+} removed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/*
+ * Reading a message about a move or a removal lets the mremap or madvise that caused it continue.
+ * Messages about faults need no reply: the pages will be filled in. Returns false if the descriptor
+ * is closed.
+ */
+static bool
+take_messages(int uffd)
+{
+	struct uffd_msg msg;
+	bool open = true;
+
+	pthread_mutex_lock(&removed.lock);
+	while (removed.n < REMOVALS) {
+		if (syscall(SYS_read, uffd, &msg, sizeof(msg)) < 0) {
+			open = errno == EINTR || errno == EAGAIN;
+			break;
+		}
+		if (msg.event != UFFD_EVENT_REMOVE || !removed.filling)
+			continue;
+		removed.range[removed.n].start = msg.arg.remove.start;
+		removed.range[removed.n++].end = msg.arg.remove.end;
+	}
+	pthread_mutex_unlock(&removed.lock);
+	return open;
+}
+
+/* Once ready, the thread touches only its stack and removed, which is never registered. */
 static void *
 acknowledge(void *arg)
 {
 	struct start *start = arg;
-	int uffd = start->uffd;
-	struct uffd_msg msg;
+	struct pollfd fd = {.fd = start->uffd, .events = POLLIN};
 
-	syscall(SYS_getppid); /* binds the symbol */
+	take_messages(fd.fd); /* binds the symbols */
 	sem_post(&start->ready);
-	while (syscall(SYS_read, uffd, &msg, sizeof(msg)) != -1 || errno == EINTR ||
-	       errno == EAGAIN)
-		;
+	do
+		syscall(SYS_poll, &fd, 1, -1);
+	while (take_messages(fd.fd));
 	return NULL;
 }
 
@@ -67,12 +106,12 @@ start_thread(int uffd)
 int
 page_return_open(void)
 {
-	int uffd = page_swap_uffd(UFFD_FEATURE_EVENT_REMAP);
+	int uffd = page_swap_uffd(UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE);
 	int err;
 
 	if (uffd < 0)
 		return uffd;
-	err = start_thread(uffd);
+	err = fcntl(uffd, F_SETFL, O_NONBLOCK) != 0 ? -errno : start_thread(uffd);
 	if (err != 0) {
 		close(uffd);
 		return err;
@@ -80,31 +119,82 @@ page_return_open(void)
 	return uffd;
 }
 
+void
+page_return_forget(void)
+{
+	pthread_mutex_init(&removed.lock, NULL);
+	removed.filling = false;
+	removed.n = 0;
+}
+
+/* Begins or ends the filling of a chunk. Notes nothing of an earlier one. */
+static void
+removed_begin(bool filling)
+{
+	pthread_mutex_lock(&removed.lock);
+	removed.filling = filling;
+	removed.n = 0;
+	pthread_mutex_unlock(&removed.lock);
+}
+
+/* Returns how many of the len bytes at addr have the same fate; *gone: they are removed. Locked. */
+static uint64_t
+removed_part(uint64_t addr, uint64_t len, bool *gone)
+{
+	uint64_t end = addr + len;
+
+	*gone = false;
+	for (unsigned i = 0; i < removed.n; i++) {
+		uint64_t from = removed.range[i].start, to = removed.range[i].end;
+
+		if (from <= addr && addr < to) {
+			*gone = true;
+			return (to < addr + len ? to : addr + len) - addr;
+		}
+		if (addr < from && from < end)
+			end = from;
+	}
+	return end - addr;
+}
+
+/* Fills in at least a page of len bytes at to + *done, unless it is to be tried again. */
+static int
+fill_some(int uffd, uint64_t to, uint64_t from, uint64_t len, uint64_t *done)
+{
+	struct uffdio_copy copy = {.dst = to + *done, .src = from + *done};
+	bool gone, again = false;
+	int err = 0;
+
+	pthread_mutex_lock(&removed.lock);
+	copy.len = removed_part(copy.dst, len, &gone);
+	if (gone || ioctl(uffd, UFFDIO_COPY, &copy) == 0)
+		*done += copy.len;
+	else if (copy.copy > 0)
+		*done += (uint64_t)copy.copy;
+	else if (errno == EAGAIN && removed.n < REMOVALS)
+		again = true; /* a message waits to be read */
+	else
+		err = -errno;
+	pthread_mutex_unlock(&removed.lock);
+	if (again)
+		sched_yield();
+	return err;
+}
+
 /* *done counts present bytes only: another thread may store into them at once. */
 static int
 fill_run(int uffd, uint64_t to, uint64_t from, uint64_t len, uint64_t *done)
 {
 	uint64_t end = *done + len;
+	int err = 0;
 
 	if (uffd < 0) {
 		page_swap_copy(to + *done, from + *done, len);
 		*done = end;
 	}
-	while (*done < end) {
-		struct uffdio_copy copy = {
-			.dst = to + *done,
-			.src = from + *done,
-			.len = end - *done,
-		};
-
-		if (ioctl(uffd, UFFDIO_COPY, &copy) == 0)
-			*done = end;
-		else if (copy.copy > 0)
-			*done += (uint64_t)copy.copy;
-		else if (errno != EAGAIN)
-			return -errno;
-	}
-	return 0;
+	while (err == 0 && *done < end)
+		err = fill_some(uffd, to, from, end - *done, done);
+	return err;
 }
 
 /* Part of a memfd that is also mapped at alias. */
@@ -199,8 +289,10 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *sr
 
 	if (fresh == 0)
 		return -errno;
+	removed_begin(true);
 	err = watch(uffd, fresh, len);
 	if (err != 0) {
+		removed_begin(false);
 		unmap_fresh(fresh, len, false);
 		return err;
 	}
@@ -222,6 +314,7 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *sr
 	unmap_fresh(fresh, len, moved);
 	unwatch(uffd, addr - PAGE_BYTES, PAGE_BYTES);
 	unwatch(uffd, addr + len, PAGE_BYTES);
+	removed_begin(false);
 	return err;
 }
 

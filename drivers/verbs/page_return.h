@@ -7,7 +7,8 @@
  * A mapping without pages, registered for missing pages, is moved over the range. From then on
  * every access waits while the pages are filled in from a second mapping of the shared pages. The
  * kernel keeps a registration across mremap only if another thread acknowledges the move. The
- * provider has a thread for this purpose.
+ * provider has a thread for this purpose. It also learns of pages that the program removes by
+ * madvise meanwhile, which are then left out.
  */
 #ifndef VERBS_PAGE_RETURN_H
 #define VERBS_PAGE_RETURN_H
@@ -39,6 +40,9 @@ int page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, int src_f
  */
 uint64_t page_return_bytes(int src_fd, uint64_t addr, uint64_t src_off, uint64_t window,
 			   uint64_t data);
+
+/* In the child of a fork: its parent's thread may have held the lock. */
+void page_return_forget(void);
 
 /* Free pages of a memfd. */
 void page_return_free(int fd, uint64_t off, uint64_t len);

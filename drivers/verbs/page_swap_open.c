@@ -143,5 +143,6 @@ page_swap_prepare_return(void (*lock)(void), void (*unlock)(void))
 void
 page_swap_forget(void)
 {
+	page_return_forget();
 	page_swap_close(&process_swap);
 }
