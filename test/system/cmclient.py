@@ -67,7 +67,7 @@ class Channel:
             raise Refused(status, "CM_OPEN")
         self.secret = body[:16]
         self.fd, self.commands = fds[0], socket.socket(fileno=fds[1])
-        self.commands.settimeout(20)
+        self.commands.settimeout(60)
         self.cookie = 0
 
     def close(self):
@@ -100,7 +100,7 @@ class Channel:
             raise Refused(status, f"{cmd}: {os.strerror(status)}")
         return raw[32:]
 
-    def event(self, name=None, seconds=10.0):
+    def event(self, name=None, seconds=60.0):
         assert self.readable(seconds), f"no event, expected {name}"
         event = Event(self.call("GET_EVENT", bytes(8)))
         assert name is None or event.name == name, f"{event.name} ({event.status}), expected {name}"

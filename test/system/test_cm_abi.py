@@ -66,19 +66,19 @@ def ask(daemon, address, space=PS_TCP, source=""):
     return channel, number
 
 
-def established(server, client, number, seconds=10.0):
+def established(server, client, number):
     """Connects. The passive id."""
     qpn = next(QPNS)
     client.connect(number, qpn, b"ask", (0xabcdef, 7))
-    request = server.event("CONNECT_REQUEST", seconds)
+    request = server.event("CONNECT_REQUEST")
     assert (request.uid, request.qpn, request.ece) == (LISTENER, qpn, (0xabcdef, 7))
     assert len(request.data) == 56 and request.data.startswith(b"ask\0")
     server.accept(request.id, PASSIVE, qpn + 1, b"answer")
-    response = client.event("CONNECT_RESPONSE", seconds)
+    response = client.event("CONNECT_RESPONSE")
     assert (response.uid, response.qpn) == (ACTIVE, qpn + 1)
     assert len(response.data) == 196 and response.data.startswith(b"answer\0")
     client.ready(number)
-    assert server.event("ESTABLISHED", seconds).uid == PASSIVE
+    assert server.event("ESTABLISHED").uid == PASSIVE
     return request.id
 
 
@@ -156,14 +156,14 @@ def lossy(link, address):
         client, number = ask(link.a.daemon, address)
         qpn = next(QPNS)
         client.connect(number, qpn)
-        request = server.event("CONNECT_REQUEST", 20)
+        request = server.event("CONNECT_REQUEST")
         server.accept(request.id, PASSIVE, qpn + 1)
-        assert client.event(seconds=20).name == "CONNECT_RESPONSE"
+        assert client.event().name == "CONNECT_RESPONSE"
         client.ready(number)
-        assert server.event(seconds=20).name == "ESTABLISHED"
+        assert server.event().name == "ESTABLISHED"
         client.disconnect(number)
-        assert client.event(seconds=20).name == "DISCONNECTED"
-        assert server.event(seconds=20).name == "DISCONNECTED"
+        assert client.event().name == "DISCONNECTED"
+        assert server.event().name == "DISCONNECTED"
         server.destroy(request.id)
         client.close()
         done += 1
@@ -234,7 +234,7 @@ def storm(link, address):
         impair(side, "clear")
     ends = collections.Counter(made.ends)
     assert set(ends) <= {"DISCONNECTED 0", "UNREACHABLE -110"} and ends["DISCONNECTED 0"] > 1900, ends
-    lib.until("every id has ended", lambda: ids() <= before, 60, every=0.5)
+    lib.until("every id has ended", lambda: ids() <= before, every=0.5)
     made.client.close()
     made.server.close()
 
@@ -259,7 +259,7 @@ def all_disconnected(server, count):
     """The server learns of the end of each of its connections."""
     told = set()
     while len(told) < count:
-        event = server.event(seconds=20)
+        event = server.event()
         if event.name == "DISCONNECTED":
             assert event.status == 0, event.status
             told.add(event.uid)
@@ -330,7 +330,7 @@ def daemon_killed(link, address):
         pass
     client.disconnect(number)
     # 16 DREQs, half a second apart
-    event = client.event("DISCONNECTED", 30)
+    event = client.event("DISCONNECTED")
     assert event.status == -110, event.status
 
 
@@ -396,16 +396,27 @@ def all_of(link, a, b):
         client_killed(x, y, b)
 
 
-def first_connect(a, b, address):
-    """The first connection does not wait for a retransmission during neighbour discovery."""
-    server, _ = serve(b, address)
-    began = time.monotonic()
-    client, number = ask(a, address)
-    established(server, client, number)
-    took = time.monotonic() - began
-    assert took < 0.4, f"{took:.3f} s: a REQ or REP was retransmitted"
-    client.close()
-    server.close()
+def mads(link, name):
+    return sum(row["total"][name] for side in (link.a, link.b) for row in side.daemon.show("cm_stats")["cm_stats"])
+
+
+def first_connect(address):
+    """The first connection of two daemons does not wait for a retransmission during neighbour discovery. A daemon that
+    gets no processor for half a second has retransmissions, too: then others may try, if each was a copy of what had
+    arrived. Returns the link."""
+    for _ in range(5):
+        link = lib.link_veth()
+        server, _ = serve(link.b.daemon, address)
+        client, number = ask(link.a.daemon, address)
+        established(server, client, number)
+        again = mads(link, "retries")
+        client.close()
+        server.close()
+        if not again:
+            return link
+        lib.until("each retransmission was a copy", lambda link=link, again=again: mads(link, "duplicates") >= again)
+        link.stop()
+    raise AssertionError("a REQ or REP was retransmitted for each of five links")
 
 
 def main():
@@ -420,9 +431,10 @@ def main():
         users(link.a.daemon, "10.9.0.101")
     with lib.case("ring: the daemon ends cleanly"):
         link.stop()
-    link = lib.link_veth()
+    link = None
     with lib.case("veth: the first connection is prompt"):
-        first_connect(link.a.daemon, link.b.daemon, "10.9.0.102")
+        link = first_connect("10.9.0.102")
+    link = link or lib.link_veth()
     all_of(link, "10.9.0.101", "10.9.0.102")
     # Requirements: CM-14
     with lib.case("urocectl shows ids and counters"):

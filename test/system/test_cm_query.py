@@ -47,8 +47,8 @@ class Router:
 
     def report(self, group):
         """(destination, type, record) of the next report of this group; record 0: of an older version."""
-        end = time.monotonic() + 10
-        self.sock.settimeout(10)
+        end = time.monotonic() + 60
+        self.sock.settimeout(60)
         while time.monotonic() < end:
             frame = self.sock.recv(9000)
             found = (igmp if frame[12:14] == b"\x08\0" else mld)(frame)
