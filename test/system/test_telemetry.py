@@ -53,12 +53,22 @@ def prefix_of(daemon):
 def ask(daemon, *commands, user=()):
     """Debian's dpdk-telemetry.py; the replies by command, without the slash and parameters as given."""
     done = subprocess.run([*user, "dpdk-telemetry.py", "-f", prefix_of(daemon)], input="\n".join(commands) + "\nquit\n",
-                          text=True, capture_output=True, timeout=30)
+                          text=True, capture_output=True, timeout=60)
     replies = {}
     for text in re.findall(r"^(?:--> )*(\{.*\})$", done.stdout, re.M):
         replies.update(json.loads(text))
     assert replies, done.stdout + done.stderr
     return replies
+
+
+def at_rest(daemon, ask_it):
+    """ask_it()'s result and the daemon's statistics of the same moment. Frames still come after the traffic: the daemon
+    asks for neighbours."""
+    def look():
+        before = daemon.show("stats")["stats"], daemon.show("drops")["drops"]
+        got = ask_it()
+        return (got, *before) if before == (daemon.show("stats")["stats"], daemon.show("drops")["drops"]) else None
+    return lib.until("the counters rest", look)
 
 
 def telemetry(link):
@@ -77,14 +87,13 @@ def telemetry(link):
         assert port["port"] == "net_ring_pairb" and port["link"] == "up" and port["pkeys_0_pkey"] == "0xffff", port
         assert ask(daemon, "/uroce/device,uroce0")["/uroce/device"]["clients"] == 0
     with lib.case("counters equal those of urocectl, in total and by worker"):
-        total = daemon.show("stats")["stats"][0]
-        assert ask(daemon, "/uroce/stats,uroce0")["/uroce/stats"] == total["total"]
-        assert ask(daemon, "/uroce/stats,uroce0,1")["/uroce/stats"] == total["workers"][1]
-        assert total["total"]["rx_roce"] > 100, total
-        drops = daemon.show("drops")["drops"][1]["total"]
-        assert ask(daemon, "/uroce/drops,uroce1")["/uroce/drops"] == drops
-        worker = ask(daemon, "/uroce/worker,0")["/uroce/worker"]
-        assert worker["rx_frames"] == sum(d["workers"][0]["rx_frames"] for d in daemon.show("stats")["stats"])
+        (told, of_worker, told_drops, worker), stats, drops = at_rest(daemon, lambda: [
+            ask(daemon, f"/uroce/{what}")[f"/uroce/{what.split(',')[0]}"]
+            for what in ("stats,uroce0", "stats,uroce0,1", "drops,uroce1", "worker,0")])
+        assert told == stats[0]["total"] and of_worker == stats[0]["workers"][1], (told, of_worker, stats)
+        assert told["rx_roce"] > 100, told
+        assert told_drops == drops[1]["total"], (told_drops, drops)
+        assert worker["rx_frames"] == sum(d["workers"][0]["rx_frames"] for d in stats), (worker, stats)
     with lib.case("a queue pair, in detail"):
         port = lib.tcp_port()
         server = link.a.spawn([lib.RCDATA, "-d", "uroce0", "-p", str(port)])
@@ -99,7 +108,7 @@ def telemetry(link):
             assert not any(ask(daemon, f"/uroce/qp,{wrong}").values()), wrong
         for proc in (client, server):
             proc.kill()
-        lib.until("no queue pair", lambda: not daemon.show("qp")["qp"])
+        link.nothing_left()
     with lib.case("what does not exist gets no data"):
         for wrong in ("/uroce/port,uroce9", "/uroce/port", "/uroce/stats,uroce0,7", "/uroce/qp,1", "/uroce/qp", "/uroce/worker,2"):
             reply = ask(daemon, wrong)
@@ -141,7 +150,7 @@ def silent():
 
 def curl(daemon, *argv):
     """Status and body, fetched by curl in the daemon's namespace."""
-    code = "import http.client,socket,sys;c=http.client.HTTPConnection(sys.argv[1],int(sys.argv[2]),timeout=10);" \
+    code = "import http.client,socket,sys;c=http.client.HTTPConnection(sys.argv[1],int(sys.argv[2]),timeout=60);" \
            "c.request(sys.argv[3],sys.argv[4]);r=c.getresponse();print(r.status);print(r.read().decode(),end='')"
     status, body = lib.sh("/usr/bin/python3", "-c", code, *argv, ns=daemon.ns).split("\n", 1)
     return int(status), body
@@ -153,7 +162,7 @@ def http(daemon, host, port, method="GET", path="/metrics"):
 
 def over_unix(path, request=b"GET /metrics HTTP/1.0\r\n\r\n"):
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(10)
+        sock.settimeout(60)
         sock.connect(str(path))
         sock.sendall(request)
         parts = []
@@ -175,7 +184,7 @@ def sum_of(text, name, **labels):
 def dumpcap(daemon):
     """dpdk-dumpcap cannot attach, as doc/telemetry.md says, and does no harm."""
     done = subprocess.run(["dpdk-dumpcap", "-D", f"--file-prefix={prefix_of(daemon)}"], text=True, capture_output=True,
-                          timeout=30, check=False)
+                          timeout=60, check=False)
     said = done.stdout + done.stderr
     documented = (lib.HERE.parent.parent / "doc/telemetry.md").read_text()
     for line in ("EAL: FATAL: Cannot init config", "Cause: EAL init failed: is primary process running?"):
@@ -186,7 +195,7 @@ def dumpcap(daemon):
 
 def exporter(link, path):
     daemon = link.a.daemon
-    head, text = over_unix(path)
+    (head, text), rows, _ = at_rest(daemon, lambda: over_unix(path))
     with lib.case("the exporter's reply is HTTP and Prometheus' text format"):
         assert head.startswith("HTTP/1.1 200 OK") and "text/plain; version=0.0.4" in head, head
         assert int(re.search(r"Content-Length: (\d+)", head)[1]) == len(text)
@@ -198,12 +207,12 @@ def exporter(link, path):
     name, tool = "promtool finds nothing wrong", promtool()
     if tool:
         with lib.case(name):
-            done = subprocess.run([tool, "check", "metrics"], input=text, text=True, capture_output=True, timeout=30)
+            done = subprocess.run([tool, "check", "metrics"], input=text, text=True, capture_output=True, timeout=60)
             assert done.returncode == 0 and not done.stderr.strip(), done.stderr
     else:
         lib.skip_case(name, "the package prometheus cannot be downloaded")
     with lib.case("every counter and drop reason is exported, with the values of urocectl"):
-        stats = {d["device"]: d for d in daemon.show("stats")["stats"]}
+        stats = {d["device"]: d for d in rows}
         named = {"rx_frames": "port_rcv_packets", "rx_bytes": "port_rcv_bytes", "tx_frames": "port_xmit_packets",
                  "tx_bytes": "port_xmit_bytes"}
         for counter in stats["uroce0"]["total"]:
@@ -236,7 +245,7 @@ def textfile(path):
     command = re.search(r"^\t?(curl .*--unix-socket.*)$", (lib.HERE.parent.parent / "doc/telemetry.md").read_text(), re.M)
     folder = lib.tmpdir()
     line = command[1].replace("/run/uroce/metrics.sock", str(path)).replace("/var/lib/prometheus/node-exporter", str(folder))
-    subprocess.run(["sh", "-ec", line], check=True, timeout=20)
+    subprocess.run(["sh", "-ec", line], check=True, timeout=60)
     assert [p.name for p in folder.iterdir()] == ["uroce.prom"] and families((folder / "uroce.prom").read_text())
 
 
@@ -259,7 +268,7 @@ def without_descriptors(daemon, path):
             raise AssertionError("no client was refused")
         for _ in range(3):
             with socket.socket(socket.AF_UNIX) as sock:
-                sock.settimeout(5)
+                sock.settimeout(60)
                 sock.connect(str(path))
                 assert sock.recv(1) == b""
     assert "200" in over_unix(path)[0]
@@ -306,7 +315,7 @@ def half_closed():
     link = daemon_with("--metrics", "9466")
     lib.sh("sysctl", "-qw", "net.ipv4.tcp_wmem=4608 4608 4608", ns=link.a.daemon.ns)
     code = "import socket,sys,time;s=socket.socket();s.setsockopt(socket.SOL_SOCKET,socket.SO_RCVBUF,4096);" \
-           "s.settimeout(10);s.connect(('127.0.0.1',9466));s.sendall(b'GET /metrics HTTP/1.0\\r\\n\\r\\n');" \
+           "s.settimeout(60);s.connect(('127.0.0.1',9466));s.sendall(b'GET /metrics HTTP/1.0\\r\\n\\r\\n');" \
            "s.shutdown(socket.SHUT_WR);time.sleep(0.3);r=b''.join(iter(lambda:s.recv(4096),b''));" \
            "print(r.split(b'Content-Length: ')[1].split(b'\\r')[0].decode(),len(r.partition(b'\\r\\n\\r\\n')[2]))"
     said, got = lib.sh("/usr/bin/python3", "-c", code, ns=link.a.daemon.ns).split()
@@ -338,7 +347,7 @@ def places():
         assert not path.exists()
     with lib.case("wrong values of the option are refused with the legal ones"):
         for wrong in ("0", "65536", "1.2.3:9", "localhost:9464", "[::1:9464", "x", "", "/" + "p" * 200):
-            done = subprocess.run([lib.UROCED, "--metrics", wrong], text=True, capture_output=True, timeout=20)
+            done = subprocess.run([lib.UROCED, "--metrics", wrong], text=True, capture_output=True, timeout=60)
             assert done.returncode == 2 and "PORT (1 to 65535" in done.stderr, (wrong, done.stderr)
 
 
@@ -387,7 +396,7 @@ def dashboard(path):
             for i, (_, expr, _) in enumerate(texts) if not expr.startswith("label_values"))
         file = lib.tmpdir() / "rules.yml"
         file.write_text(rules)
-        done = subprocess.run([tool, "check", "rules", file], text=True, capture_output=True, timeout=30)
+        done = subprocess.run([tool, "check", "rules", file], text=True, capture_output=True, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -396,6 +405,7 @@ def main():
     path = lib.tmpdir() / "metrics.sock"
     link = daemon_with("--metrics", path)
     traffic(link)
+    link.nothing_left()  # the daemon notices the end of a program later than its parent
     telemetry(link)
     with lib.case("dpdk-dumpcap fails as documented, and the daemon works on"):
         dumpcap(link.a.daemon)
