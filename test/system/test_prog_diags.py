@@ -73,10 +73,10 @@ def follows_traffic(link):
         values = [int(v) for v in watch.output().split()]
         assert values == sorted(values), "a counter went back"
         return values[-1] >= values[0] + sent
-    lib.until("the counter follows", moved, 15)
-    total = link.a.daemon.counters()
+    lib.until("the counter follows", moved)
     lib.until("the same as urocectl's",
-              lambda: int(read(link.a, f"{PORT}/hw_counters/tx_roce")[0]) == total["tx_roce"], 10, 0.5)
+              lambda: int(read(link.a, f"{PORT}/hw_counters/tx_roce")[0]) == link.a.daemon.counters()["tx_roce"],
+              every=0.5)
     watch.kill()
 
 
@@ -84,10 +84,10 @@ def follows_link(link):
     ns = link.b.daemon.ns
     lib.sh("ip", "-n", ns, "link", "set", "eth0", "down")
     lib.until("ibstat reports that the link is down",
-              lambda: "State: Down" in output(link.a, "ibstat", "uroce0"), 20, 0.5)
+              lambda: "State: Down" in output(link.a, "ibstat", "uroce0"), every=0.5)
     ibstat(output(link.a, "ibstat"), "Down", "Polling")
     lib.sh("ip", "-n", ns, "link", "set", "eth0", "up")
-    lib.until("ibstat reports that the link is up", lambda: "State: Active" in output(link.a, "ibstat"), 20, 0.5)
+    lib.until("ibstat reports that the link is up", lambda: "State: Active" in output(link.a, "ibstat"), every=0.5)
 
 
 def main():
