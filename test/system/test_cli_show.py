@@ -187,7 +187,7 @@ def changes(daemon):
         for words in (("set", "log-level", "debug"), ("set", "quota", "qps", "7"),
                       ("addr", "add", "10.9.0.78/24", "dev", "uroce0")):
             done = subprocess.run(["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", tool, "--socket",
-                                   daemon.socket, *words], text=True, capture_output=True, timeout=20, check=False)
+                                   daemon.socket, *words], text=True, capture_output=True, timeout=60, check=False)
             assert done.returncode == cli.FAILURE, done
             assert "only root and the daemon's user may do that" in done.stderr, done.stderr
     with lib.case("impair and capture, as their schemas describe"):
@@ -250,7 +250,7 @@ def strangers(daemon):
         with lib.case(f"show {what} by another user"):
             done = subprocess.run(["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", tool, "--socket",
                                    daemon.socket, "--json", "show", what],
-                                  text=True, capture_output=True, timeout=20, check=True)
+                                  text=True, capture_output=True, timeout=60, check=True)
             rows = cli.validate(f"show-{what}", json.loads(done.stdout))[what]
             if what in ("pd", "srq", "mw", "ah"):
                 assert rows and all(set(row) == {"uid", "device"} for row in rows), rows
@@ -267,6 +267,7 @@ def main():
     daemon.socket.parent.chmod(0o755)
     lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "-g", "1", "--ops", "50", "--max-len", "9000"],
                    server_args=["-d", "{dev}", "-g", "1"])  # leaves traces, perhaps one with an error
+    link.nothing_left()
     client = objects(daemon)
     rping = link.b.spawn(["rping", "-s", "-a", "10.9.0.102", "-C", "1"])
     lib.until("rping listens", lambda: daemon.show("cm")["cm"] or rping.poll() is not None)
@@ -284,7 +285,7 @@ def main():
     with lib.case("output that cannot be written is a failure"):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "show", "config"], stdout=full,
-                                  stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
         assert done.returncode == cli.FAILURE and "cannot write the output" in done.stderr, done
     client.close()
     with contextlib.suppress(Exception):

@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import signal
+import termios
 import time
 
 import cli
@@ -23,7 +24,7 @@ class Screen:
             os.execv(lib.UROCECTL, ["urocectl", "--socket", str(daemon.socket), *words])
         self.seen = ""
 
-    def read(self, until, seconds=20):
+    def read(self, until, seconds=60):
         """Reads until this text appears or the program ends."""
         end = time.monotonic() + seconds
         while until not in self.seen and time.monotonic() < end:
@@ -41,7 +42,7 @@ class Screen:
         os.write(self.fd, key.encode())
 
     def status(self):
-        self.read("\0", 20)
+        self.read("\0")
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
@@ -121,7 +122,7 @@ def top(daemon, pid):
             assert order == sorted(order) and len(order) == 2, (key, order)
     with lib.case("top on a terminal: keys choose the order and end it"):
         screen = Screen(daemon, "top", "interval", "5")
-        time.sleep(0.3)
+        lib.until("it reads keys, not lines", lambda: not termios.tcgetattr(screen.fd)[3] & termios.ICANON)
         screen.press("p")  # a key ends the interval
         assert screen.read("by pid"), screen.seen
         screen.press("r")
@@ -150,7 +151,7 @@ def idle_qps(daemon):
 def moved_bytes(link, daemon):
     """The bytes of a QP, against those that a program's messages have."""
     port = str(lib.tcp_port())
-    words = ["ib_write_bw", "-F", "-x", "1", "-s", str(MESSAGE), "-D", "120", "-p", port, "-d"]
+    words = ["ib_write_bw", "-F", "-x", "1", "-s", str(MESSAGE), "-D", "3600", "-p", port, "-d"]
     server = link.b.spawn([*words, "uroce1"])
     lib.until("the server listens", lambda: server.listens(int(port)))
     client = link.a.spawn([*words, "uroce0", "127.0.0.1"])
@@ -203,12 +204,12 @@ def main():
     procs = top(daemon, pid)
     lib.enough(server, client)
     with lib.case("the traffic succeeded"):
-        assert (client.wait(30), server.wait(30)) == (0, 0), client.tail() + server.tail()
+        assert (client.wait(60), server.wait(60)) == (0, 0), client.tail() + server.tail()
     link.nothing_left()
     link.stop()
     with lib.case("watch and top end with the daemon"):
         for proc in procs:
-            assert proc.wait(10) == cli.FAILURE and "the daemon at" in proc.tail(), proc.tail()
+            assert proc.wait(60) == cli.FAILURE and "the daemon at" in proc.tail(), proc.tail()
     lib.finish()
 
 
