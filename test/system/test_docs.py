@@ -5,7 +5,7 @@ Runs the command lines of README.md and doc/*.md. Each block of commands is fenc
 succeed) or ```console (lines after "$ " are run, the others are their output; ".." stands for any text), with a
 comment on the line before it:
 
-    <!-- run: SETUP [N s] -->     run it (default: 60 s)
+    <!-- run: SETUP [N s] -->     run it (default: 120 s)
     <!-- untested: REASON -->     or say why not
 
 Setups, each as root in mount and network namespaces, with a private /run/uroce and the build's programs in PATH:
@@ -46,14 +46,14 @@ mkdir -p /run/uroce /run/dpdk /etc/cdi
 for dir in /run/uroce /run/dpdk /etc/cdi; do mount -t tmpfs tmpfs $dir; done
 cd {work}
 trap 'jobs=$(jobs -p); [ -z "$jobs" ] || kill $jobs 2>/dev/null; wait' EXIT
-_ready() {{ for _ in $(seq 300); do [ -S /run/uroce/uroced.sock ] && return; sleep 0.1; done; false; }}
+_ready() {{ for _ in $(seq 600); do [ -S /run/uroce/uroced.sock ] && return; sleep 0.1; done; false; }}
 """
 PAIR = """uroced --no-huge --idle adaptive --pair p --dev name=uroce0,port=net_ring_pa,addr=10.9.0.1/24 \\
     --dev name=uroce1,port=net_ring_pb,addr=10.9.0.2/24 >/dev/null 2>&1 &
 _ready
 """
 QP = """uroce-run ibv_rc_pingpong -d uroce0 -g 1 >/dev/null 2>&1 &
-for _ in $(seq 100); do urocectl --json show qp | grep -q '"qpn"' && break; sleep 0.1; done
+for _ in $(seq 600); do urocectl --json show qp | grep -q '"qpn"' && break; sleep 0.1; done
 QPN=$(urocectl --json show qp | sed -n 's/.*"qpn": *\\([0-9]*\\).*/\\1/p' | tail -1)
 """
 
@@ -156,7 +156,7 @@ def listens(script):
     if any(line.split()[3:4] == ["0A"] for line in tables.splitlines()):
         return True
     shown = subprocess.run([lib.UROCECTL, "--socket", inside / "root/run/uroce/uroced.sock", "--json", "show", "cm"],
-                           text=True, capture_output=True, check=False, timeout=20)
+                           text=True, capture_output=True, check=False, timeout=60)
     return shown.returncode == 0 and any(row["state"] == "LISTEN" for row in json.loads(shown.stdout)["cm"])
 
 
@@ -189,7 +189,7 @@ class Place:
         return spaces
 
     def run(self, block):
-        setup, seconds = block.how["setup"], int(block.how["limit"] or 60)
+        setup, seconds = block.how["setup"], int(block.how["limit"] or 120)
         prelude = self.prelude + {"pair": PAIR, "qp": PAIR + QP}.get(setup, "")
         if setup == "two":
             return self.two(block, prelude, seconds)
@@ -224,7 +224,7 @@ class Place:
         assert first.startswith("# first machine\n"), f"{block}: no line '# first machine'"
         spaces = self.machines()
         server = self.start(spaces[0], prelude + script_of(first.splitlines()))
-        lib.until(f"{block}: the first machine's program listens", lambda: listens(server) or server.poll() is not None, 30)
+        lib.until(f"{block}: the first machine's program listens", lambda: listens(server) or server.poll() is not None)
         client = self.start(spaces[1], prelude + script_of(second.splitlines()))
         try:
             client.result(seconds)

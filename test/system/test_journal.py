@@ -23,7 +23,7 @@ mount -t tmpfs run /run && mkdir -p /run/systemd/journal /run/log/journal /run/c
     exit 9
 printf '[Journal]\\nReadKMsg=no\\nStorage=volatile\\nAudit=no\\nRateLimitIntervalSec=0\\n' >/run/conf/journald.conf
 /lib/systemd/systemd-journald &
-for i in $(seq 100); do [ -S /run/systemd/journal/stdout ] && break; sleep 0.1; done
+for i in $(seq 600); do [ -S /run/systemd/journal/stdout ] && break; sleep 0.1; done
 systemd-cat sh -c 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"' sh "$@"
 status=$?
 kill $!
@@ -39,7 +39,7 @@ def listener(path):
     """A datagram socket at path."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     sock.bind(str(path))
-    sock.settimeout(20)
+    sock.settimeout(60)
     return sock
 
 
@@ -88,7 +88,7 @@ class Service:
 
     def ctl(self, *words):
         return subprocess.run([lib.UROCECTL, "--socket", self.socket, *words], text=True, capture_output=True,
-                              timeout=20, check=True).stdout
+                              timeout=60, check=True).stdout
 
     def client(self, *argv):
         return lib.spawn([lib.UROCE_RUN, "--socket", self.socket, *argv], env=lib.asan_env())
@@ -161,7 +161,7 @@ def ends(service):
     with lib.case("STOPPING=1 comes before the end, which is clean"):
         service.proc.popen.terminate()
         service.report("STOPPING=1")
-        assert service.proc.wait(20) == 0, service.proc.tail()
+        assert service.proc.wait(60) == 0, service.proc.tail()
 
 
 def broken():
@@ -169,7 +169,7 @@ def broken():
         service = Service("--dev", "name=uroce0,port=net_missing0", watchdog=False)
         entry = service.entry(PRIORITY="3")
         assert "net_missing0" in entry["MESSAGE"], entry
-        assert service.proc.wait(20) == 1
+        assert service.proc.wait(60) == 1
     with lib.case("without WATCHDOG_USEC there is no WATCHDOG=1, only READY=1"):
         service = Service("--vdev", "net_ring0", "--dev", DEV, watchdog=False)
         assert "WATCHDOG" not in service.report("READY=1")
@@ -182,7 +182,7 @@ def plain():
     with lib.case("standard error that is not the journal gets plain lines"):
         daemon = lib.Daemon(["net_ring0"], [DEV], lib.netns(), before=("env", "JOURNAL_STREAM=1:2"))
         subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "addr", "add", "10.9.0.77/24", "dev", "uroce0"],
-                       capture_output=True, timeout=20, check=True)
+                       capture_output=True, timeout=60, check=True)
         lib.until("a log line", lambda: "uroced: uroce0: GID" in daemon.proc.output())
         daemon.stop()
 
@@ -215,7 +215,7 @@ class Journald:
         # not by `ip netns exec`, which hides the control groups that journald reads
         self.proc = lib.spawn(["unshare", "-m", "-n", "sh", "-c", UNDER_JOURNALD, "sh", lib.UROCED, "--socket", self.socket,
                                "--file-prefix", lib.unique("ur"), "--idle", "adaptive", "--no-huge", *options])
-        lib.until("the daemon runs", lambda: self.socket.exists() or self.proc.poll() is not None, 20)
+        lib.until("the daemon runs", lambda: self.socket.exists() or self.proc.poll() is not None)
         if self.proc.poll() is not None:
             raise lib.processes.Failed(self.proc.tail())
 
@@ -224,7 +224,7 @@ class Journald:
     def entries(self, *match):
         """What journalctl finds, each entry a dictionary."""
         done = subprocess.run(["nsenter", "-t", str(self.proc.pid), "-m", "journalctl", "-D", "/run/log/journal", "-o", "json",
-                               *match], text=True, capture_output=True, timeout=30)
+                               *match], text=True, capture_output=True, timeout=60)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def entry(self, *match):

@@ -42,8 +42,12 @@ unset UROCE_SOCKET
 HEAD = """set -e
 export UROCE_SOCKET={socket}
 look() {{ {look} >{tmp}/$1; }}
+listening() {{
+	until grep -q ":$(printf %04X {port}) 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; do kill -0 $!; sleep 0.05; done
+}}
 pingpong() {{
-	"$@" ibv_rc_pingpong -d uroce1 -g 1 -c -p {port} & sleep 1
+	"$@" ibv_rc_pingpong -d uroce1 -g 1 -c -p {port} &
+	listening
 	"$@" ibv_rc_pingpong -d uroce0 -g 1 -c -p {port} 127.0.0.1
 	wait $!
 }}
@@ -64,13 +68,15 @@ $member ibv_devices | grep uroce1
 [ -c /dev/infiniband/rdma_cm ]
 pingpong env
 pingpong $member
-$member rping -s -a 10.9.0.102 -p {port} -C 10 -V & sleep 1
+$member rping -s -a 10.9.0.102 -p {port} -C 10 -V &
+until {ctl} --json show cm | grep -q '"LISTEN"'; do kill -0 $!; sleep 0.05; done
 $member rping -c -a 10.9.0.102 -I 10.9.0.101 -p {port} -C 10 -V
 wait $!
-$member ib_write_bw -F -x 1 -n 100 -d uroce1 -p {port} >/dev/null & sleep 1
+$member ib_write_bw -F -x 1 -n 100 -d uroce1 -p {port} >/dev/null &
+listening
 $member ib_write_bw -F -x 1 -n 100 -d uroce0 -p {port} 127.0.0.1
 wait $!
-for second in 1 2 3 4 5 6 7 8 9 10; do [ $(sent) -gt $first ] && break; sleep 1; done
+for second in $(seq 60); do [ $(sent) -gt $first ] && break; sleep 1; done
 [ $(sent) -gt $first ]
 $member ucx_info -d | grep -A1 'Transport: rc_verbs' | grep uroce0
 if $stranger ibv_devinfo -d uroce0 2>{tmp}/stranger; then exit 7; fi
@@ -152,7 +158,7 @@ def run(daemon, *parts, private=True):
              "look": f"{sys.executable} {__file__} look", "user": " ".join(USER), "group": GROUP}
     script = "".join(part.format(**words) for part in (HEAD, *parts))
     proc = lib.spawn([*(["unshare", "--mount"] if private else []), "bash", "-c", script])
-    rc = proc.wait(60)
+    rc = proc.wait(180)
     assert rc == 0, f"status {rc}:\n{proc.output()}"
 
 
@@ -165,7 +171,7 @@ def on_the_machine(daemon):
         run(daemon, INSTALLED, private=False)
     finally:
         guard.stdin.close()
-        guard.wait(30)
+        guard.wait(60)
 
 
 def main():
