@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-READY_S = 30
+HANGS_S = 60  # only ends a hang: nothing that works takes so long, even on a machine ten times slower
 
 _cleanup = contextlib.ExitStack()
 _serial = itertools.count()
@@ -69,7 +69,7 @@ def sh(*argv, ns=None, timeout=120):
     return done.stdout
 
 
-def until(what, check, timeout=10, every=0.02):
+def until(what, check, timeout=HANGS_S, every=0.02):
     """Waits until check() returns a true value and returns it; TimeoutError after timeout seconds."""
     end = time.monotonic() + timeout
     while True:
@@ -158,7 +158,7 @@ class Proc:
             raise Failed(f"{' '.join(self.argv[:8])}: status {rc}: {self.tail(600)}")
         return self.output()
 
-    def term(self, timeout=15):
+    def term(self, timeout=HANGS_S):
         """Sends SIGTERM; returns the exit status."""
         if self.poll() is None:
             self.popen.terminate()
@@ -228,7 +228,7 @@ class Daemon:
         for value in devs:
             argv += ["--dev", value]
         self.proc = Proc([*argv, *extra], ns)
-        until("uroced: ready", self._ready, READY_S)
+        until("uroced: ready", self._ready)
 
     def _ready(self):
         self.alive()
@@ -270,11 +270,11 @@ def run_pair(start_server, start_client, port, timeout=60):
     server = start_server()
     try:
         until(f"the server listens on port {port}",
-              lambda: server.listens(port) or server.poll() is not None, timeout=30)
+              lambda: server.listens(port) or server.poll() is not None)
         client = start_client()
         try:
             client_rc = client.wait(timeout)
-            return Pair(server, client, (server.wait(10), client_rc))
+            return Pair(server, client, (server.wait(HANGS_S), client_rc))
         except TimeoutError as late:
             raise TimeoutError(f"{late}\n{_both(server, client)}") from None
         finally:

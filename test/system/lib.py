@@ -106,6 +106,13 @@ def cmdline(pid):
         return ""
 
 
+def ping(ns, address, count, *args):
+    """Each of these echo requests must get a reply. One program each: `ping -c N` waits only two round trips for the
+    last reply."""
+    for _ in range(count):
+        sh("ping", "-n", "-c", "1", "-W", str(processes.HANGS_S), *args, address, ns=ns)
+
+
 def mac_of(ns, iface):
     shown = json.loads(sh("ip", "-n", ns, "-j", "link", "show", "dev", iface))
     return shown[0]["address"]
@@ -148,7 +155,7 @@ class Daemon(processes.Daemon):
     def show(self, what):
         """Returns `urocectl --json show WHAT`, decoded."""
         done = subprocess.run([UROCECTL, "--socket", self.socket, "--json", "show", what],
-                              text=True, capture_output=True, timeout=20)
+                              text=True, capture_output=True, timeout=60)
         if done.returncode:
             self.alive()
         assert done.returncode == 0, f"urocectl show {what}: {done.stdout}{done.stderr}"

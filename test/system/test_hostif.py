@@ -49,7 +49,7 @@ def port(side):
 
 
 def ping(side, address, *args):
-    lib.sh("ping", "-n", "-c", "3", "-i", "0.2", "-W", "2", *args, address, ns=side.daemon.ns)
+    lib.sh("ping", "-n", "-c", "3", "-i", "0.2", "-w", "60", *args, address, ns=side.daemon.ns)  # until 3 replies
 
 
 class Stream:
@@ -83,8 +83,8 @@ class Stream:
         """Ends it; returns its Gb/s."""
         self.client.popen.send_signal(signal.SIGUSR1)
         _, sent, seconds = self.client.result(60).split("sending\n")[1].split()
-        lib.until("every byte has arrived", lambda: f"got {sent}" in self.server.output(), 20)
-        self.server.wait(10)
+        lib.until("every byte has arrived", lambda: f"got {sent}" in self.server.output())
+        self.server.wait(60)
         return int(sent) * 8 / float(seconds) / 1e9
 
 
@@ -164,7 +164,7 @@ def through_bottleneck(link):
 def answers_once(link):
     """One ARP request, one echo request: one reply each, although kernel and daemon have the address."""
     raw = lib.raw_socket(link.a.daemon.ns, "roce0")
-    raw.settimeout(20)
+    raw.settimeout(60)
     mine = bytes.fromhex(port(link.a)["mac"].replace(":", ""))
     raw.send(b"\xff" * 6 + mine + b"\x08\x06\x00\x01\x08\x00\x06\x04\x00\x01" + mine +
              socket.inet_aton(link.a.host) + bytes(6) + socket.inet_aton(link.b.host) + bytes(18))
@@ -189,7 +189,7 @@ def groups(link, group, index):
     lib.until("it has joined", lambda: "joined" in receiver.output() or receiver.poll() is not None)
     sender = link.a.spawn([program, "send", link.a.dev, group, index])
     try:
-        receiver.result(40)
+        receiver.result(60)
     finally:
         sender.kill()
 
@@ -212,12 +212,12 @@ def kernel_groups(link):
            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
            "s.sendto(b'by the kernel', ('239.1.2.3', 7777))\n", ns=link.a.daemon.ns)
     lib.until("its datagram arrived", lambda: "by the kernel" in member.output())
-    member.wait(10)
+    member.wait(60)
 
 
 def change(side, what, address):
     return subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "addr", what, address, "dev", side.dev],
-                          text=True, capture_output=True, timeout=20)
+                          text=True, capture_output=True, timeout=60)
 
 
 def addresses_follow(link):
@@ -310,7 +310,7 @@ def pair():
     daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "p", *lib.ONE_WORKER))
     link = lib.Link("ring", lib.Side(daemon, "uroce0", "127.0.0.1"), lib.Side(daemon, "uroce1", "127.0.0.1"), 4096)
     ping(link.a, "10.9.0.102")  # the daemon answers for uroce1
-    lib.sh("ping", "-n", "-c", "2", "-s", "4000", "10.9.0.102", ns=daemon.ns)
+    ping(link.a, "10.9.0.102", "-s", "4000")
     pingpong(link, "-g", "1", "-s", "65536", "-n", "100")
     daemon.stop()
 

@@ -38,7 +38,7 @@ def stays_kernels(link):
                                                    for g in gids(side.daemon).values()}
     for address in ("10.9.0.2", "fd00::2"):
         lib.sh("ip", "-n", link.a.daemon.ns, "neigh", "flush", "dev", "eth0")
-        out = lib.sh("ping", "-n", "-c", "5", "-i", "0.2", address, ns=link.a.daemon.ns)
+        out = lib.sh("ping", "-n", "-c", "5", "-i", "0.2", "-w", "60", address, ns=link.a.daemon.ns)  # until 5 replies
         assert "5 received" in out and "duplicates" not in out, out
     stats = link.b.daemon.counters()
     assert stats["slow_path"] == 0, f"the device got frames of the kernel: {stats}"
@@ -70,7 +70,7 @@ def groups(link, group, index):
     lib.until("it has joined", lambda: "joined" in receiver.output() or receiver.poll() is not None)
     sender = link.a.spawn([program, "send", link.a.dev, group, index])
     try:
-        receiver.result(40)
+        receiver.result(60)
     finally:
         sender.kill()
 
