@@ -14,9 +14,9 @@ RETRY_EXC = "status 12"  # IBV_WC_RETRY_EXC_ERR
 EXIT_WC_ERROR = 3
 
 
-# ACK timeouts. The bystander's retries survive a daemon that gets no CPU for a second on a busy machine; those of a
-# victim's peer must run out.
-PATIENT, BRIEF = "17", "14"
+# ACK timeouts. Both survive a daemon that gets no CPU for a second on a busy machine. Those of a victim's peer must run
+# out, in 2 s.
+PATIENT, BRIEF = "17", "16"
 
 
 def run_long(side, port, *plan, host=None, timeout=BRIEF):
@@ -33,19 +33,18 @@ def kill_once(link, victim_is_client, bystander):
     """Starts a transfer and kills one end while it runs; returns the surviving end."""
     port = lib.tcp_port()
     server = run_long(link.b, port)
-    lib.until("server listens", lambda: server.listens(port), timeout=30)
-    client = run_long(link.a, port, "--qps", "3", "--duration", "60000", host=link.b.host)
+    lib.until("server listens", lambda: server.listens(port))
+    client = run_long(link.a, port, "--qps", "3", "--duration", "3600000", host=link.b.host)
     victim, peer = (client, server) if victim_is_client else (server, client)
     home = (link.a if victim_is_client else link.b).daemon
     for proc, side in ((client, link.a), (server, link.b)):
-        lib.until("the transfer runs", lambda proc=proc, side=side: moving(side.daemon, proc),
-                  timeout=30)
+        lib.until("the transfer runs", lambda proc=proc, side=side: moving(side.daemon, proc))
     time.sleep(random.random() * 0.7)
     assert victim.poll() is None and peer.poll() is None, victim.tail() + peer.tail()
     os.killpg(victim.pid, signal.SIGKILL)
     lib.until("the victim's objects are gone",
-              lambda: home.objects() == bystander(home), timeout=5)
-    rc = peer.wait(20)
+              lambda: home.objects() == bystander(home))
+    rc = peer.wait(60)
     assert rc == EXIT_WC_ERROR and RETRY_EXC in peer.output(), f"peer: {rc}\n{peer.tail()}"
 
 
@@ -53,17 +52,17 @@ def kills(link):
     """One transfer runs throughout, while clients beside it are killed."""
     port = lib.tcp_port()
     server = run_long(link.b, port, timeout=PATIENT)
-    lib.until("server listens", lambda: server.listens(port), timeout=30)
-    client = run_long(link.a, port, "--qps", "1", "--depth", "4", "--duration", "120000",
+    lib.until("server listens", lambda: server.listens(port))
+    client = run_long(link.a, port, "--qps", "1", "--depth", "4", "--duration", "3600000",
                       host=link.b.host, timeout=PATIENT)
-    lib.until("it transfers", lambda: link.a.daemon.counters()["rx_roce"] > 100, timeout=30)
+    lib.until("it transfers", lambda: link.a.daemon.counters()["rx_roce"] > 100)
     at_rest = {daemon: daemon.objects() for daemon in link.daemons}
     for n in range(TIMES):
         with lib.case(f"{link.kind}: kill {n + 1}"):
             kill_once(link, n % 2 == 0, at_rest.get)
     with lib.case(f"{link.kind}: the concurrent transfer is complete"):
         lib.enough(client, server)
-        assert client.wait(90) == 0 and server.wait(10) == 0, client.tail() + server.tail()
+        assert client.wait(90) == 0 and server.wait(60) == 0, client.tail() + server.tail()
     with lib.case(f"{link.kind}: the daemons still serve clients, nothing is left, and they end cleanly"):
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])
         link.nothing_left()

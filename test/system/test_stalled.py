@@ -13,9 +13,11 @@ import time
 import control
 import lib
 
-# Four ACK timeouts of 4.096 us x 2^18: long enough to pass on a busy machine.
-TIMEOUT, RETRIES = 18, 3
+# Six ACK timeouts of 4.096 us x 2^18. A pause is longer than two of them, and shorter than all even if it lasts 3 s
+# longer than meant, on a busy machine.
+TIMEOUT, RETRIES = 18, 5
 TOTAL_S = (RETRIES + 1) * 4.096e-6 * 2 ** TIMEOUT
+PAUSE_S = 0.4 * TOTAL_S
 
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 WALL = 0x40000000  # waitpid of a thread
@@ -73,7 +75,7 @@ def traffic(link, *plan):
     lib.until("the server listens", lambda: server.listens(port))
     client = link.a.spawn(argv(link.a, "--duration", "3600000", *plan, link.b.host))
     sent = link.a.daemon.counters()["send_wqes"]
-    lib.until("traffic", lambda: link.a.daemon.counters()["send_wqes"] > sent + 100, timeout=30)
+    lib.until("traffic", lambda: link.a.daemon.counters()["send_wqes"] > sent + 100)
     yield
     lib.enough(server, client)
     rcs = server.wait(60), client.wait(60)
@@ -127,8 +129,8 @@ def main():
             with traffic(link, "--qps", "4"):
                 for _ in range(2):
                     with stopped(side.daemon):
-                        time.sleep(0.6 * TOTAL_S)
-                    time.sleep(0.2 * TOTAL_S)
+                        time.sleep(PAUSE_S)
+                    time.sleep(PAUSE_S / 3)
     with lib.case("a stopped worker does not delay other clients' requests"):
         others_are_served(link.a.daemon, link.a.dev, tids[0])
     link.end()
