@@ -163,7 +163,7 @@ class Storm:
     def end(self):
         self.peer.send_signal(signal.SIGCONT)
         self.sender.stdin.close()
-        self.sender.wait(10)
+        self.sender.wait(60)
         self.channel.close()
         self.link.stop()
 

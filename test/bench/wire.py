@@ -85,10 +85,10 @@ with lib.case("frames alone"):
 
 with lib.case("killed in the middle"):
     proc = lib.spawn([BENCH, "wire", "--port", "af_packet", "--runs", "60", "--run-ms", "10000", "--no-probe"])
-    nodes = lib.until("two nodes", lambda: (c := children_of(proc.pid)) and len(c) == 2 and c, 30)
+    nodes = lib.until("two nodes", lambda: (c := children_of(proc.pid)) and len(c) == 2 and c)
     time.sleep(0.5)
     os.kill(proc.pid, signal.SIGKILL)
-    proc.wait(10)
+    proc.wait(60)
     lib.until("its nodes are gone", lambda: not any(alive(pid) for pid in nodes))
     assert not traces(), traces()
 

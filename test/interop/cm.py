@@ -9,7 +9,7 @@ PEER6, HOST6, UROCE6 = "fd77::2", "fd77::1", "fd77::77"  # of the guest, the hos
 def listens(side):
     """Does a program of this side have an rdma_cm listener?"""
     if hasattr(side, "guest"):
-        return "LISTEN" in side.guest.run("rdma resource show cm_id", timeout=20)[1]
+        return "LISTEN" in side.guest.run("rdma resource show cm_id", timeout=60)[1]
     return any(row["state"] == "LISTEN" for row in side.daemon.show("cm")["cm"])
 
 
@@ -22,7 +22,7 @@ def both_end(server, client, rcs=(0,)):
     try:
         rc = client.wait(60)
         assert rc in rcs, f"client {rc}:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}"
-        rc = server.wait(30)
+        rc = server.wait(60)
         assert rc in rcs, f"server {rc}:\n{server.tail(1500)}\n--- client:\n{client.tail(1500)}"
     except TimeoutError as late:
         raise TimeoutError(f"{late}\n--- client:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}") from None
@@ -34,9 +34,9 @@ def both_end(server, client, rcs=(0,)):
 
 def pair(server, client, serve, ask, says=""):
     """Runs a server on one side, then its client on the other."""
-    lib.until("the last test's listener is gone", lambda: not listens(server), 20)
+    lib.until("the last test's listener is gone", lambda: not listens(server))
     one = spawn(server, serve)
-    lib.until("the server listens", lambda: listens(server) or one.poll() is not None, 30)
+    lib.until("the server listens", lambda: listens(server) or one.poll() is not None)
     out = both_end(one, spawn(client, ask))
     assert all(says in text for text in out), out
 
@@ -75,7 +75,7 @@ def no_listener(client, s, c):
     """No listener: the client gets a REJ with reason 8 (invalid service id)."""
     proc = spawn(client, f"rping -c -a {s} -I {c} -C 1 -p 7999")
     try:
-        assert proc.wait(30) != 0
+        assert proc.wait(60) != 0
         assert "RDMA_CM_EVENT_REJECTED, error 8" in proc.output(), proc.tail()
     finally:
         proc.kill()
@@ -84,22 +84,22 @@ def no_listener(client, s, c):
 def group(receiver, sender, s, c):
     """A member of a multicast group receives what the other side sends to it."""
     one = spawn(receiver, f"mckey -m {GROUP} -b {s} -C 10")
-    lib.until("the member waits", lambda: "receiving data" in one.output() or one.poll() is not None, 30)
+    lib.until("the member waits", lambda: "receiving data" in one.output() or one.poll() is not None)
     out = both_end(one, spawn(sender, f"mckey -m {GROUP} -b {c} -s -C 10"))
     assert all("return status 0" in text for text in out), out
 
 
 def killed(server, client, s, c):
     """A killed client's peer is disconnected: a DREQ was sent for it."""
-    lib.until("the last test's listener is gone", lambda: not listens(server), 20)
+    lib.until("the last test's listener is gone", lambda: not listens(server))
     one = spawn(server, f"rping -s -a {s} -v")
-    lib.until("the server listens", lambda: listens(server) or one.poll() is not None, 30)
+    lib.until("the server listens", lambda: listens(server) or one.poll() is not None)
     two = spawn(client, f"rping -c -a {s} -I {c} -v")
     try:
-        lib.until("they talk", lambda: "ping data" in one.output() or one.poll() is not None, 30)
+        lib.until("they talk", lambda: "ping data" in one.output() or one.poll() is not None)
         assert one.poll() is None and two.poll() is None, f"{one.tail()}\n--- client:\n{two.tail()}"
         two.kill()
-        one.wait(30)
+        one.wait(60)
         assert "DISCONNECT" in one.output(), one.tail()
     finally:
         two.kill()
@@ -136,5 +136,5 @@ def run(ours, address, rxe, peer, label):
         with lib.case(f"rdma_cm, {way}: the client is killed"):
             killed(server, client, s, c)
     with lib.case(f"rdma_cm, {label}: no id and no object stays"):
-        lib.until("no id is left", lambda: not ids(ours), 20)
-        lib.until("no object is left", lambda: not any(ours.daemon.objects().values()), 20)
+        lib.until("no id is left", lambda: not ids(ours))
+        lib.until("no object is left", lambda: not any(ours.daemon.objects().values()))

@@ -98,11 +98,11 @@ class Command:
 
     def listens(self, port):
         """Whether a process in the guest listens on this TCP port."""
-        return self.guest.run(f"ss -ltn | grep -q ':{port} '", timeout=20)[0] == 0
+        return self.guest.run(f"ss -ltn | grep -q ':{port} '", timeout=60)[0] == 0
 
     def kill(self):
         if self.poll() is None:
-            self.guest.run(f"kill -9 -- $(cat cmd/{self.name}.pid)", timeout=20)
+            self.guest.run(f"kill -9 -- $(cat cmd/{self.name}.pid)", timeout=60)
 
 
 class Guest:
@@ -149,4 +149,4 @@ class Guest:
 
     def stop(self):
         (self.share / "cmd/stop").touch()
-        self.proc.wait(30)
+        self.proc.wait(60)

@@ -20,7 +20,7 @@ class Qmp:
 
     def __init__(self, path, proc):
         self.sock = socket.socket(socket.AF_UNIX)
-        lib.until("QEMU listens", lambda: self.sock.connect_ex(str(path)) == 0, 20)
+        lib.until("QEMU listens", lambda: self.sock.connect_ex(str(path)) == 0)
         self.file = self.sock.makefile("rw", encoding="utf-8")
         try:
             self.file.readline()
@@ -64,14 +64,14 @@ def migrate(ends, folder, capabilities):
             state = of.call("query-migrate")
             assert state.get("status") not in ("failed", "cancelled"), f"{state}{source.tail()}{target.tail()}"
             return state.get("status") == "completed"
-        lib.until("the migration has ended", done, 60, every=0.2)
+        lib.until("the migration has ended", done, every=0.2)
         assert ends.link.a.daemon.counters()["tx_bytes"] - before > 16 << 20, "the memory did not go over RDMA"
         for end, name in ((of, "was"), (to, "is")):
             end.call("pmemsave", val=0x1000000, size=16 << 20, filename=str(folder / name))
             end.call("quit")
         cm_run.same_bytes(folder / "was", pattern)
         cm_run.same_bytes(folder / "is", pattern)
-        assert source.wait(20) == 0 and target.wait(20) == 0
+        assert source.wait(60) == 0 and target.wait(60) == 0
     finally:
         source.kill()
         target.kill()
@@ -108,7 +108,7 @@ def iser(ends, folder):
                           ["logicalunit", "--op", "new", "--tid", "1", "--lun", "1", "-b", disk],
                           ["target", "--op", "bind", "--tid", "1", "-I", "ALL"],
                           ["target", "--op", "bind", "--tid", "1", "-Q", INITIATOR]):
-                ends.link.b.spawn([*admin, *words]).result(20)
+                ends.link.b.spawn([*admin, *words]).result(60)
             url = f"iser://{ends.server[0]}:3260/iqn.2026-11.test:disk/1"
 
             def copy(*argv):

@@ -38,7 +38,7 @@ def impair(link, lost):
         else:
             subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "impair", side.dev,
                             *(("set", "drop=1%,seed=7") if lost else ("clear",))],
-                           capture_output=True, timeout=20, check=True)
+                           capture_output=True, timeout=60, check=True)
 
 
 def frames_lost(link):
@@ -51,7 +51,7 @@ def frames_lost(link):
                 lost += int(rule.split()[0])
         else:
             shown = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair", side.dev,
-                                    "show"], text=True, capture_output=True, timeout=20, check=True)
+                                    "show"], text=True, capture_output=True, timeout=60, check=True)
             lost += json.loads(shown.stdout)["impair"][0]["drop"]
     return lost
 
@@ -68,12 +68,11 @@ def spawn(side, argv, env):
 def wait_ready(ends, server, ready=None, port=0):
     """ready: None: the daemon shows its listener; "tcp": it listens on this TCP port; any other text: it prints it."""
     if ready == "tcp":
-        lib.until("the server listens", lambda: server.listens(port) or server.poll() is not None, 30)
+        lib.until("the server listens", lambda: server.listens(port) or server.poll() is not None)
     elif ready:
-        lib.until(f"the server says {ready!r}", lambda: ready in server.output() or server.poll() is not None, 30)
+        lib.until(f"the server says {ready!r}", lambda: ready in server.output() or server.poll() is not None)
     else:
-        lib.until("the server listens", lambda: listens(ends.link.b.daemon) or server.poll() is not None,
-                  30)
+        lib.until("the server listens", lambda: listens(ends.link.b.daemon) or server.poll() is not None)
 
 
 ATTEMPTS = 5
@@ -144,7 +143,7 @@ def once(ends, case, port):
         assert sent > 2, "nothing was sent over RDMA"
         if case.ends:
             try:
-                rc = server.wait(20)
+                rc = server.wait(60)
             except TimeoutError as late:
                 raise ProgramFailed(f"{late}\n{lib.stacks(server.pid)}\n--- client:\n{client.tail(1500)}\n"
                                     f"{state(ends)}", client.output()) from None  # (fio's client fails with status 0)

@@ -60,7 +60,7 @@ class Connection:
 
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.sock.settimeout(20)
+        self.sock.settimeout(60)
         self.sock.connect(str(path))
         self.version = VERSION
 

@@ -21,7 +21,7 @@ def two_addresses(extra=lib.ONE_WORKER):
 
 def urocectl(daemon, *words):
     done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, *words], text=True,
-                          capture_output=True, timeout=20)
+                          capture_output=True, timeout=60)
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout
 
@@ -45,7 +45,7 @@ def armed(proc):
     def said():
         assert proc.poll() is None, proc.output()
         return "armed" in proc.output()
-    lib.until("both sides are armed", said, 30)
+    lib.until("both sides are armed", said)
 
 
 def ends_well(proc):

@@ -125,7 +125,7 @@ def main():
             kids = lib.until("daemon and client run",
                              lambda: len(found := children(proc.pid)) == 2 and found)
             os.kill(proc.pid, sig)
-            proc.wait(10)
+            proc.wait(60)
             lib.until("they end", lambda: not any(alive(pid) for pid in kids))
             if sig == signal.SIGTERM:
                 assert not left_of(proc.pid), left_of(proc.pid)

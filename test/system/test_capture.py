@@ -42,11 +42,11 @@ def capture(gid):
                    ["-d", "{dev}", "-g", gid, "-c", "-n", "50", "-s", "5001"])
     for side, path in zip((link.a, link.b), parts):
         got = side.daemon.counters()["rx_roce"]
-        lib.until("tcpdump has written what arrived", lambda path=path, got=got: lib.frames_in(path) >= got, 60, every=0.5)
+        lib.until("tcpdump has written what arrived", lambda path=path, got=got: lib.frames_in(path) >= got, every=0.5)
     link.stop()
     for dump in dumps:
         dump.popen.send_signal(signal.SIGINT)
-        dump.wait(10)
+        dump.wait(60)
         lost = int(re.search(r"(\d+) packets? dropped by kernel", dump.output()).group(1))
         assert lost == 0, dump.output()
     lib.sh("mergecap", "-F", "pcap", "-w", folder / "both.pcap", *parts)
@@ -81,7 +81,7 @@ def scapy_icrcs(path):
 def ctl(daemon, *words, rc=0, own=()):
     """Runs urocectl capture WORDS; returns its JSON, or its message if it must fail."""
     done = subprocess.run([*own, lib.UROCECTL, "--socket", daemon.socket, "--json", "capture",
-                           *words], text=True, capture_output=True, timeout=20)
+                           *words], text=True, capture_output=True, timeout=60)
     assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
     return json.loads(done.stdout)["capture"][0] if rc == 0 else done.stderr
 
@@ -139,7 +139,7 @@ def explained():
     daemon, dev = link.a.daemon, link.a.dev
     path = lib.tmpdir() / "why.pcapng"
     subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "impair", "uroce0", "set", "corrupt=2%,drop=2%,dup=2%"],
-                   check=True, capture_output=True, timeout=20)
+                   check=True, capture_output=True, timeout=60)
     before, drops = daemon.show("stats")["stats"][0]["total"], daemon.show("drops")["drops"][0]["total"]
     ctl(daemon, dev, "start", path)
     lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "300", "--max-len", "9000"],
@@ -161,14 +161,14 @@ def explained():
         if direction == "1":
             assert text.split(";")[0] == f"QP {int(qpn, 16)}", (qpn, text)
     subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "impair", "uroce0", "clear"], check=True,
-                   capture_output=True, timeout=20)
+                   capture_output=True, timeout=60)
     one_qp(link)
     link.stop()
 
 
 def ctl_impair(daemon, *words):
     done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", *words], check=True, text=True,
-                          capture_output=True, timeout=20)
+                          capture_output=True, timeout=60)
     return json.loads(done.stdout)["impair"][0]
 
 

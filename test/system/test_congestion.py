@@ -10,7 +10,7 @@ import lib
 
 def urocectl(daemon, *words, rc=0):
     done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", *words], text=True, capture_output=True,
-                          timeout=20)
+                          timeout=60)
     assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
     return json.loads(done.stdout) if rc == 0 else done.stderr
 

@@ -80,10 +80,10 @@ def transfer(podman, *options):
     port = lib.tcp_port()
     tool = ("ib_write_bw", "-x", "1", "-F", "-n", "500", "-p", port, *perftool.PATIENT)
     server, name = podman.spawn("--network", "none", *options, *device("uroce0"), "rdma", *tool)
-    lib.until("the server listens", lambda: listening(server, podman, name, port), 60, 0.5)
+    lib.until("the server listens", lambda: listening(server, podman, name, port), every=0.5)
     assert server.poll() is None, server.output()
     said = podman.run("--network", f"container:{name}", *options, *device("uroce1"), "rdma", *tool, "127.0.0.1")
-    server.result(30)
+    server.result(60)
     assert "BW average" in said, said
 
 

@@ -202,14 +202,14 @@ def refusals(daemon):
 def channel_dies_before_its_cq(daemon):
     c = control.Client(daemon.socket, "uroce0")
     assert c.make("CREATE_CHANNEL")[:2] == (0, 0)  # make has closed the client's end
-    lib.until("the channel is gone", lambda: counts(daemon)["channels"] == 0, timeout=5)
+    lib.until("the channel is gone", lambda: counts(daemon)["channels"] == 0)
     assert c.make("CREATE_CQ", control.cq(channel=1))[0] == errno.ENOENT
     status, body, fds = c.call("CREATE_CHANNEL")
     handle = int.from_bytes(body[:4], "little")
     assert (status, len(fds)) == (0, 1)
     assert c.make("CREATE_CQ", control.cq(channel=handle + 1))[:2] == (0, 0)
     os.close(fds[0])
-    lib.until("the channel is gone", lambda: counts(daemon)["channels"] == 0, timeout=5)
+    lib.until("the channel is gone", lambda: counts(daemon)["channels"] == 0)
     assert c.do("DESTROY_CQ", control.one(0)) == 0
     c.close()
 
@@ -244,7 +244,7 @@ def full_channel_loses_nothing(daemon):
         except BlockingIOError:
             return len(got) >= many
 
-    lib.until("every event has come", read_all, timeout=10)
+    lib.until("every event has come", read_all)
     assert sorted(got) == list(range(many)), f"{len(got)} events, {len(set(got))} of them different"
     os.close(fd)
     c.close()
@@ -271,7 +271,7 @@ def cq_overrun(daemon):
         except BlockingIOError:
             return len(got) >= 3
 
-    lib.until("the events", read_all, timeout=5)
+    lib.until("the events", read_all)
     failed, overrun = 0x501, 0x502  # reasons, enum uroce_error
     assert sorted(got) == [(2, 1, failed), (2, 1, overrun), (77, 0, overrun)], got
     status, body, _ = c.call("QUERY_QP", control.one(other))
@@ -350,7 +350,7 @@ def main():
             hostile(daemon, seed)
             daemon.alive()
             lib.until("their objects are gone",
-                      lambda: not any(daemon.objects().values()), timeout=10)
+                      lambda: not any(daemon.objects().values()))
     with lib.case("the daemon still serves clients, and ends cleanly"):
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])
         link.stop()

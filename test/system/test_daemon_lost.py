@@ -35,11 +35,11 @@ def said(proc, word):
 def survive(first, options, extra, how):
     """Runs a program and ends its daemon with this signal; returns the replacement daemon."""
     prog = first.client([SURVIVOR, *options, "uroce0"])
-    lib.until("traffic runs", said(prog, "running"), timeout=30)
+    lib.until("traffic runs", said(prog, "running"))
     time.sleep(random.random() * 0.3)
     os.kill(first.proc.pid, how)
-    lib.until("all WRs have completed and all objects are destroyed", said(prog, "drained"), timeout=20)
-    first.proc.wait(15)
+    lib.until("all WRs have completed and all objects are destroyed", said(prog, "drained"))
+    first.proc.wait(60)
     second = daemon(extra, first.socket, first.ns)
     assert prog.wait(60) == 0 and said(prog, "again")(), prog.tail()
     return second

@@ -47,12 +47,12 @@ class Host:
     def start(self):
         """`uroced`; returns the process and its last line."""
         proc = self.spawn("uroced")
-        lib.until("uroced is ready", lambda: "uroced: ready" in proc.output() or proc.poll() is not None, 30)
+        lib.until("uroced is ready", lambda: "uroced: ready" in proc.output() or proc.poll() is not None)
         assert proc.poll() is None, proc.output()
         return proc, next(line for line in proc.output().splitlines() if "uroced: ready" in line)
 
     def devices(self):
-        return re.findall(r"^\s+(uroce\S+)", self.spawn("uroce-run", "ibv_devinfo", "-l").result(20), re.M)
+        return re.findall(r"^\s+(uroce\S+)", self.spawn("uroce-run", "ibv_devinfo", "-l").result(60), re.M)
 
 
 def stop(proc):
@@ -74,7 +74,7 @@ def one_command():
     assert f"socket {host.env['XDG_RUNTIME_DIR']}/uroce/uroced.sock;" in line, line
     assert len(proc.output().splitlines()) <= 3, f"many words:\n{proc.output()}"
     assert host.devices() == ["uroce_lo"], host.devices()
-    assert "uroce_lo" in host.spawn("urocectl", "show", "device").result(20)
+    assert "uroce_lo" in host.spawn("urocectl", "show", "device").result(60)
     pair(host, host, "127.0.0.1", "ibv_rc_pingpong", "-d", "uroce_lo", "-g", "1")
     stop(proc)
     assert not pathlib.Path(host.env["XDG_RUNTIME_DIR"], "uroce").exists(), "left its folder behind"
@@ -111,10 +111,10 @@ def two_machines():
     lib.until("the server listens", lambda: server.listens(18515))
     client = a.spawn("uroce-run", "ib_write_bw", "-x", "1", "-D", "3", "10.9.0.2")
     regions = lib.until("a region is registered", lambda: json.loads(
-        b.spawn("urocectl", "--json", "show", "mr").result(20))["mr"])
+        b.spawn("urocectl", "--json", "show", "mr").result(60))["mr"])
     assert {region["path"] for region in regions} == {"adopted"}, regions
-    client.result(30)
-    server.result(30)
+    client.result(60)
+    server.result(60)
     for proc in daemons:
         stop(proc)
 
@@ -139,15 +139,15 @@ def foreign_folder():
             os.chown(IN_TMP, owner, owner)
             IN_TMP.chmod(mode)
             refused = host.spawn("uroced")
-            assert refused.wait(20) == 1, refused.output()
+            assert refused.wait(60) == 1, refused.output()
             assert f"the folder of {IN_TMP}/uroced.sock belongs to another user" in refused.output(), refused.output()
             # a daemon of another user there, which takes connections
             trap = lib.Proc(["setpriv", "--reuid", owner, "--regid", owner, "--clear-groups", programs() / "uroced",
                              "--socket", IN_TMP / "uroced.sock", "--socket-mode", "0666"], host.ns)
-            lib.until("it is ready", lambda trap=trap: "uroced: ready" in trap.output() or trap.poll() is not None, 30)
+            lib.until("it is ready", lambda trap=trap: "uroced: ready" in trap.output() or trap.poll() is not None)
             assert trap.poll() is None, trap.output()
             refused = host.spawn("uroce-run", "ibv_devinfo", "-l")
-            assert refused.wait(20) != 0, refused.output()
+            assert refused.wait(60) != 0, refused.output()
             assert "no uroced at /run/uroce/uroced.sock" in refused.output(), refused.output()
             stop(trap)
     finally:

@@ -12,7 +12,7 @@ def endless(link, how):
         def spinning():
             assert hostile.poll() is None, hostile.output()
             return "spinning" in hostile.output()
-        lib.until("it spins", spinning, timeout=60)
+        lib.until("it spins", spinning)
     with lib.case(f"{how}: the control thread reaches the worker"):
         daemon.show("qp")
         daemon.alive()
@@ -23,7 +23,7 @@ def endless(link, how):
         hostile.term(30)
         assert "consumed" in hostile.output(), hostile.output()
         print("#", hostile.output().split("\n")[-2])
-        lib.until("its objects are gone", lambda: not daemon.objects()["qp"], timeout=30)
+        lib.until("its objects are gone", lambda: not daemon.objects()["qp"])
 
 
 def main():

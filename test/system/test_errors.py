@@ -66,7 +66,7 @@ def reasons(link):
 
 def trace(side, *words, json_text=True, **options):
     argv = [lib.UROCECTL, "--socket", side.daemon.socket, *(["--json"] if json_text else []), "trace", *words]
-    return subprocess.run(argv, text=True, capture_output=True, timeout=20, **options)
+    return subprocess.run(argv, text=True, capture_output=True, timeout=60, **options)
 
 
 def traces(link):
@@ -118,7 +118,7 @@ def impair(side, spec):
     """Runs urocectl impair; returns its counters."""
     words = ("set", spec) if spec else ("show",)
     done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair",
-                           side.dev, *words], text=True, capture_output=True, timeout=20)
+                           side.dev, *words], text=True, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["impair"][0]
 

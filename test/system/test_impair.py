@@ -16,7 +16,7 @@ LOSSY = "drop={0},dup={0},reorder={0},corrupt={0},seed={1}"
 def impair(daemon, *words, rc=0, own=()):
     """Runs urocectl impair WORDS; returns its JSON, or its message if it must fail."""
     done = subprocess.run([*own, lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", *words],
-                          text=True, capture_output=True, timeout=20)
+                          text=True, capture_output=True, timeout=60)
     assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
     return json.loads(done.stdout)["impair"][0] if rc == 0 else done.stderr
 

@@ -139,7 +139,7 @@ def main():
         alice.close()
         lib.until("no client is left", lambda: not daemon.show("client")["client"])
         # the daemon unmaps in the background
-        lib.until("all of it is unmapped", lambda: mappings(daemon.proc.pid) < before + 200, 60)
+        lib.until("all of it is unmapped", lambda: mappings(daemon.proc.pid) < before + 200)
         alice = Maker(daemon, ALICE)
         again, status, why = alice.fill()
         assert (again, status) == (n, errno.ENOMEM), (again, n, why)
@@ -156,7 +156,7 @@ def main():
         for b in busy:
             b.end()
     with lib.case("and are released then"):
-        lib.until("all of it is unmapped", lambda: mappings(daemon.proc.pid) < before + 200, 60)
+        lib.until("all of it is unmapped", lambda: mappings(daemon.proc.pid) < before + 200)
         alice = Maker(daemon, ALICE)
         again, status, why = alice.fill()
         assert (again, status) == (n, errno.ENOMEM), (again, n, why)

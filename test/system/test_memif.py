@@ -55,13 +55,13 @@ def main():
         proc = lib.spawn([lib.UROCED, "--socket", lib.tmpdir() / "s", "--file-prefix", lib.unique("ur"), "--no-huge",
                           "--vdev", f"net_memif0,role=server,socket={path},socket-abstract=no",
                           "--dev", "name=uroce0,port=net_memif0"])
-        assert proc.wait(30) == 1, proc.output()
+        assert proc.wait(60) == 1, proc.output()
         assert f"socket={path}: another process listens on it" in proc.output(), proc.output()
     with lib.case("a server starts again after it was killed, and the client finds it"):
         server.proc.kill()
         assert path.exists()
         server = start("server", path)
-        lib.until("the link is up", lambda: client.link_up() and server.link_up(), 20)
+        lib.until("the link is up", lambda: client.link_up() and server.link_up())
     with lib.case("the daemons end cleanly"):
         client.stop()
         server.stop()

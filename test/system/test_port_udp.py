@@ -81,7 +81,7 @@ def groups(link, group, index):
     lib.until("it has joined", lambda: "joined" in receiver.output() or receiver.poll() is not None)
     sender = link.a.spawn([program, "send", link.a.dev, group, index])
     try:
-        receiver.result(40)
+        receiver.result(60)
     finally:
         sender.kill()
 
@@ -93,7 +93,7 @@ def zero_checksum(link):
     before = link.b.daemon.counters()["rx_frames"]
     with lib.raw_socket(link.a.daemon.ns, "eth0") as sock:
         sock.send(bytes(frame))
-    lib.until("it arrives", lambda: link.b.daemon.counters()["rx_frames"] > before, 5)
+    lib.until("it arrives", lambda: link.b.daemon.counters()["rx_frames"] > before)
 
 
 def refusals():

@@ -65,9 +65,9 @@ def pingpong(link, tool, *args):
     argv = [tool, "-g", "1", "-c", "-p", str(port), *args]
     ns = link.a.daemon.ns  # the programs exchange addresses by TCP, so they share a network
     server = contained(link.b.daemon, [*argv, "-d", link.b.dev], ns=ns)
-    lib.until("the server listens", lambda: server.listens(port) or server.poll() is not None, 30)
+    lib.until("the server listens", lambda: server.listens(port) or server.poll() is not None)
     client = contained(link.a.daemon, [*argv, "-d", link.a.dev, "127.0.0.1"], ns=ns)
-    rcs = client.wait(60), server.wait(10)
+    rcs = client.wait(60), server.wait(60)
     assert rcs == (0, 0), f"{rcs}\n{client.output()}\n{server.output()}"
 
 
@@ -77,9 +77,9 @@ def connected(link):
     argv = ["rping", "-a", "10.9.0.101", "-p", port, "-C", "20", "-V", "-S", "1000"]
     server = contained(link.a.daemon, [*argv, "-s"], "--net")
     lib.until("the server listens", lambda: server.poll() is not None or
-              any(row["state"] == "LISTEN" for row in link.a.daemon.show("cm")["cm"]), 30)
+              any(row["state"] == "LISTEN" for row in link.a.daemon.show("cm")["cm"]))
     client = contained(link.b.daemon, [*argv, "-c", "-I", "10.9.0.102"], "--net")
-    rcs = client.wait(60), server.wait(10)
+    rcs = client.wait(60), server.wait(60)
     assert rcs == (0, 0), f"{rcs}\n{client.output()}\n{server.output()}"
 
 

@@ -11,7 +11,7 @@ SIZES = (1, 64, 1024, 4000, 20000)
 
 def info(link):
     proc = link.a.spawn(["fi_info", "-p", "verbs"])
-    rc = proc.wait(30)
+    rc = proc.wait(60)
     assert rc == 0, f"status {rc}: {proc.output()}"
     found = set(re.findall(r"provider: (\S+)\n.*\n\s+domain: (\S+)\n.*\n\s+type: (\S+)",
                            proc.output()))

@@ -28,7 +28,7 @@ REFUSED = {
 
 def output(side, *argv):
     proc = side.spawn(argv)
-    rc = proc.wait(30)
+    rc = proc.wait(60)
     assert rc == 0, f"{argv}: status {rc}\n{proc.output()}"
     return proc.output()
 
@@ -63,7 +63,7 @@ def refused(link):
     for (tool, *args), message in REFUSED.items():
         with lib.case(f"{tool}: {' '.join(args)} ends with a clear message (not supported)"):
             proc = link.a.spawn([tool, "-d", link.a.dev, "-g", "1", *args])
-            rc = proc.wait(20)
+            rc = proc.wait(60)
             assert rc > 0 and message in proc.output(), f"status {rc}: {proc.output()}"
 
 
@@ -75,9 +75,9 @@ def asyncwatch():
     link.b.daemon.stop()
     lib.until("the event for the port's failure", lambda: "IBV_EVENT_PORT_ERR" in proc.output())
     again = lib.Daemon(link.b.daemon.vdevs, link.b.daemon.devs, link.b.daemon.ns)
-    lib.until("its return, too", lambda: "IBV_EVENT_PORT_ACTIVE" in proc.output(), timeout=30)
+    lib.until("its return, too", lambda: "IBV_EVENT_PORT_ACTIVE" in proc.output())
     proc.popen.send_signal(signal.SIGINT)
-    proc.wait(10)
+    proc.wait(60)
     again.stop()
     link.a.daemon.stop()
 

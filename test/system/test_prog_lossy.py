@@ -44,7 +44,7 @@ def link_hairpin():
 
 def impair(daemon, *words):
     done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", "uroce0",
-                           *words], text=True, capture_output=True, timeout=20, check=True)
+                           *words], text=True, capture_output=True, timeout=60, check=True)
     return json.loads(done.stdout)["impair"][0]
 
 

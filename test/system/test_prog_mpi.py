@@ -60,7 +60,7 @@ def on_the_wire(link, folder, *extra):
     job(link, folder, *extra)
     for dump in dumps:
         dump.popen.send_signal(signal.SIGINT)
-        dump.wait(10)
+        dump.wait(60)
     for path in paths:
         sums = count(path)
         assert sums["roce"] > 10 << 20, f"{path.name}: {sums}"

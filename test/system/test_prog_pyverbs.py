@@ -49,7 +49,7 @@ def main():
                 print(f"# {name}: {reason(name)}")
     with lib.case("pyverbs: another process imports a context; unknown objects are refused"):
         proc = link.a.spawn(["/usr/bin/python3", lib.HERE / "pyverbs/imports.py", link.a.dev])
-        rc = proc.wait(30)
+        rc = proc.wait(60)
         assert rc == 0 and "imports: good" in proc.output(), f"status {rc}:\n{proc.output()}"
     link.end()
     lib.finish()

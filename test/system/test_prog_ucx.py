@@ -14,7 +14,7 @@ SIZES = (8, 4096, 65536, 1 << 20) if lib.FULL else (8, 65536)
 
 def transports(link):
     proc = link.a.spawn(["ucx_info", "-d"])
-    rc = proc.wait(30)
+    rc = proc.wait(60)
     assert rc == 0, f"status {rc}: {proc.output()}"
     found = re.findall(r"Transport: (\S+)\s+#\s+Device: (\S+)", proc.output())
     for transport in ("rc_verbs", "ud_verbs"):

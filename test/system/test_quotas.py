@@ -191,7 +191,7 @@ def crowd():
         lib.until("a log line", lambda: "(option max-new-per-uid)" in daemon.proc.output())
     with lib.case("a silent connection is closed"):
         for c in crowd_of:
-            c.sock.settimeout(30)
+            c.sock.settimeout(60)
             try:
                 assert c.sock.recv(1) == b""
             except ConnectionResetError:
@@ -373,7 +373,7 @@ def turns():
         for _ in range(300):
             assert alice.c.do("CREATE_QP", small) == 0
         askers = Askers(daemon, ALICE, 50)
-        lib.until("all of them are served", lambda: askers.served > 100, 60)
+        lib.until("all of them are served", lambda: askers.served > 100)
         served = []
         for _ in range(41):
             before = askers.served
@@ -383,7 +383,7 @@ def turns():
         # thread waits for a processor.
         assert sorted(served)[len(served) // 2] <= 5, served
         before = askers.served
-        lib.until("they are still served", lambda: askers.served > before + 200, 60)
+        lib.until("they are still served", lambda: askers.served > before + 200)
         askers.end()
         alice.close()
         bob.close()

@@ -108,7 +108,7 @@ def killed(link):
         server = link.a.spawn(["ib_write_bw", "-d", "uroce0", *argv])
         with contextlib.ExitStack() as ends:
             ends.callback(server.kill)
-            lib.until("the server listens", lambda: server.listens(port), timeout=60)
+            lib.until("the server listens", lambda: server.listens(port))
             client = link.b.spawn(["ib_write_bw", "-d", "uroce1", *argv, "127.0.0.1"])
             ends.callback(client.kill)
             time.sleep(1 + i % 3)

@@ -22,7 +22,7 @@ def link(a="on", b="on"):
 
 def impair(side, *words):
     done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair", side.dev, *words],
-                          text=True, capture_output=True, timeout=20)
+                          text=True, capture_output=True, timeout=60)
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return json.loads(done.stdout)["impair"][0]
 

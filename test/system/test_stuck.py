@@ -49,7 +49,7 @@ def killed(fs):
         proc = spoken(link.a, "hold", fs.file("hole"))
         assert proc.stdout.readline() == "stuck 0\n"
         link.a.daemon.proc.popen.send_signal(signal.SIGKILL)
-        assert link.a.daemon.proc.wait(20) == -signal.SIGKILL
+        assert link.a.daemon.proc.wait(60) == -signal.SIGKILL
         proc.stdin.close()  # the program's exit waits for its pages
 
 

@@ -175,7 +175,7 @@ def refused_calls():
         client = side.spawn(["ibv_rc_pingpong", "-g", "1"])
         server = lib.Side(daemon_of(both[1], "name=uroce0,port=udp,iface=eth0"), "uroce0", ADDRESSES[1][0])
         peer = server.spawn(["ibv_rc_pingpong", "-g", "1", ADDRESSES[0][0]])
-        lib.until("it is logged", lambda d=daemon, t=text: t in d.proc.output(), 20)
+        lib.until("it is logged", lambda d=daemon, t=text: t in d.proc.output())
         assert peer.wait(60) != 0, peer.output()
         client.kill()
         assert daemon.proc.output().count(text) == 1, daemon.proc.output()
@@ -209,7 +209,7 @@ def no_file_size():
     daemon = lib.Daemon([], ["name=uroce0,port=udp,iface=lo"], lib.netns(), lib.ONE_WORKER,
                         own_folder() / "uroced.sock", program=uroced(), before=(*UNPRIVILEGED, *limit))
     client = daemon.client(["ibv_rc_pingpong", "-d", "uroce0"])
-    assert client.wait(20) != 0 and "Couldn't create" in client.output(), client.output()
+    assert client.wait(60) != 0 and "Couldn't create" in client.output(), client.output()
     assert daemon.show("device")["device"][0]["device"] == "uroce0"
     daemon.stop()
 
@@ -220,7 +220,7 @@ def unusable_memory():
     shutil.copy(lib.BUILD / "test/system/unusable", program)
     program.chmod(0o755)
     daemon = daemon_of(lib.netns(), "name=uroce0,port=udp,iface=lo")
-    daemon.client([program, "uroce0"]).result(30)
+    daemon.client([program, "uroce0"]).result(60)
     said = daemon.proc.output()
     assert "cannot register 64 bytes at 0x" in said and "not mapped with the rights" in said, said
     assert "cannot register 4096 bytes at 0x" in said and "cannot be dumped" in said, said
