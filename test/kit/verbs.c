@@ -8,7 +8,7 @@
 #include <string.h>
 #include "program.h"
 
-#define WAIT_NS 2000000000ull
+#define WAIT_NS 60000000000ull
 
 static struct ibv_device *
 in_list(struct ibv_device **list, const char *name)

@@ -33,7 +33,7 @@ int verbs_raise(struct ibv_qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_s
 
 /* The libibverbs code of a path MTU of 256 .. 4096 bytes, or 0. */
 enum ibv_mtu verbs_mtu(uint64_t bytes);
-/* Waits at most two seconds for one completion. */
+/* Waits at most a minute, which only ends a hang, for one completion. */
 bool verbs_wait(struct ibv_cq *cq, struct ibv_wc *wc);
 
 /* Shared writable memory of this process, which contains its rings. */
