@@ -59,8 +59,8 @@ raise_qp(struct side *s, struct ibv_qp *qp, uint32_t dest, enum ibv_qp_state to)
 
 	ibv_query_gid(side[s == &side[0]].ctx, 1, 1, &gid);
 	attr = verbs_attr(dest, &gid);
-	attr.timeout = 10;
-	attr.retry_cnt = attr.rnr_retry = 2;
+	attr.timeout = 18; /* 1.1 s: tolerates a busy machine */
+	attr.retry_cnt = attr.rnr_retry = 6;
 	if (to == IBV_QPS_ERR) {
 		attr.qp_state = to;
 		return ibv_modify_qp(qp, &attr, IBV_QP_STATE);

@@ -20,7 +20,7 @@ static const char usage[] =
 	"      --list           print the rows' names and end\n"
 	"      --only TEXT      rows whose name contains TEXT\n"
 	"      --rows FILE      rows that FILE names, one per line\n"
-	"      --timeout N      local ACK timeout, 4.096 us x 2^N (12)\n"
+	"      --timeout N      local ACK timeout, 4.096 us x 2^N (16)\n"
 	"      --mtu N          path MTU 256 .. 4096 (1024)\n"
 	"      --lossy          packets get lost: RC rows only, and a NAK may not arrive\n"
 	"      --json           one JSON object per row instead of TAP\n"
@@ -234,7 +234,7 @@ int
 main(int argc, char **argv)
 {
 	struct options opt = {.tcp_port = 18516, .ib_port = 1, .gid_index = 1, .patience_s = 15};
-	struct plan plan = {.timeout = 12, .mtu = IBV_MTU_1024};
+	struct plan plan = {.timeout = 16, .mtu = IBV_MTU_1024};
 	struct side s = {0};
 	int rc;
 
