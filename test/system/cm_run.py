@@ -135,8 +135,8 @@ def once(ends, case, port):
             finally:
                 client.kill()
             if rc not in case.rcs:
-                raise ProgramFailed(f"client {rc}:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}",
-                                    client.output())
+                raise ProgramFailed(f"client {rc}:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}\n"
+                                    f"{lib.logs(ends.link.a, ends.link.b)}", client.output())
             if case.says:
                 assert case.says.format(**words) in client.output(), client.tail(1500)
         sent = ends.link.a.daemon.counters()["tx_frames"] - before

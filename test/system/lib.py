@@ -282,6 +282,12 @@ LINKS = {"veth": link_veth, "memif": link_memif, "ring": link_ring, "loop": link
 
 # --- client and server ---------------------------------------------------------------------------
 
+def logs(*sides):
+    """The last lines of the daemons of these sides, for the report of a failure."""
+    daemons = dict.fromkeys(side.daemon for side in sides)
+    return "\n".join(f"--- its daemon {daemon.proc.pid}:\n{daemon.proc.tail(1000)}" for daemon in daemons)
+
+
 def verbs_pair(server, client, tool, args=(), *, server_args=None, timeout=60):
     """Runs a verbs program between two sides: server side, client side. Replaces {dev} in args. The server gets
     server_args instead of args, if given. Both must end with status 0."""
@@ -290,10 +296,13 @@ def verbs_pair(server, client, tool, args=(), *, server_args=None, timeout=60):
     def argv(side, given):
         return [tool, *(str(a).replace("{dev}", side.dev) for a in given), "-p", str(port)]
 
-    return run_pair(
-        lambda: server.spawn(argv(server, args if server_args is None else server_args)),
-        lambda: client.spawn([*argv(client, args), server.host]),
-        port, timeout).good()
+    try:
+        return run_pair(
+            lambda: server.spawn(argv(server, args if server_args is None else server_args)),
+            lambda: client.spawn([*argv(client, args), server.host]),
+            port, timeout).good()
+    except (processes.Failed, TimeoutError) as failed:
+        raise type(failed)(f"{failed}\n{logs(server, client)}") from None
 
 
 # --- TAP output ----------------------------------------------------------------------------------
