@@ -14,11 +14,8 @@
 #include "port/port.h"
 #include "worker/worker.h"
 
-#ifdef __SANITIZE_THREAD__
-#define WAIT_NS 90000000000ull /* threads that share cores are slow with it */
-#else
-#define WAIT_NS 10000000000ull
-#endif
+#define WAIT_NS 90000000000ull /* ends a hang; threads that share busy cores are slow */
+#define WAIT_MS ((int)(WAIT_NS / 1000000))
 
 extern unsigned nworkers;
 extern enum worker_idle idle;

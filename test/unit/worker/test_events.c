@@ -46,7 +46,7 @@ events_arrive_and_wake_the_control_thread(void **state)
 		assert_int_equal(worker_events(ws, ev, 64), 0);
 		assert_false(event_fd_is_readable(0));
 		worker_call(last_worker(), raise_events, &n);
-		assert_true(event_fd_is_readable(10000));
+		assert_true(event_fd_is_readable(WAIT_MS));
 		assert_int_equal(worker_events(ws, ev, 64), 1);
 		assert_int_equal(ev[0].kind, WORKER_EV_CQ);
 		assert_int_equal(ev[0].worker, nworkers - 1);
@@ -64,7 +64,7 @@ events_of_a_cq_are_merged_until_taken(void **state)
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < 100; i++)
 			worker_call(worker_get(ws, i % nworkers), raise_again, &cq);
-		assert_true(event_fd_is_readable(10000));
+		assert_true(event_fd_is_readable(WAIT_MS));
 		assert_int_equal(worker_events(ws, ev, 64), 1);
 		assert_int_equal(ev[0].id, 7);
 		cq_event_taken(&cq);
@@ -81,7 +81,7 @@ remaining_events_keep_the_descriptor_readable(void **state)
 
 	worker_call(last_worker(), raise_events, &n);
 	while (seen < n) {
-		assert_true(event_fd_is_readable(10000));
+		assert_true(event_fd_is_readable(WAIT_MS));
 		seen += worker_events(ws, ev, 8);
 	}
 	assert_int_equal(seen, n);
@@ -106,14 +106,14 @@ events_between_two_polls_are_not_missed(void **state)
 	uint32_t one = 1, seen;
 
 	worker_call(last_worker(), raise_events, &one);
-	assert_true(event_fd_is_readable(10000));
+	assert_true(event_fd_is_readable(WAIT_MS));
 	assert_int_equal(worker_events(ws, ev, 8), 1);
 	fake_read_fd = worker_event_fd(ws);
 	fake_before_read = raise_twenty;
 	seen = worker_events(ws, ev, 8);
 	assert_null(fake_before_read);
 	while (seen < 20) {
-		assert_true(event_fd_is_readable(10000));
+		assert_true(event_fd_is_readable(WAIT_MS));
 		seen += worker_events(ws, ev, 8);
 	}
 	assert_int_equal(seen, 20);
@@ -137,7 +137,7 @@ no_event_is_lost_on_overflow(void **state)
 		for (unsigned i = 0; i < k; i++)
 			assert_int_equal(ev[i].id, seen++);
 		if (k == 0)
-			assert_true(event_fd_is_readable(10000));
+			assert_true(event_fd_is_readable(WAIT_MS));
 	}
 	assert_int_equal(seen, n);
 	while (worker_events(ws, ev, 64) != 0)

@@ -48,7 +48,7 @@ jobs_run_in_order_and_are_reported(void **state)
 
 		assert_int_equal(worker_events(ws, &ev, 1), 0);
 		if (!worker_job_done(&job[N - 1]))
-			assert_int_equal(poll(&fd, 1, 10000), 1);
+			assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
 	}
 	for (unsigned i = 0; i < N; i++) {
 		assert_true(worker_job_done(&job[i]));
@@ -96,7 +96,7 @@ a_grace_period_waits_for_a_busy_worker(void **state)
 
 		assert_int_equal(worker_events(ws, &ev, 1), 0);
 		if (!worker_grace_over(ws, second))
-			assert_int_equal(poll(&fd, 1, 10000), 1);
+			assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
 	}
 	assert_true(worker_grace_over(ws, first));
 	assert_true(worker_job_done(&job));
