@@ -123,7 +123,7 @@ def fio():
         server = f"fio --name=server {options} --iodepth={depth} --rw=read"
         client = f"fio --name=client {options} --iodepth=4 --rw=write --hostname={{s}} --verb={verb} {more}"
         yield Case("fio", f"--ioengine=rdma --verb={verb} {more}".strip(), server.split(), client.split(), lossy=lossy,
-                   again=(NO_RECEIVE,), timeout=20)
+                   again=(NO_RECEIVE,), timeout=40)
 
 
 def fabric():

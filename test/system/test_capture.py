@@ -86,6 +86,14 @@ def ctl(daemon, *words, rc=0, own=()):
     return json.loads(done.stdout)["capture"][0] if rc == 0 else done.stderr
 
 
+def rest(*shows):
+    """The results of these functions, once none changes: frames may come after the end of a transfer."""
+    def look():
+        before = [show() for show in shows]
+        return before if before == [show() for show in shows] else None
+    return lib.until("counters rest", look)
+
+
 def inside():
     """urocectl capture writes a correct file that other tools read, and refuses invalid requests."""
     link = lib.link_ring()
@@ -144,6 +152,7 @@ def explained():
     ctl(daemon, dev, "start", path)
     lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "300", "--max-len", "9000"],
                    server_args=["-d", "{dev}"])
+    rest(lambda: daemon.show("stats"), lambda: daemon.show("drops"))
     ctl(daemon, dev, "stop")
     after, dropped = daemon.show("stats")["stats"][0]["total"], daemon.show("drops")["drops"][0]["total"]
     rows = comments(path)  # all: a flipped bit may hide from tshark that a frame is RoCE
@@ -186,6 +195,7 @@ def impaired():
                    server_args=["-d", "{dev}"])
     lib.until("the injector has delivered all", lambda: all(
         not ctl_impair(daemon, dev, "show")["held"] for dev in devs))
+    rest(lambda: daemon.show("stats"), *(lambda dev=dev: ctl_impair(daemon, dev, "show") for dev in devs))
     shown = {dev: ctl_impair(daemon, dev, "show") for dev in devs}
     for dev, path in zip(devs, paths):
         assert ctl(daemon, dev, "stop")["lost"] == 0

@@ -110,14 +110,23 @@ def run_case(ends, name, call):
 def members(ends, group):
     """mckey: two members receive what the sender sends to the group."""
     server = ends.server[":" in group]
+    before = ends.link.b.daemon.counters("drops")
     receivers = [cm_run.spawn(ends.link.b, ["mckey", "-m", group, "-b", server, "-C", "10"], {}) for _ in range(2)]
-    for receiver in receivers:
-        lib.until("a member waits", lambda receiver=receiver: "receiving data" in receiver.output() or
-                  receiver.poll() is not None)
-    cm_run.spawn(ends.link.a, ["mckey", "-m", group, "-b", ends.client[":" in group], "-s", "-C", "10"],
-                 {}).result(60)
-    for receiver in receivers:
-        assert "return status 0" in receiver.result(60), receiver.tail()
+    try:
+        for receiver in receivers:
+            lib.until("a member waits", lambda receiver=receiver: "receiving data" in receiver.output() or
+                      receiver.poll() is not None)
+        cm_run.spawn(ends.link.a, ["mckey", "-m", group, "-b", ends.client[":" in group], "-s", "-C", "10"],
+                     {}).result(60)
+        for receiver in receivers:
+            assert "return status 0" in receiver.result(60), receiver.tail()
+    except TimeoutError as late:
+        now = ends.link.b.daemon.counters("drops")
+        dropped = {reason: n - before[reason] for reason, n in now.items() if n != before[reason]}
+        raise TimeoutError(f"{late}\ndropped: {dropped}\n{cm_run.state(ends)}") from None
+    finally:
+        for receiver in receivers:
+            receiver.kill()
 
 
 def copy(ends):
