@@ -302,7 +302,7 @@ mr_reg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	}
 	rc = mr_map(s, q, req, &m->map, &m->cost);
 	if (rc != 0) {
-		mr_log_unusable(s, q, rc);
+		mr_log_unusable(s, q, req->found, rc);
 		goto fail;
 	}
 	mr_describe(m, pd, q);
@@ -376,7 +376,7 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 			return rc;
 		rc = mr_map(s, &q->reg, req, &map, &cost);
 		if (rc != 0) {
-			mr_log_unusable(s, &q->reg, rc);
+			mr_log_unusable(s, &q->reg, req->found, rc);
 			return rc;
 		}
 	}

@@ -93,6 +93,24 @@ def spare_bytes(path):
     assert (status, b"hello_req.spare must be zero" in why) == (errno.EINVAL, True), (status, why)
 
 
+def malformed_memory(daemon):
+    """A malformed description of memory is refused with EINVAL; the log says what is in it, and where that was
+    noticed."""
+    c = control.Client(daemon.socket, "uroce0")
+    status, pd, _ = c.make("ALLOC_PD")
+    assert status == 0
+    fd = os.memfd_create("unsealed")
+    os.ftruncate(fd, 1 << 20)
+    kept = [(control.REGION, 2 * control.PAGE, 3, 5, 0, 0, 0)]  # in slot 5, which is empty
+    for pieces, fds, said in ((None, [fd], "looked up: 1 pieces, the first of kind 1 at"),
+                              (kept, [], "mapped: 1 pieces, the first of kind 3 at")):
+        assert c.make("REG_MR", control.region(pd, pieces=pieces), fds)[0] == errno.EINVAL
+        assert f"cannot register {2 * control.PAGE} bytes at 0x{control.REGION:x}: malformed description" in \
+            daemon.proc.output() and said in daemon.proc.output(), daemon.proc.tail()
+    os.close(fd)
+    c.close()
+
+
 def naming(h, good):
     """Every request that names an object by a handle, with h in each such field in turn: (operation, body,
     descriptors). good: an existing PD and CQ, and a memfd."""
@@ -335,6 +353,8 @@ def main():
     # Requirements: LIFE-02
     with lib.case("every refusal has its errno and leaves no partial object"):
         refusals(daemon)
+    with lib.case("the log explains why memory cannot be registered"):
+        malformed_memory(daemon)
     with lib.case("a channel may be destroyed before its CQ"):
         channel_dies_before_its_cq(daemon)
     with lib.case("events that a full channel cannot take come later"):
