@@ -65,7 +65,7 @@ _Static_assert(sizeof(struct qp_sr) == 32, "fits into the spare bytes of struct 
 
 /*
  * Returns how many packets behind a gap of requests show that these are lost. A network that is not
- * known may reorder packets (SR-05): its threshold is high, and sinks with each retransmission.
+ * known yet may reorder packets (SR-05): the threshold begins high and falls with retransmissions.
  */
 static inline uint32_t
 qp_sr_threshold(const struct qp_sr *sr)
