@@ -5,9 +5,10 @@
     results.py again LOG...     prints "DIR NAME" for each failed test that is to run once more, in build directory DIR
     results.py report LOG...    lists what did not pass with its output, then the counts. Status 1 if a test failed
 
-A test runs once more if it depends on the clock of a busy machine: real processes or threads. Simulators and lint do
-not. More than MOST failures are not chance, and none runs again. The second run's log is DIR/meson-logs/again.json. What
-passes there is listed nevertheless, with the output of its first run, and counted."""
+Tests with real processes or threads may fail because the machine is busy, so they run once more. Simulators and lint
+have the same result each time. If more than MOST tests failed, that is no accident, and none runs again. The log of the
+second runs is DIR/meson-logs/again.json. A test that passes there counts as passed, but is still listed, with the output
+of its first run."""
 import json
 import pathlib
 import re

@@ -6,7 +6,7 @@
 #include "control/obj.h"
 #include "map/mrmap.h"
 
-/* The provider describes memory itself: this says which of its descriptions is wrong. */
+/* The provider describes the memory, so the program cannot know what is wrong with that. */
 static void
 log_malformed(const struct session *s, const struct uroce_reg_mr_req *q,
 	      const struct mrmap_found *found)
@@ -20,7 +20,8 @@ log_malformed(const struct session *s, const struct uroce_reg_mr_req *q,
 		    "0x%" PRIx64 "; keep %u; found %u ranges in %u files",
 		    s->id, s->comm, s->peer.pid, q->length, q->addr,
 		    found->err != 0 ? "looked up" : "mapped", q->npieces, p->kind, p->va, p->len,
-		    p->fd_index, p->fd_off, q->keep, found->nruns, found->nfds);
+		    p->fd_index, p->fd_off, q->keep, found->err != 0 ? 0 : found->nruns,
+		    found->err != 0 ? 0 : found->nfds);
 }
 
 void

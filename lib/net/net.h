@@ -32,7 +32,7 @@ struct net_neigh {
 	uint32_t owner;   /* owner of the first request */
 	bool hashed;      /* in its bucket */
 	uint16_t next;    /* 1 + index of the next entry of its bucket; 0: none */
-	bool doubtful;    /* another MAC was claimed before hold_ns: a broadcast asks then */
+	bool doubtful;    /* another MAC was claimed too soon: ask at hold_ns */
 	uint64_t next_ns; /* time of the next request or check */
 	uint64_t hold_ns; /* its MAC does not change again before; 0: it has not changed */
 };
@@ -181,7 +181,7 @@ const uint8_t *net_neigh_mac(const struct net_dev *d, const uint8_t ip[16]);
  * Returns true and *changed (valid until the next call) if a neighbour's MAC became known or
  * changed. A MAC changes at most once in NET_NEIGH_HOLD_NS, because each change is work for all
  * address handles of clients, and any station can claim an address. If another station claims it
- * within this time, a broadcast asks afterwards who has it.
+ * before that time is over, a broadcast then asks which station has it.
  */
 #define NET_NEIGH_HOLD_NS 250000000ull
 bool net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,

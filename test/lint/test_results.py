@@ -46,7 +46,7 @@ with tempfile.TemporaryDirectory() as folder:
     log(two / "meson-logs/again.json", cm__d="OK")
     assert tool("report", a, b)[0] == 0
 
-    # What is the same each time does not run again, nor do many failures.
+    # A test with the same result each time is not run again. If many tests failed, none is.
     assert tool("again", a, log(one / "meson-logs/beside.json", sim__e="FAIL")) == (0, [])
     assert tool("again", a, b, log(one / "meson-logs/lane.json", cm__f="FAIL", cm__g="ERROR")) == (0, [])
     assert tool("again", a, one / "none.json") == (0, [])

@@ -51,7 +51,8 @@ static const struct cli_field options[] = {
 		 "arrives late, behind all that was sent before it"},
 	{ROW("packets", CLI_NUMBER, packets), .arg = "N", .def = "12000",
 	 .help = "packets of a measurement"},
-	{ROW("seed", CLI_NUMBER, seed), .arg = "S", .def = "1", .help = "of the lost frames"},
+	{ROW("seed", CLI_NUMBER, seed), .arg = "S", .def = "1",
+	 .help = "of the lost frames; rows of reordering use this seed and the next seven"},
 	{NULL},
 };
 

@@ -320,8 +320,7 @@ post_two(struct conn *c)
 
 static const struct wire_sack good = {.version = WIRE_SACK_VERSION};
 
-/* The requester that gets a SACK of the requests behind a lost READ repeats the lost READ alone,
- * and no response. */
+/* A SACK of the requests behind a lost READ: only that READ is sent again, no response. */
 static void
 lost_request_is_repeated_while_responses_arrive(void **state)
 {
