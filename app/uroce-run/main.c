@@ -2,7 +2,6 @@
 #include "run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -14,8 +13,6 @@
 #include "cli/cli.h"
 #include "ipc/client.h"
 
-#define PROVIDER       "liburoce-rdmav34.so"
-#define CONFIG_DIR     "/etc/libibverbs.d"
 #define EXIT_NOT_FOUND 127 /* the value that shells use */
 #define EXIT_NOT_EXEC  126
 
@@ -24,8 +21,11 @@ struct options {
 	const char *provider;    /* NULL: the one of the build tree or the installation */
 	bool install, uninstall; /* for the whole system, without a program */
 	const char *container;   /* hook of a container's start: the device, or "all" */
+	enum run_view view;
 	char **program;
 };
+
+static const char *const views[] = {"auto", "namespace", "preload", NULL};
 
 static const struct cli_field options[] = {
 	{.name = "socket",
@@ -39,6 +39,17 @@ static const struct cli_field options[] = {
 	 CLI_AT(struct options, provider),
 	 .arg = "PATH",
 	 .help = "the provider library [the one this uroce-run came with]"},
+	{.name = "view",
+	 .type = CLI_CHOICE,
+	 CLI_AT(struct options, view),
+	 .names = views,
+	 .arg = "KIND",
+	 .def = "auto",
+	 .help = "how the program sees the devices: in a mount\nnamespace, or by a preloaded "
+		 "library, "
+		 "which needs no\nprivilege (not for static and set-user-id programs);\nauto: "
+		 "preload "
+		 "if namespaces are refused"},
 	{.name = "install",
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct options, install),
@@ -73,7 +84,7 @@ complain(const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("uroce-run: ", stderr);
+	fputs(COMPLAINT, stderr);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
@@ -98,7 +109,7 @@ static int
 find_provider(const char *given, char *path)
 {
 	/* relative to this program: in a build tree; in the same folder, as in a container */
-	static const char *const places[] = {"../../drivers/verbs/" PROVIDER, PROVIDER};
+	static const char *const places[] = {"../../drivers/verbs/" RUN_PROVIDER, RUN_PROVIDER};
 	char exe[PATH_MAX], beside[PATH_MAX];
 	const char *dir;
 	ssize_t n;
@@ -118,69 +129,25 @@ find_provider(const char *given, char *path)
 		    realpath(beside, path))
 			return 0;
 	}
-	if (realpath(UROCE_PROVIDER_DIR "/" PROVIDER, path))
+	if (realpath(UROCE_PROVIDER_DIR "/" RUN_PROVIDER, path))
 		return 0;
-	complain("no " PROVIDER " in %s nor in %s: put it beside uroce-run, or name it with "
+	complain("no " RUN_PROVIDER " in %s nor in %s: put it beside uroce-run, or name it with "
 		 "--provider PATH",
 		 dir, UROCE_PROVIDER_DIR);
 	return -1;
 }
 
-/* Stages class/misc in class, which was staged without it. */
+/* Finds the provider, and the preloaded library in the same folder. */
 static int
-stage_misc(const char *class, int target)
+find_libraries(const char *given, struct run_libraries *libs)
 {
-	static const char *const hide_nothing[] = {NULL};
-	char misc[PATH_MAX];
+	char copy[PATH_MAX];
 
-	if ((size_t)snprintf(misc, sizeof(misc), "%s/misc", class) >= sizeof(misc))
+	if (find_provider(given, libs->provider))
 		return -1;
-	if (target >= 0 && mount_ns_stage(misc, target, "/sys/class/misc", hide_nothing))
-		return -1;
-	return tree_rdma_cm(class);
-}
-
-/*
- * Stages all three directories below scratch, then swaps them in. copy: a descriptor of the
- * provider, which is not visible here and is put beside its configuration; -1: it is visible.
- */
-static int
-build_view(const struct run_root *r, const struct run_device *dev, unsigned int ndev,
-	   const char *provider, int copy)
-{
-	/* class/misc is replaced only if the kernel has no rdma_cm there */
-	bool misc = r->misc < 0 || faccessat(r->misc, "rdma_cm", F_OK, 0) < 0;
-	const char *const hide_class[] = {"infiniband", "infiniband_verbs", misc ? "misc" : NULL,
-					  NULL};
-	static const char *const hide_dev[] = {"infiniband", NULL};
-	const char *scratch = mount_ns_scratch(r);
-	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX], beside[PATH_MAX + 8];
-
-	if (!scratch)
-		return -1;
-	snprintf(class, sizeof(class), "%s/class", scratch);
-	snprintf(node, sizeof(node), "%s/dev", scratch);
-	snprintf(config, sizeof(config), "%s/config", scratch);
-	if (mount_ns_stage(class, r->class, "/sys/class", hide_class) ||
-	    mount_ns_stage(node, r->dev, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
-	    tree_common(class, node) || (misc && stage_misc(class, r->misc)))
-		return -1;
-	/* libibverbs reads files in config and ignores folders. */
-	snprintf(beside, sizeof(beside), "%s/uroce", config);
-	if (copy >= 0 && copy_file(copy, beside, PROVIDER))
-		return -1;
-	if (tree_driver(config, copy >= 0 ? CONFIG_DIR "/uroce/" PROVIDER : provider))
-		return -1;
-	/* Start with the last device: a tmpfs lists new entries first, and programs use the first
-	 * one. */
-	for (unsigned int i = ndev; i-- > 0;) {
-		if (tree_device(class, node, &dev[i], i))
-			return -1;
-	}
-	if (mount_ns_commit(class, r->class, "/sys/class") ||
-	    mount_ns_commit(node, r->dev, "/dev") || mount_ns_commit(config, r->config, CONFIG_DIR))
-		return -1;
-	return mount_ns_leave(scratch);
+	strcpy(copy, libs->provider);
+	snprintf(libs->preload, sizeof(libs->preload), "%s/" UROCE_PRELOAD_NAME, dirname(copy));
+	return 0;
 }
 
 /* Passes the socket to the provider as an absolute path: the program may change its directory. */
@@ -200,51 +167,12 @@ export_socket(const char *path)
 	return 0;
 }
 
-static int
-need_libibverbs(bool there)
-{
-	if (there)
-		return 0;
-	complain("no " CONFIG_DIR ": libibverbs (package libibverbs1, ibverbs-providers) "
-		 "is not installed");
-	return -1;
-}
-
-/* Installs the devices in the container that is being created. */
-static int
-show_in_container(const char *name, struct run_device *dev, unsigned int ndev, const char *provider)
-{
-	int fd = open(provider, O_RDONLY | O_CLOEXEC), rc = -1;
-	struct run_root root;
-
-	if (fd < 0) {
-		complain("%s: %s", provider, strerror(errno));
-		return -1;
-	}
-	if (container_enter(&root) == 0 && need_libibverbs(root.config >= 0) == 0) {
-		ndev = container_choose(&root, dev, ndev, name);
-		rc = ndev ? build_view(&root, dev, ndev, provider, fd) : -1;
-	}
-	close(fd);
-	return rc;
-}
-
-/* Installs the devices for the program that this process will execute. */
-static int
-show_here(const struct run_device *dev, unsigned int ndev, const char *provider)
-{
-	struct run_root root;
-
-	/* open the directories in the namespace in which they will be replaced */
-	return mount_ns_enter() || root_open(&root) || build_view(&root, dev, ndev, provider, -1);
-}
-
 int
 main(int argc, char **argv)
 {
 	static struct run_device dev[UROCE_MAX_DEVICES];
 	struct options o = {0};
-	char provider[PATH_MAX];
+	struct run_libraries libs;
 	unsigned int ndev;
 	mode_t mask;
 	int err;
@@ -252,9 +180,7 @@ main(int argc, char **argv)
 	parse(argc, argv, &o);
 	if (o.uninstall)
 		return system_uninstall() ? EXIT_FAILURE : EXIT_SUCCESS;
-	if (o.container == NULL && need_libibverbs(access(CONFIG_DIR, F_OK) == 0))
-		return EXIT_FAILURE;
-	if (find_provider(o.provider, provider) || fetch_devices(o.socket, dev, &ndev))
+	if (find_libraries(o.provider, &libs) || fetch_devices(o.socket, dev, &ndev))
 		return EXIT_FAILURE;
 	if (ndev == 0) {
 		complain("uroced has no device");
@@ -262,11 +188,10 @@ main(int argc, char **argv)
 	}
 	mask = umask(022);
 	if (o.install)
-		return system_install(dev, ndev, provider) ? EXIT_FAILURE : EXIT_SUCCESS;
+		return system_install(dev, ndev, libs.provider) ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.container)
-		return show_in_container(o.container, dev, ndev, provider) ? EXIT_FAILURE
-									   : EXIT_SUCCESS;
-	if (export_socket(o.socket) || show_here(dev, ndev, provider))
+		return view_container(o.container, dev, ndev, &libs) ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (export_socket(o.socket) || view_show(o.view, dev, ndev, &libs, o.program[0]))
 		return EXIT_FAILURE;
 	umask(mask);
 	execvp(o.program[0], o.program);

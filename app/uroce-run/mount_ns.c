@@ -10,11 +10,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SCRATCH "/tmp" /* exists everywhere; hidden only until mount_ns_leave */
@@ -232,4 +239,43 @@ mount_ns_commit(const char *stage, int target, const char *name)
 		return -1;
 	}
 	return 0;
+}
+
+#if defined(__x86_64__)
+#define ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCH AUDIT_ARCH_AARCH64
+#else
+#error "which audit architecture is this?"
+#endif
+
+/* The lower 32 bits of a system call's argument n: its value if it is an int. */
+#define ARG(n)   ((uint32_t)offsetof(struct seccomp_data, args[n]))
+#define LOAD(at) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
+/* Continues with the next instruction if the loaded word is value, else skip instructions later. */
+#define SKIP_UNLESS(value, skip) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (skip))
+
+int
+mount_ns_refuse_netlink(void)
+{
+	/* 32-bit programs call sockets by other numbers and are not filtered. */
+	static struct sock_filter filter[] = {
+		LOAD((uint32_t)offsetof(struct seccomp_data, arch)),
+		SKIP_UNLESS(ARCH, 7),
+		LOAD((uint32_t)offsetof(struct seccomp_data, nr)),
+		SKIP_UNLESS(SYS_socket, 5),
+		LOAD(ARG(0)),
+		SKIP_UNLESS(AF_NETLINK, 3),
+		LOAD(ARG(2)),
+		SKIP_UNLESS(NETLINK_RDMA, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPROTONOSUPPORT),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	static const struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+	/* Without the flag, older kernels slow the program down by mitigations for sandboxes. */
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+		       &program) == 0
+		       ? 0
+		       : -1;
 }

@@ -2,6 +2,7 @@
 #include "put.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,4 +101,19 @@ put_link(const char *dir, const char *name, const char *target)
 		return -1;
 	}
 	return 0;
+}
+
+static int
+remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st;
+	(void)kind;
+	(void)at;
+	return remove(path);
+}
+
+int
+put_remove(const char *dir)
+{
+	return nftw(dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) < 0 ? -1 : 0;
 }

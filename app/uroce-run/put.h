@@ -18,6 +18,8 @@ int put(const char *dir, const char *file, const char *fmt, ...)
  * Makes dir/file a hard link to dir/other, which has the same contents. This saves a page of tmpfs.
  */
 int put_like(const char *dir, const char *file, const char *other);
+/* Removes a folder with all its contents, but nothing that is mounted in it. 0 or -1 with errno. */
+int put_remove(const char *dir);
 /* Makes dir/name a symbolic link to target, making dir. */
 int put_link(const char *dir, const char *name, const char *target);
 

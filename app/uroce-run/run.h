@@ -5,8 +5,12 @@
  * libibverbs looks for devices in /sys/class/infiniband*, for their nodes in /dev/infiniband and
  * for providers in /etc/libibverbs.d. None of these exist for a device without a kernel driver,
  * so they are made in a separate mount namespace. The host does not see them, and they disappear
- * with the last process of the namespace. The files hold the GIDs and P_Keys as of the start; the
- * provider gives verbs programs the current ones (drivers/verbs/sysfs.c).
+ * with the last process of the namespace. Where namespaces are not allowed, the files are in a
+ * folder, and a preloaded library finds them there. The files hold the GIDs and P_Keys as of the
+ * start; the provider gives verbs programs the current ones (drivers/verbs/sysfs.c).
+ *
+ * libibverbs asks the kernel's RDMA core first, over netlink, and reads these files only if no such
+ * socket can be opened. So the program may not open one.
  *
  *   main.c    options, order of the steps, exec
  *   fetch.c   asks the daemon which devices it has
@@ -14,7 +18,9 @@
  *   parent.c  the files of its hardware
  *   put.c     writes a file
  *   root.c    the directories that get additional entries
- *   mount_ns.c   namespaces; directories with additional entries
+ *   view.c    namespace or preloaded library; the view of a container
+ *   mount_ns.c   namespaces; directories with additional entries; no netlink to the RDMA core
+ *   preload.c    the folder of the preloaded library, and the environment that loads it
  *   install.c the same files for every program on the system
  *   container.c  the same files for a container, as a hook of its runtime
  *
@@ -23,6 +29,7 @@
 #ifndef UROCE_RUN_RUN_H
 #define UROCE_RUN_RUN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "uroce_abi/ctrl.h"
@@ -40,7 +47,23 @@ struct run_device {
 	struct uroce_pkey_rep pkey[UROCE_MAX_PKEYS];
 };
 
-/* Prints "uroce-run: " and the message on stderr. */
+#define RUN_PROVIDER "liburoce-rdmav34.so"
+
+/* Absolute paths. */
+struct run_libraries {
+	char provider[PATH_MAX];
+	char preload[PATH_MAX]; /* drivers/verbs/preload.c; may be missing */
+};
+
+/* --view; the order is that of its names. */
+enum run_view {
+	RUN_VIEW_AUTO,
+	RUN_VIEW_NAMESPACE,
+	RUN_VIEW_PRELOAD,
+};
+
+#define COMPLAINT "uroce-run: "
+/* Prints COMPLAINT and the message on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- fetch.c ---- */
@@ -55,10 +78,7 @@ int fetch_devices(const char *socket, struct run_device *dev, unsigned int *n);
 int tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index);
 /* Writes the files that all devices share. */
 int tree_common(const char *sysfs, const char *dev);
-/*
- * Writes class/misc/rdma_cm. Must not be used if the kernel has that entry, because librdmacm
- * compares the number in it with the one that the kernel reports over netlink.
- */
+/* Writes class/misc/rdma_cm. */
 int tree_rdma_cm(const char *sysfs);
 /* Writes the file that makes libibverbs load the provider at path, in dir. */
 int tree_driver(const char *dir, const char *provider);
@@ -110,6 +130,42 @@ int mount_ns_stage_empty(const char *stage);
 int mount_ns_commit(const char *stage, int target, const char *name);
 /* Hides the scratch directory. */
 int mount_ns_leave(const char *scratch);
+/*
+ * Makes every later socket(AF_NETLINK, .., NETLINK_RDMA) of this process and its children fail with
+ * EPROTONOSUPPORT, by a seccomp filter. Needs CAP_SYS_ADMIN in this process's user namespace.
+ */
+int mount_ns_refuse_netlink(void);
+
+/* ---- view.c ---- */
+/*
+ * Makes the program that this process will execute, and its children, see the devices. program: as
+ * it was given, for warnings.
+ */
+int view_show(enum run_view view, const struct run_device *dev, unsigned int ndev,
+	      const struct run_libraries *libs, const char *program);
+/*
+ * Hook of a container's start (container.c): makes the device called name, or all, visible in the
+ * container that is being created. The container's processes need LD_PRELOAD with
+ * UROCE_CONTAINER_DIR/UROCE_PRELOAD_NAME.
+ */
+int view_container(const char *name, struct run_device *dev, unsigned int ndev,
+		   const struct run_libraries *libs);
+
+/* ---- preload.c ---- */
+/*
+ * Makes a folder with the files that the preloaded library shows, or finds one with the same files.
+ * It is named by a hash of its contents and remains, because programs may use it for as long as
+ * they like. Stores its path in folder (PATH_MAX bytes).
+ */
+int preload_folder(const struct run_device *dev, unsigned int ndev, const char *provider,
+		   char *folder);
+/*
+ * Sets LD_PRELOAD, behind libraries that it names already, and UROCE_VIEW. folder NULL: the library
+ * only refuses netlink sockets.
+ */
+int preload_environment(const char *preload, const char *folder);
+/* Prints a warning if the loader will not preload a library into program. why: no namespace. */
+void preload_check(const char *program, const char *why);
 
 /* ---- install.c ---- */
 /*

@@ -43,8 +43,12 @@
 #define UROCE_DEFAULT_SOCK "/run/uroce/uroced.sock"
 #define UROCE_LIVE_SUFFIX  ".sysfs"       /* SOCKET.sysfs/DEVICE: its sysfs files that change */
 #define UROCE_SOCK_ENV     "UROCE_SOCKET" /* overrides the default for every client */
-#define UROCE_MAX_GIDS     64
-#define UROCE_MAX_PKEYS    16
+#define UROCE_VIEW_ENV     "UROCE_VIEW"   /* folder of files for the preloaded library */
+#define UROCE_PRELOAD_NAME "liburoce-preload.so"
+/* Folder in a container with copies of the provider and the preloaded library. */
+#define UROCE_CONTAINER_DIR "/etc/libibverbs.d/uroce"
+#define UROCE_MAX_GIDS      64
+#define UROCE_MAX_PKEYS     16
 
 enum uroce_ctrl_op {
 	UROCE_CTRL_HELLO = 1,

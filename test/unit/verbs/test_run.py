@@ -4,13 +4,33 @@
 
 test_run.py UROCE_RUN PROVIDER FAKE_UROCED SWAP_LIBRARY
 """
+import errno
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
+
+
+def lock(errors, argv):
+    """Executes argv where these system calls fail: {name: errno}."""
+    import seccomp
+    rules = seccomp.SyscallFilter(seccomp.ALLOW)
+    if os.geteuid() == 0:
+        rules.set_attr(seccomp.Attr.CTL_NNP, False)  # set-user-id programs remain so
+    for name, error in errors.items():
+        arguments = (seccomp.Arg(0, seccomp.EQ, socket.AF_NETLINK), seccomp.Arg(2, seccomp.EQ, 20)) if name == "socket" else ()
+        rules.add_rule(seccomp.ERRNO(error), name, *arguments)
+    rules.load()
+    os.execvp(argv[0], argv)
+
+
+if sys.argv[1] == "lock":
+    lock(json.loads(sys.argv[2]), sys.argv[3:])
 RUN, PROVIDER, FAKE, SWAP = (os.path.abspath(a) for a in sys.argv[1:5])
 # A sanitized provider needs its run-time first in the process; ignore leaks of other libraries.
 SANITIZER = {}
@@ -51,9 +71,12 @@ class WithDaemon(unittest.TestCase):
 
 
 class Run(WithDaemon):
+    """The view in a mount namespace."""
+    view = ("--view=namespace",)
+
     def run_(self, *args, env=None, cwd="/", **kw):
         env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, **(env or {})}
-        return subprocess.run([RUN, "--provider", PROVIDER, *args], env=env, cwd=cwd, text=True,
+        return subprocess.run([RUN, "--provider", PROVIDER, *self.view, *args], env=env, cwd=cwd, text=True,
                               capture_output=True, timeout=300, **kw)
 
     def ok(self, *args, **kw):
@@ -126,7 +149,8 @@ class Run(WithDaemon):
 
     @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_view_of_an_ordinary_user(self):
-        if subprocess.run(["unshare", "-Um", "true"], user=NOBODY, capture_output=True).returncode:
+        if "namespace" in self.view[0] and \
+                subprocess.run(["unshare", "-Um", "true"], user=NOBODY, capture_output=True).returncode:
             self.skipTest("no user namespaces for ordinary users here")
         before = host_view()
         who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -143,10 +167,31 @@ class Run(WithDaemon):
         try:
             env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock}
             done = subprocess.run(["ip", "netns", "exec", name, RUN, "--provider", PROVIDER,
-                                   "ibv_devices"], env=env, text=True, capture_output=True, timeout=300)
+                                   *self.view, "ibv_devices"], env=env, text=True, capture_output=True, timeout=300)
             self.assertIn("uroce0", done.stdout, done.stderr)
         finally:
             subprocess.run(["ip", "netns", "del", name], check=True)
+
+    def test_the_kernels_rdma_core_is_not_asked(self):
+        """Whatever it would answer: here another error, because this kernel may have no RDMA core."""
+        program = """
+import errno, socket
+try:
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20)
+except OSError as error:
+    print(errno.errorcode[error.errno])
+socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).close()
+"""
+        self.assertEqual(self.locked({"socket": errno.EACCES}, "/usr/bin/python3", "-c", program), "EPROTONOSUPPORT\n")
+
+    def locked(self, errors, *args):
+        """Runs args under uroce-run where these system calls fail (socket: those to the RDMA core)."""
+        lock = [sys.executable, os.path.abspath(__file__), "lock", json.dumps(errors)]
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock}
+        done = subprocess.run([*lock, RUN, "--provider", PROVIDER, *self.view, *args], env=env, text=True,
+                              capture_output=True, timeout=300)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
 
     def test_socket_option_is_handed_on(self):
         out = self.ok("--socket", "sock", "sh", "-c", "echo $UROCE_SOCKET; cd /; ibv_devinfo",
@@ -187,6 +232,85 @@ class Run(WithDaemon):
         self.assertIn("--socket", self.ok("--help"))
 
 
+class RunPreloaded(Run):
+    """The same by the preloaded library."""
+    view = ("--view=preload",)
+
+    def setUp(self):
+        super().setUp()
+        os.environ["XDG_RUNTIME_DIR"] = "/nowhere"
+
+    def test_what_it_cannot_serve_is_named(self):
+        static = os.path.join(self.dir.name, "static")
+        subprocess.run(["gcc", "-static", "-o", static, "-xc", "-"], input="int main(void) { return 0; }", text=True,
+                       check=True)
+        done = self.run_(static)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(f"{static} is statically linked", done.stderr)
+        for user, mode, says in ((NOBODY, 0o4755, True), (NOBODY, 0o755, False), (0, 0o4755, os.geteuid() != 0)):
+            copy = os.path.join(self.dir.name, f"{user}-{mode:o}")
+            shutil.copy("/bin/true", copy)
+            if os.geteuid() == 0:
+                os.chown(copy, user, 0)
+            elif user != os.geteuid():
+                continue
+            os.chmod(copy, mode)
+            self.assertEqual(f"{copy} is set-user-id" in self.run_(copy).stderr, says, (user, oct(mode)))
+
+    def test_hostile_folder(self):
+        """A folder of another user in the place of the view is not used."""
+        if os.geteuid():
+            self.skipTest("only root can become another user")
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        runtime = os.path.join(self.dir.name, "runtime")
+        os.makedirs(os.path.join(runtime, f"uroce-view-{NOBODY}"))
+        os.chmod(runtime, 0o777)
+        env = {"XDG_RUNTIME_DIR": runtime}
+        self.assertNotIn(runtime, self.ok("sh", "-c", "echo $UROCE_VIEW", env=env, **who))
+        os.rmdir(os.path.join(runtime, f"uroce-view-{NOBODY}"))
+        self.assertIn(runtime, self.ok("sh", "-c", "echo $UROCE_VIEW", env=env, **who))
+        os.chmod(os.path.join(runtime, f"uroce-view-{NOBODY}"), 0o777)
+        self.assertNotIn(runtime, self.ok("sh", "-c", "echo $UROCE_VIEW", env=env, **who))
+
+    def test_other_preloaded_libraries_remain(self):
+        said = self.ok("sh", "-c", "echo $LD_PRELOAD", env={"LD_PRELOAD": f"{SANITIZER.get('LD_PRELOAD', '')} libc.so.6"})
+        self.assertIn(f"libc.so.6:{os.path.dirname(PROVIDER)}/liburoce-preload.so", said)
+
+
+class RunAnywhere(Run):
+    """uroce-run chooses by itself."""
+    view = ("--view=auto",)
+    NAMESPACES = {"unshare": errno.EPERM}
+    # Ubuntu's AppArmor rule: the namespace is made, but has no capability
+    MOUNTS = {name: errno.EACCES for name in ("mount", "move_mount", "fsopen", "fsmount", "open_tree")}
+
+    def test_auto_prefers_a_namespace(self):
+        self.assertEqual(self.ok("sh", "-c", "echo $UROCE_VIEW"), "\n")
+
+    def test_refused_namespaces(self):
+        for refused in (self.NAMESPACES, self.MOUNTS, {"mount": errno.EINVAL}, {"fsopen": errno.ENOSYS}):
+            self.assertIn("uroce-view", self.locked(refused, "sh", "-c", "echo $UROCE_VIEW"), refused)
+            self.assertIn("uroce0", self.locked(refused, "ibv_devices"), refused)
+
+    def test_refused_namespaces_are_told(self):
+        lock = [sys.executable, os.path.abspath(__file__), "lock", json.dumps(self.NAMESPACES)]
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, "UROCE_VERBOSE": "1"}
+        done = subprocess.run([*lock, RUN, "--provider", PROVIDER, "true"], env=env, text=True, capture_output=True,
+                              timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"shown by \S+/liburoce-preload.so with files in \S+ \(no private mount namespace: "
+                         "Operation not permitted")
+        done = subprocess.run([*lock, RUN, "--provider", PROVIDER, "--view=namespace", "true"], env=env, text=True,
+                              capture_output=True, timeout=300)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no private mount namespace", done.stderr)
+
+    def test_a_kernel_without_seccomp(self):
+        """Then the namespace has a preloaded library, too, which refuses netlink sockets."""
+        said = self.locked({"seccomp": errno.ENOSYS}, "sh", "-c", "echo $LD_PRELOAD $UROCE_VIEW")
+        self.assertTrue(said.endswith("/liburoce-preload.so\n"), said)
+
+
 @unittest.skipIf(os.geteuid(), "needs root (mounts)")
 class Hook(WithDaemon):
     """uroce-run --container: mounts in the root of a container, which a hostile program may have made or shares."""
@@ -224,13 +348,13 @@ class Hook(WithDaemon):
         return [line.strip().removeprefix(self.root) for line in done.stdout.split("\n") if line.startswith(" ")]
 
     def test_container_sees_the_devices(self):
-        done = self.hook(then=f'ls {self.root}/dev/infiniband {self.root}/etc/libibverbs.d {self.root}/tmp; '
+        done = self.hook(then=f'ls {self.root}/dev/infiniband {self.root}/etc/libibverbs.d {self.root}/etc/libibverbs.d/uroce {self.root}/tmp; '
                          f'readlink {self.root}/dev/fd; cat {self.root}/sys/class/infiniband/uroce0/hca_type')
         seen = self.mounts(done)
         self.assertLessEqual({"/sys", "/sys/class", "/dev", "/dev/null", "/etc/libibverbs.d"}, set(seen))
         self.assertNotIn("/tmp", seen)
         words = done.stdout.split()
-        for word in ("uverbs0", "uroce.driver", "/proc/self/fd", "uroce"):
+        for word in ("uverbs0", "uroce.driver", "/proc/self/fd", "uroce", "liburoce-preload.so"):
             self.assertIn(word, words)
 
     def test_renamed_folders_do_not_lead_it_elsewhere(self):

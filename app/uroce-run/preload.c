@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The view without namespaces: the same files in an ordinary folder, and a library in the program
+ * that looks there (drivers/verbs/preload.c).
+ */
+#include "run.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include "put.h"
+
+/* Hash of len bytes, continued from h (FNV-1a). */
+static uint64_t
+hash(uint64_t h, const void *data, size_t len)
+{
+	for (const uint8_t *p = data; len > 0; len--, p++)
+		h = (h ^ *p) * 0x100000001b3;
+	return h;
+}
+
+/*
+ * Makes a folder of this user in base, where others may have made one of that name. Stores its path
+ * in own. Returns 0 or an errno.
+ */
+static int
+own_folder(const char *base, char own[PATH_MAX])
+{
+	struct stat st;
+
+	if ((size_t)snprintf(own, PATH_MAX, "%s/uroce-view-%u", base, (unsigned int)geteuid()) >=
+	    PATH_LEN / 2)
+		return ENAMETOOLONG;
+	if (mkdir(own, 0755) < 0 && errno != EEXIST)
+		return errno;
+	if (lstat(own, &st) < 0)
+		return errno;
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))
+		return EPERM;
+	return access(own, W_OK) == 0 ? 0 : errno;
+}
+
+/* Writes all files below folder. */
+static int
+fill(const char *folder, const struct run_device *dev, unsigned int ndev, const char *provider)
+{
+	char class[PATH_LEN], node[PATH_LEN], config[PATH_LEN];
+
+	path_of(class, "%s/sys/class", folder);
+	path_of(node, "%s/dev", folder);
+	path_of(config, "%s/etc/libibverbs.d", folder);
+	if (tree_common(class, node) || tree_rdma_cm(class) || tree_driver(config, provider))
+		return -1;
+	/* The last one first, as in a mount namespace. */
+	for (unsigned int i = ndev; i-- > 0;) {
+		if (tree_device(class, node, &dev[i], i))
+			return -1;
+	}
+	return 0;
+}
+
+int
+preload_folder(const struct run_device *dev, unsigned int ndev, const char *provider, char *folder)
+{
+	/* Root's programs may become other users, who cannot enter $XDG_RUNTIME_DIR. */
+	const char *const bases[] = {geteuid() != 0 ? getenv("XDG_RUNTIME_DIR") : NULL, "/run",
+				     "/dev/shm", "/tmp"};
+	uint64_t h = hash(0xcbf29ce484222325, dev, ndev * sizeof(*dev));
+	char own[PATH_MAX], fresh[PATH_MAX];
+	int err = ENOENT;
+
+	h = hash(h, provider, strlen(provider));
+	h = hash(h, UROCE_VERSION, strlen(UROCE_VERSION));
+	for (size_t i = 0; err != 0 && i < sizeof(bases) / sizeof(bases[0]); i++) {
+		if (bases[i] && *bases[i] == '/')
+			err = own_folder(bases[i], own);
+	}
+	if (err) {
+		complain("no folder for the devices' files in $XDG_RUNTIME_DIR, /run, /dev/shm or "
+			 "/tmp: %s",
+			 strerror(err));
+		return -1;
+	}
+	snprintf(folder, PATH_MAX, "%.300s/%016llx", own, (unsigned long long)h);
+	if (access(folder, F_OK) == 0)
+		return 0;
+	snprintf(fresh, sizeof(fresh), "%.300s/new-%d", own, (int)getpid());
+	put_remove(fresh); /* left by a process of that pid */
+	if (fill(fresh, dev, ndev, provider)) {
+		put_remove(fresh);
+		return -1;
+	}
+	if (rename(fresh, folder) == 0)
+		return 0;
+	err = errno;
+	put_remove(fresh);
+	if (access(folder, F_OK) == 0)
+		return 0; /* another process was quicker */
+	complain("cannot make %s: %s", folder, strerror(err));
+	return -1;
+}
+
+int
+preload_environment(const char *preload, const char *folder)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char all[2 * PATH_MAX];
+	bool some = others && *others;
+
+	if (access(preload, R_OK) < 0) {
+		complain("cannot preload %s: %s", preload, strerror(errno));
+		return -1;
+	}
+	if ((size_t)snprintf(all, sizeof(all), "%s%s%s", some ? others : "", some ? ":" : "",
+			     preload) >= sizeof(all) ||
+	    setenv("LD_PRELOAD", all, 1) < 0 || (folder && setenv(UROCE_VIEW_ENV, folder, 1) < 0)) {
+		complain("cannot set LD_PRELOAD: its value is too long");
+		return -1;
+	}
+	return 0;
+}
+
+/* Opens what execvp(program) executes. Returns a descriptor, or -1. */
+static int
+open_program(const char *program)
+{
+	const char *path = getenv("PATH"), *end;
+	char at[PATH_MAX];
+	int fd = -1;
+
+	if (strchr(program, '/'))
+		return open(program, O_RDONLY | O_CLOEXEC);
+	for (path = path ? path : "/bin:/usr/bin"; fd < 0; path = end + 1) {
+		end = strchrnul(path, ':');
+		if ((size_t)snprintf(at, sizeof(at), "%.*s/%s", (int)(end - path), path, program) <
+			    sizeof(at) &&
+		    access(at, X_OK) == 0)
+			fd = open(at, O_RDONLY | O_CLOEXEC);
+		if (!*end)
+			break;
+	}
+	return fd;
+}
+
+/* Returns true if fd is an ELF program that no loader loads. */
+static bool
+is_static(int fd)
+{
+	Elf64_Ehdr h;
+	Elf64_Phdr p;
+
+	if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
+	    memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64)
+		return false;
+	for (unsigned int i = 0; i < h.e_phnum; i++) {
+		off_t at = (off_t)(h.e_phoff + (uint64_t)i * h.e_phentsize);
+
+		if (pread(fd, &p, sizeof(p), at) != (ssize_t)sizeof(p) || p.p_type == PT_INTERP)
+			return false;
+	}
+	return true;
+}
+
+/* Returns true if executing fd changes the process's privileges, which turns preloading off. */
+static bool
+is_privileged(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+		return false;
+	return ((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
+	       ((st.st_mode & S_ISGID) && st.st_gid != getgid()) ||
+	       (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0);
+}
+
+void
+preload_check(const char *program, const char *why)
+{
+	int fd = open_program(program);
+
+	if (fd < 0)
+		return; /* execvp tells why */
+	if (is_static(fd) || is_privileged(fd))
+		complain("warning: %s is %s and does not load the library that shows the "
+			 "devices; there is no mount namespace: %s",
+			 program,
+			 is_static(fd) ? "statically linked" : "set-user-id or has capabilities",
+			 why);
+	close(fd);
+}
