@@ -58,22 +58,27 @@ device(const char *name, const char *run, const char *socket)
 			 "PATH=/usr/sbin:/usr/bin:/sbin:/bin");
 }
 
-/* What a container gets once, whichever devices it has: the folder of the socket. */
+/*
+ * What a container gets once, whichever devices it has: the folder of the socket, and the library
+ * that keeps libibverbs from asking the kernel (drivers/verbs/preload.c), which the hook puts
+ * there.
+ */
 static json_t *
 common_edits(const char *socket)
 {
 	char copy[PATH_MAX];
 	const char *dir;
-	json_t *edits;
+	json_t *edits, *env;
 
 	snprintf(copy, sizeof(copy), "%s", socket);
 	dir = dirname(copy);
 	edits = json_pack("{s:[{s:s, s:s, s:[s,s,s,s,s]}]}", "mounts", "hostPath", dir,
 			  "containerPath", dir, "options", "rbind", "ro", "nosuid", "nodev",
 			  "noexec");
+	env = json_pack("[s]", "LD_PRELOAD=" UROCE_CONTAINER_DIR "/" UROCE_PRELOAD_NAME);
 	if (strcmp(socket, UROCE_DEFAULT_SOCK) != 0)
-		json_object_set_new(edits, "env",
-				    json_pack("[o]", json_sprintf(UROCE_SOCK_ENV "=%s", socket)));
+		json_array_append_new(env, json_sprintf(UROCE_SOCK_ENV "=%s", socket));
+	json_object_set_new(edits, "env", env);
 	return edits;
 }
 

@@ -46,6 +46,9 @@ def write_file(spec_dir, daemon):
     hooks = [hook for d in spec["devices"] for hook in d["containerEdits"]["hooks"]]
     # without it, runtimes give the hook, a program of the host, the image's environment with its LD_PRELOAD
     assert [hook["env"] for hook in hooks] == [["PATH=/usr/sbin:/usr/bin:/sbin:/bin"]] * 3, hooks
+    # the library that refuses the kernel's RDMA core; the test run by a stock kernel shows what it is for
+    preload = "LD_PRELOAD=/etc/libibverbs.d/uroce/liburoce-preload.so"
+    assert spec["containerEdits"]["env"] == [preload, f"UROCE_SOCKET={daemon.socket}"], spec
     assert spec == json.loads(ctl("--socket", str(daemon.socket), "cdi").stdout)
     assert [p.name for p in spec_dir.iterdir()] == ["uroce.json"]
 
@@ -104,6 +107,9 @@ def as_root(runtime, daemon):
         assert seen(podman, *device("uroce1"), *device("uroce0")) == ["uroce0", "uroce1"]
         assert seen(podman, *device("all")) == ["uroce0", "uroce1"]
         assert podman.run("--network", "none", *device("all"), "rdma", "ls", "/sys/class/net").split() == ["lo"]
+    with lib.case(f"{runtime}: the container's programs have the preloaded library"):
+        assert "liburoce-preload.so" in podman.run("--network", "none", *PLAIN, *device("all"), "rdma", "grep", "uroce-preload",
+                                                   "/proc/self/maps")
     with lib.case(f"{runtime}: counters in the container's sysfs are the daemon's"):
         path = "/sys/class/infiniband/uroce0/ports/1/counters/port_xmit_packets"
         sent = int(podman.run("--network", "none", *PLAIN, *device("all"), "rdma", "cat", path))
