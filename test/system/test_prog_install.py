@@ -20,7 +20,7 @@ USER = ["setpriv", "--reuid", "65534", "--regid", "65534"]
 # Trees compared completely, and folders compared by entries only: other programs create network devices and sockets
 # meanwhile.
 SYSTEM = ("/etc", "/usr/lib/x86_64-linux-gnu/libibverbs")
-NEW = ("/dev/infiniband", "/run/uroce-system", "/sys/class/infiniband",
+NEW = ("/dev/infiniband", "/run/uroce-system", "/run/modprobe.d", "/sys/class/infiniband",
        "/sys/class/infiniband_verbs", "/sys/class/misc/rdma_cm")
 TREES = (*SYSTEM, *NEW)
 FOLDERS = ("/", "/dev", "/sys/class", "/sys", "/run/uroce")
@@ -66,6 +66,7 @@ first=$(sent)
 $member ibv_devices | grep uroce1
 [ $(cat /sys/class/misc/rdma_cm/abi_version) = 4 ]
 [ -c /dev/infiniband/rdma_cm ]
+grep -q 'install net-pf-16-proto-20 /bin/false' /run/modprobe.d/uroce.conf
 pingpong env
 pingpong $member
 $member rping -s -a 10.9.0.102 -p {port} -C 10 -V &
