@@ -65,8 +65,8 @@ def public_copy():
     Every user can read it; the build may be in a home folder."""
     top = tmpdir()
     top.chmod(0o755)
-    for path in ("app/uroce-run/uroce-run", "app/urocectl/urocectl",
-                 "drivers/verbs/liburoce-rdmav34.so", "test/system/hugeclient"):
+    for path in ("app/uroced/uroced", "app/uroce-run/uroce-run", "app/urocectl/urocectl", "drivers/verbs/liburoce-rdmav34.so",
+                 "drivers/verbs/liburoce-preload.so", "test/system/hugeclient"):
         to = top / path
         to.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         shutil.copy(BUILD / path, to)

@@ -15,7 +15,7 @@ import perftool
 
 USER = 1000
 PROGRAMS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "app/urocectl/urocectl",
-            "drivers/verbs/liburoce-rdmav34.so")
+            "drivers/verbs/liburoce-rdmav34.so", "drivers/verbs/liburoce-preload.so")
 ADDRESSES = ("10.9.0.1", "10.9.0.2")
 
 

@@ -23,7 +23,7 @@ def programs():
     folder = lib.tmpdir()
     folder.chmod(0o755)
     for path in ("app/uroced/uroced", "app/uroce-run/uroce-run", "app/urocectl/urocectl",
-                 "drivers/verbs/liburoce-rdmav34.so"):
+                 "drivers/verbs/liburoce-rdmav34.so", "drivers/verbs/liburoce-preload.so"):
         shutil.copy(lib.BUILD / path, folder)
         (folder / pathlib.Path(path).name).chmod(0o755)
     return folder

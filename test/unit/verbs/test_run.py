@@ -305,6 +305,25 @@ class RunAnywhere(Run):
         self.assertEqual(done.returncode, 1)
         self.assertIn("no private mount namespace", done.stderr)
 
+    @unittest.skipIf(os.geteuid(), "needs root (chroot)")
+    def test_chroot_whose_root_is_no_mount_point(self):
+        """There mounts cannot be made private, and ordinary users get no user namespace."""
+        root = os.path.join(self.dir.name, "root")
+        binds = ["usr", "etc", "dev", "proc", "sys", os.path.dirname(RUN)[1:], os.path.dirname(PROVIDER)[1:], self.dir.name[1:]]
+        script = "set -e; for dir in $2; do mkdir -p $1/$dir; mount --rbind /$dir $1/$dir; done; mkdir -p $1/tmp; " \
+                 "for link in bin sbin lib lib64; do ln -s usr/$link $1/$link; done; shift 2; exec \"$@\""
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, "UROCE_VERBOSE": "1"}
+        for who in ([], ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]):
+            shutil.rmtree(root, ignore_errors=True)
+            os.mkdir(root)
+            done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", root, " ".join(binds), "chroot", root, *who,
+                                   RUN, "--provider", PROVIDER, "ibv_devices"], env=env, text=True, capture_output=True,
+                                  timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("uroce0", done.stdout)
+            self.assertRegex(done.stderr, r"liburoce-preload.so with files in \S+ \((cannot make mounts private: Invalid "
+                             r"argument|no private mount namespace: Operation not permitted)")
+
     def test_a_kernel_without_seccomp(self):
         """Then the namespace has a preloaded library, too, which refuses netlink sockets."""
         said = self.locked({"seccomp": errno.ENOSYS}, "sh", "-c", "echo $LD_PRELOAD $UROCE_VIEW")
