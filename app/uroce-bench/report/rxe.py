@@ -17,7 +17,7 @@ from goals import Sample
 LIBS = "usr/lib/x86_64-linux-gnu"
 PMD_LIBS = ("librte_net_af_packet", "librte_net_ring", "librte_mempool_ring", "librte_bus_vdev")
 TARGETS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "app/uroce-bench/uroce-bench",
-           "drivers/verbs/liburoce-rdmav34.so")
+           "drivers/verbs/liburoce-rdmav34.so", "drivers/verbs/liburoce-preload.so")
 BOOT_S = 60   # a short measurement on shared cores, after the build
 BUILD_S = 30  # minimum for the build
 OF_THE_GUEST = ("libc.so", "libm.so", "ld-linux")  # the guest is the same Debian

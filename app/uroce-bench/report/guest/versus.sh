@@ -86,19 +86,6 @@ start_uroce() {
 	return 1
 }
 
-# libibverbs queries the kernel's RDMA core first, and reads sysfs, where uroce-run shows its devices,
-# only without it: so the core must be unloaded while uroce is measured.
-core_away() {
-	echo 'install ib_core /bin/false' >/etc/modprobe.d/no-core.conf
-	rmmod rdma_rxe rdma_ucm rdma_cm iw_cm ib_cm ib_umad ib_uverbs ib_core
-	! grep -q '^ib_core' /proc/modules || { echo "ib_core stays: $(lsmod | grep ib_)" >&2; return 1; }
-}
-
-core_back() {
-	rm -f /etc/modprobe.d/no-core.conf
-	modprobe -a rdma_rxe ib_uverbs
-}
-
 # pktgen BYTES: k frames/s that the kernel's own generator sends over the veth pair
 pktgen() {
 	local say=/proc/net/pktgen word
@@ -140,7 +127,6 @@ two_rxe 4200 || exit 1
 limits
 for round in $(seq "$rounds"); do
 	if [ "$round" -gt 1 ]; then
-		core_back
 		rdma link add rxe0 type rxe netdev veth0
 		rdma link add rxe1 type rxe netdev veth1
 		for _ in $(seq 50); do
@@ -151,7 +137,6 @@ for round in $(seq "$rounds"); do
 	figures rxe rxe1 rxe0
 	rdma link del rxe0
 	rdma link del rxe1
-	core_away
 	start_uroce || exit 1
 	figures uroce uroce1 uroce0
 	kill $daemon
