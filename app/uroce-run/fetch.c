@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "run.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "ipc/client.h"
+
+/* How long a daemon that starts is waited for; how long its process may not have its name yet. */
+#define START_MS 120000
+#define FORK_MS  200
+#define TELL_MS  2000
+#define PAUSE_MS 20
 
 static int
 ask(struct ipc_client *c, uint16_t op, const void *req, size_t req_len, void *rep, size_t rep_len)
@@ -23,6 +32,83 @@ ask(struct ipc_client *c, uint16_t op, const void *req, size_t req_len, void *re
 	return ipc_client_call(c, &call);
 }
 
+/*
+ * Returns true if the words of a command line, len bytes with a NUL behind each, start a daemon
+ * whose socket will be at socket (NULL: the default).
+ */
+static bool
+starts_at(const char *words, size_t len, const char *socket)
+{
+	bool given = false;
+
+	for (const char *w = words; w < words + len; w += strlen(w) + 1) {
+		const char *value = strncmp(w, "--socket=", 9) == 0 ? w + 9 : NULL;
+
+		if (strcmp(w, "--socket") == 0)
+			value = w + strlen(w) + 1;
+		if (!value || value >= words + len)
+			continue;
+		given = true;
+		if (socket && strcmp(value, socket) == 0)
+			return true;
+	}
+	return !given && !socket;
+}
+
+/* Returns true if a process named uroced may be about to listen at socket (NULL: the default). */
+static bool
+is_starting(const char *socket)
+{
+	char path[64], words[4096];
+	bool found = false;
+	struct dirent *d;
+	ssize_t n;
+	DIR *proc = opendir("/proc");
+
+	while (proc && !found && (d = readdir(proc))) {
+		int fd = -1;
+
+		if (d->d_name[0] < '0' || d->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/cmdline", d->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		n = fd < 0 ? 0 : read(fd, words, sizeof(words) - 1);
+		if (fd >= 0)
+			close(fd);
+		if (n <= 0)
+			continue;
+		words[n] = '\0';
+		found = strcmp(basename(words), "uroced") == 0 &&
+			starts_at(words, (size_t)n, socket);
+	}
+	if (proc)
+		closedir(proc);
+	return found;
+}
+
+/*
+ * Connects to the daemon. One that was started just before, as in "uroced & uroce-run ..", has no
+ * socket yet: waits while it starts.
+ */
+static int
+connect_daemon(struct ipc_client *c, const char *socket)
+{
+	static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000l};
+	const char *named = socket ? socket : getenv(UROCE_SOCK_ENV);
+	int rc;
+
+	for (unsigned int n = 0; n < START_MS / PAUSE_MS; n++) {
+		rc = ipc_client_connect(c, socket);
+		if ((rc != -ENOENT && rc != -ECONNREFUSED) ||
+		    (n >= FORK_MS / PAUSE_MS && !is_starting(named)))
+			break;
+		if (n == TELL_MS / PAUSE_MS)
+			complain("waiting for uroced, which is starting");
+		nanosleep(&pause, NULL);
+	}
+	return rc;
+}
+
 /* Connects and sends HELLO for device ("": as an observer). Closes the descriptors of the reply. */
 static int
 introduce(struct ipc_client *c, const char *socket, const char *device)
@@ -33,7 +119,7 @@ introduce(struct ipc_client *c, const char *socket, const char *device)
 	unsigned int nfds;
 	int rc;
 
-	rc = ipc_client_connect(c, socket);
+	rc = connect_daemon(c, socket);
 	if (rc) {
 		complain("no uroced at %s: %s (is it running? --socket names another)",
 			 ipc_client_path(socket), strerror(-rc));

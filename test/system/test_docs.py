@@ -20,7 +20,8 @@ Setups, each as root in mount and network namespaces, with a private /run/uroce 
 A ```yaml block with such a comment is a job of GitHub Actions: the steps whose names begin with RDMA are run, one after
 the other in one shell.
 
-After a line that starts a uroced in the background the script waits for the daemon's socket, as a person would.
+After a line that starts a uroced in the background the script waits for the daemon's socket, as a person would, unless
+uroce-run follows, which waits by itself.
 A block without such a comment, an indented block with a command of uroce, and a block of an unknown language fail.
 Arguments: names of documents, to run only these; without any, all.
 """
@@ -101,15 +102,17 @@ def blocks(doc):
 
 
 def script_of(lines):
-    """The lines with a wait behind each start of a daemon."""
-    out, command = [], ""
-    for line in lines:
+    """The lines with a wait behind each start of a daemon that no uroce-run follows."""
+    out, command, starting = [], "", False
+    for line in [*lines, ""]:
+        if starting and not re.match(r"\s*(\S*/)?uroce-run ", line):
+            out.append("_ready")
+        starting = False
         out.append(line)
         command += line.split(" #")[0].rstrip()
         if command.endswith("\\"):
             continue
-        if re.search(r"\buroced\b.* &$", command):
-            out.append("_ready")
+        starting = re.search(r"\buroced\b.* &$", command) is not None
         command = ""
     return "\n".join(out) + "\n"
 

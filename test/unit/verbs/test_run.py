@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 
@@ -221,6 +222,27 @@ socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).close()
     def test_no_daemon_is_said_so(self):
         self.refused(1, "/nonexistent", "No such file", args=("true",),
                      env={"UROCE_SOCKET": "/nonexistent"})
+
+    def test_a_daemon_that_starts_is_waited_for(self):
+        """As after `uroced &` in a script: a process has its name, but does not listen yet, or ends before."""
+        sock = os.path.join(self.dir.name, "late")
+        for listens, option in ((True, ["--socket", sock]), (False, [f"--socket={sock}"])):
+            starting = subprocess.Popen(["bash", "-c", 'exec -a uroced sh -c "read x" "$@"', "bash", *option],
+                                        stdin=subprocess.PIPE)
+            while not text_of(f"/proc/{starting.pid}/cmdline").startswith("uroced"):
+                time.sleep(0.01)
+            env = {**os.environ, **SANITIZER, "UROCE_SOCKET": sock}
+            run = subprocess.Popen([RUN, "--provider", PROVIDER, *self.view, "true"], env=env, text=True, stderr=subprocess.PIPE)
+            self.assertIn("waiting for uroced", run.stderr.readline())
+            daemon = subprocess.Popen([FAKE, sock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) if listens else None
+            if not listens:
+                starting.stdin.close()
+            said = run.communicate(timeout=300)[1]
+            self.assertEqual((run.returncode, "no uroced at" in said), (0, False) if listens else (1, True), said)
+            if listens:
+                daemon.communicate()
+                starting.stdin.close()
+            starting.wait(300)
 
     def test_bad_provider(self):
         done = subprocess.run([RUN, "--provider", "/nonexistent.so", "true"], capture_output=True,
