@@ -22,6 +22,7 @@ struct options {
 	bool install, uninstall; /* for the whole system, without a program */
 	const char *container;   /* hook of a container's start: the device, or "all" */
 	enum run_view view;
+	bool keep;
 	char **program;
 };
 
@@ -50,6 +51,11 @@ static const struct cli_field options[] = {
 		 "which needs no\nprivilege (not for static and set-user-id programs);\nauto: "
 		 "preload "
 		 "if namespaces are refused"},
+	{.name = "keep",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct options, keep),
+	 .help = "show the kernel's RDMA devices, too; programs connect\nby rdma_cm only over "
+		 "uroce's"},
 	{.name = "install",
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct options, install),
@@ -139,14 +145,14 @@ find_provider(const char *given, char *path)
 
 /* Finds the provider, and the preloaded library in the same folder. */
 static int
-find_libraries(const char *given, struct run_libraries *libs)
+find_libraries(const char *given, struct run_plan *plan)
 {
 	char copy[PATH_MAX];
 
-	if (find_provider(given, libs->provider))
+	if (find_provider(given, plan->provider))
 		return -1;
-	strcpy(copy, libs->provider);
-	snprintf(libs->preload, sizeof(libs->preload), "%s/" UROCE_PRELOAD_NAME, dirname(copy));
+	strcpy(copy, plan->provider);
+	snprintf(plan->preload, sizeof(plan->preload), "%s/" UROCE_PRELOAD_NAME, dirname(copy));
 	return 0;
 }
 
@@ -172,7 +178,7 @@ main(int argc, char **argv)
 {
 	static struct run_device dev[UROCE_MAX_DEVICES];
 	struct options o = {0};
-	struct run_libraries libs;
+	struct run_plan plan;
 	unsigned int ndev;
 	mode_t mask;
 	int err;
@@ -180,18 +186,20 @@ main(int argc, char **argv)
 	parse(argc, argv, &o);
 	if (o.uninstall)
 		return system_uninstall() ? EXIT_FAILURE : EXIT_SUCCESS;
-	if (find_libraries(o.provider, &libs) || fetch_devices(o.socket, dev, &ndev))
+	if (find_libraries(o.provider, &plan) || fetch_devices(o.socket, dev, &ndev))
 		return EXIT_FAILURE;
 	if (ndev == 0) {
 		complain("uroced has no device");
 		return EXIT_FAILURE;
 	}
+	plan.view = o.view;
+	plan.keep = o.keep;
 	mask = umask(022);
 	if (o.install)
-		return system_install(dev, ndev, libs.provider) ? EXIT_FAILURE : EXIT_SUCCESS;
+		return system_install(dev, ndev, plan.provider) ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.container)
-		return view_container(o.container, dev, ndev, &libs) ? EXIT_FAILURE : EXIT_SUCCESS;
-	if (export_socket(o.socket) || view_show(o.view, dev, ndev, &libs, o.program[0]))
+		return view_container(o.container, dev, ndev, &plan) ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (export_socket(o.socket) || view_show(&plan, dev, ndev, o.program[0]))
 		return EXIT_FAILURE;
 	umask(mask);
 	execvp(o.program[0], o.program);

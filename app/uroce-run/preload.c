@@ -5,6 +5,7 @@
  */
 #include "run.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,27 +48,75 @@ own_folder(const char *base, char own[PATH_MAX])
 	return access(own, W_OK) == 0 ? 0 : errno;
 }
 
+/* The kernel's and other providers' entries that programs see with --keep. */
+static const char *const kept[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
+				   "/dev/infiniband", "/etc/libibverbs.d"};
+
+/*
+ * Calls fn with each entry of kept and arg, except for the two that are uroce's. Returns 0, or what
+ * fn returned if it was not 0.
+ */
+static int
+for_each_kept(int (*fn)(const char *dir, const char *name, void *arg), void *arg)
+{
+	struct dirent *d;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(kept) / sizeof(kept[0]); i++) {
+		DIR *dir = opendir(kept[i]);
+
+		while (dir && rc == 0 && (d = readdir(dir))) {
+			if (d->d_name[0] != '.' && strcmp(d->d_name, "abi_version") != 0 &&
+			    strcmp(d->d_name, "rdma_cm") != 0)
+				rc = fn(kept[i], d->d_name, arg);
+		}
+		if (dir)
+			closedir(dir);
+	}
+	return rc;
+}
+
+static int
+hash_entry(const char *dir, const char *name, void *h)
+{
+	*(uint64_t *)h = hash(hash(*(uint64_t *)h, dir, strlen(dir)), name, strlen(name) + 1);
+	return 0;
+}
+
+static int
+link_entry(const char *dir, const char *name, void *folder)
+{
+	char to[PATH_LEN], target[PATH_LEN];
+
+	path_of(to, "%s%s", (const char *)folder, dir);
+	path_of(target, "%s/%s", dir, name);
+	return put_link(to, name, target);
+}
+
 /* Writes all files below folder. */
 static int
-fill(const char *folder, const struct run_device *dev, unsigned int ndev, const char *provider)
+fill(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev, char *folder)
 {
+	unsigned int first = plan->keep ? view_first_free() : 0;
 	char class[PATH_LEN], node[PATH_LEN], config[PATH_LEN];
 
 	path_of(class, "%s/sys/class", folder);
 	path_of(node, "%s/dev", folder);
 	path_of(config, "%s/etc/libibverbs.d", folder);
-	if (tree_common(class, node) || tree_rdma_cm(class) || tree_driver(config, provider))
+	if ((plan->keep && for_each_kept(link_entry, folder)) || tree_common(class, node) ||
+	    tree_rdma_cm(class) || tree_driver(config, plan->provider))
 		return -1;
 	/* The last one first, as in a mount namespace. */
 	for (unsigned int i = ndev; i-- > 0;) {
-		if (tree_device(class, node, &dev[i], i))
+		if (tree_device(class, node, &dev[i], first + i))
 			return -1;
 	}
 	return 0;
 }
 
 int
-preload_folder(const struct run_device *dev, unsigned int ndev, const char *provider, char *folder)
+preload_folder(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev,
+	       char *folder)
 {
 	/* Root's programs may become other users, who cannot enter $XDG_RUNTIME_DIR. */
 	const char *const bases[] = {geteuid() != 0 ? getenv("XDG_RUNTIME_DIR") : NULL, "/run",
@@ -76,8 +125,10 @@ preload_folder(const struct run_device *dev, unsigned int ndev, const char *prov
 	char own[PATH_MAX], fresh[PATH_MAX];
 	int err = ENOENT;
 
-	h = hash(h, provider, strlen(provider));
+	h = hash(h, plan->provider, strlen(plan->provider));
 	h = hash(h, UROCE_VERSION, strlen(UROCE_VERSION));
+	if (plan->keep)
+		for_each_kept(hash_entry, &h);
 	for (size_t i = 0; err != 0 && i < sizeof(bases) / sizeof(bases[0]); i++) {
 		if (bases[i] && *bases[i] == '/')
 			err = own_folder(bases[i], own);
@@ -93,7 +144,7 @@ preload_folder(const struct run_device *dev, unsigned int ndev, const char *prov
 		return 0;
 	snprintf(fresh, sizeof(fresh), "%.300s/new-%d", own, (int)getpid());
 	put_remove(fresh); /* left by a process of that pid */
-	if (fill(fresh, dev, ndev, provider)) {
+	if (fill(plan, dev, ndev, fresh)) {
 		put_remove(fresh);
 		return -1;
 	}

@@ -49,17 +49,19 @@ struct run_device {
 
 #define RUN_PROVIDER "liburoce-rdmav34.so"
 
-/* Absolute paths. */
-struct run_libraries {
-	char provider[PATH_MAX];
-	char preload[PATH_MAX]; /* drivers/verbs/preload.c; may be missing */
-};
-
 /* --view; the order is that of its names. */
 enum run_view {
 	RUN_VIEW_AUTO,
 	RUN_VIEW_NAMESPACE,
 	RUN_VIEW_PRELOAD,
+};
+
+/* What a program is to see, and how. */
+struct run_plan {
+	enum run_view view;
+	bool keep; /* the kernel's RDMA devices, too */
+	/* absolute paths; the preloaded library (drivers/verbs/preload.c) may be missing */
+	char provider[PATH_MAX], preload[PATH_MAX];
 };
 
 #define COMPLAINT "uroce-run: "
@@ -73,7 +75,7 @@ int fetch_devices(const char *socket, struct run_device *dev, unsigned int *n);
 /* ---- tree.c ---- */
 /*
  * Writes the device's entries below the directories sysfs (in place of /sys/class) and dev (in
- * place of /dev). index: its number among the verbs devices.
+ * place of /dev). index: its number among the verbs devices, as in "uverbs0".
  */
 int tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index);
 /* Writes the files that all devices share. */
@@ -141,15 +143,17 @@ int mount_ns_refuse_netlink(void);
  * Makes the program that this process will execute, and its children, see the devices. program: as
  * it was given, for warnings.
  */
-int view_show(enum run_view view, const struct run_device *dev, unsigned int ndev,
-	      const struct run_libraries *libs, const char *program);
+int view_show(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev,
+	      const char *program);
+/* The number of the first verbs device behind the kernel's. */
+unsigned int view_first_free(void);
 /*
  * Hook of a container's start (container.c): makes the device called name, or all, visible in the
  * container that is being created. The container's processes need LD_PRELOAD with
  * UROCE_CONTAINER_DIR/UROCE_PRELOAD_NAME.
  */
 int view_container(const char *name, struct run_device *dev, unsigned int ndev,
-		   const struct run_libraries *libs);
+		   const struct run_plan *plan);
 
 /* ---- preload.c ---- */
 /*
@@ -157,7 +161,7 @@ int view_container(const char *name, struct run_device *dev, unsigned int ndev,
  * It is named by a hash of its contents and remains, because programs may use it for as long as
  * they like. Stores its path in folder (PATH_MAX bytes).
  */
-int preload_folder(const struct run_device *dev, unsigned int ndev, const char *provider,
+int preload_folder(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev,
 		   char *folder);
 /*
  * Sets LD_PRELOAD, behind libraries that it names already, and UROCE_VIEW. folder NULL: the library

@@ -215,7 +215,7 @@ static const struct {
 int
 tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index)
 {
-	unsigned int which = index < NNODES ? index : 0;
+	unsigned int which = index % NNODES;
 	char dir[PATH_LEN], node[16];
 	int rc;
 

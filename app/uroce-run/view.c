@@ -8,6 +8,7 @@
  */
 #include "run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,17 +44,63 @@ stage_misc(const char *class, int target)
 	return tree_rdma_cm(class);
 }
 
+/* The same for a folder in class or /dev, with the kernel's entries; there may be none. */
+static int
+stage_kept(const char *parent, int target, const char *name, const char *const *hide)
+{
+	char stage[PATH_MAX];
+	int fd = openat(target, name, O_PATH | O_DIRECTORY | O_CLOEXEC), rc = -1;
+
+	if (fd < 0)
+		return 0;
+	if ((size_t)snprintf(stage, sizeof(stage), "%s/%s", parent, name) < sizeof(stage))
+		rc = mount_ns_stage(stage, fd, name, hide);
+	close(fd);
+	return rc;
+}
+
+/* Stages what shows the kernel's devices beside ours. */
+static int
+stage_kernel(const struct run_root *r, const char *class, const char *node)
+{
+	static const char *const hide_nothing[] = {NULL};
+	static const char *const hide_version[] = {"abi_version", NULL};
+	static const char *const hide_cm[] = {"rdma_cm", NULL};
+
+	return stage_kept(class, r->class, "infiniband", hide_nothing) ||
+	       stage_kept(class, r->class, "infiniband_verbs", hide_version) ||
+	       stage_kept(node, r->dev, "infiniband", hide_cm);
+}
+
+unsigned int
+view_first_free(void)
+{
+	DIR *dir = opendir("/sys/class/infiniband_verbs");
+	unsigned int n, first = 0;
+	struct dirent *d;
+
+	while (dir && (d = readdir(dir))) {
+		if (sscanf(d->d_name, "uverbs%u", &n) == 1 && n >= first)
+			first = n + 1;
+	}
+	if (dir)
+		closedir(dir);
+	return first;
+}
+
 /*
  * Stages all three directories below scratch, then swaps them in. copy: descriptors of the provider
  * and the preloaded library, which are not visible here and are put beside the configuration; NULL:
  * they are visible.
  */
 static int
-build_view(const struct run_root *r, const struct run_device *dev, unsigned int ndev,
-	   const char *provider, const int *copy)
+build_view(const struct run_plan *plan, const struct run_root *r, const struct run_device *dev,
+	   unsigned int ndev, const int *copy)
 {
 	static const char *const hide_class[] = {"infiniband", "infiniband_verbs", "misc", NULL};
 	static const char *const hide_dev[] = {"infiniband", NULL};
+	static const char *const hide_nothing[] = {NULL};
+	unsigned int first = plan->keep ? view_first_free() : 0;
 	const char *scratch = mount_ns_scratch(r);
 	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX], beside[PATH_MAX + 8];
 
@@ -63,20 +110,25 @@ build_view(const struct run_root *r, const struct run_device *dev, unsigned int 
 	snprintf(node, sizeof(node), "%s/dev", scratch);
 	snprintf(config, sizeof(config), "%s/config", scratch);
 	if (mount_ns_stage(class, r->class, "/sys/class", hide_class) ||
-	    mount_ns_stage(node, r->dev, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
-	    tree_common(class, node) || stage_misc(class, r->misc))
+	    mount_ns_stage(node, r->dev, "/dev", hide_dev) ||
+	    (plan->keep ? mount_ns_stage(config, r->config, CONFIG_DIR, hide_nothing)
+			: mount_ns_stage_empty(config)) ||
+	    (plan->keep && stage_kernel(r, class, node)) || tree_common(class, node) ||
+	    stage_misc(class, r->misc))
 		return -1;
 	/* libibverbs reads files in config and ignores folders. */
 	snprintf(beside, sizeof(beside), "%s/uroce", config);
 	if (copy && (copy_file(copy[0], beside, RUN_PROVIDER) ||
 		     copy_file(copy[1], beside, UROCE_PRELOAD_NAME)))
 		return -1;
-	if (tree_driver(config, copy ? UROCE_CONTAINER_DIR "/" RUN_PROVIDER : provider))
+	if (tree_driver(config, copy ? UROCE_CONTAINER_DIR "/" RUN_PROVIDER : plan->provider))
 		return -1;
-	/* Start with the last device: a tmpfs lists new entries first, and programs use the first
-	 * one. */
+	/*
+	 * Start with the last device: a tmpfs lists new entries first, and programs use the first
+	 * one.
+	 */
 	for (unsigned int i = ndev; i-- > 0;) {
-		if (tree_device(class, node, &dev[i], i))
+		if (tree_device(class, node, &dev[i], first + i))
 			return -1;
 	}
 	if (mount_ns_commit(class, r->class, "/sys/class") ||
@@ -87,18 +139,18 @@ build_view(const struct run_root *r, const struct run_device *dev, unsigned int 
 
 int
 view_container(const char *name, struct run_device *dev, unsigned int ndev,
-	       const struct run_libraries *libs)
+	       const struct run_plan *plan)
 {
-	int fd[2] = {open(libs->provider, O_RDONLY | O_CLOEXEC),
-		     open(libs->preload, O_RDONLY | O_CLOEXEC)};
+	int fd[2] = {open(plan->provider, O_RDONLY | O_CLOEXEC),
+		     open(plan->preload, O_RDONLY | O_CLOEXEC)};
 	struct run_root root;
 	int rc = -1;
 
 	if (fd[0] < 0 || fd[1] < 0)
-		complain("%s: %s", fd[0] < 0 ? libs->provider : libs->preload, strerror(errno));
+		complain("%s: %s", fd[0] < 0 ? plan->provider : plan->preload, strerror(errno));
 	else if (container_enter(&root) == 0 && need_libibverbs(root.config >= 0) == 0) {
 		ndev = container_choose(&root, dev, ndev, name);
-		rc = ndev ? build_view(&root, dev, ndev, libs->provider, fd) : -1;
+		rc = ndev ? build_view(plan, &root, dev, ndev, fd) : -1;
 	}
 	for (unsigned int i = 0; i < 2; i++) {
 		if (fd[i] >= 0)
@@ -157,40 +209,39 @@ namespace_allowed(char *why, size_t room)
 }
 
 static int
-show_in_namespace(const struct run_device *dev, unsigned int ndev, const struct run_libraries *libs)
+show_in_namespace(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev)
 {
 	struct run_root root;
 
 	/* open the directories in the namespace in which they will be replaced */
 	if (mount_ns_enter() || root_open(&root) || need_libibverbs(root.config >= 0) ||
-	    build_view(&root, dev, ndev, libs->provider, NULL))
+	    build_view(plan, &root, dev, ndev, NULL))
 		return -1;
 	if (mount_ns_refuse_netlink() == 0)
 		return 0;
 	/* a kernel without seccomp filters */
-	return preload_environment(libs->preload, NULL);
+	return preload_environment(plan->preload, NULL);
 }
 
 int
-view_show(enum run_view view, const struct run_device *dev, unsigned int ndev,
-	  const struct run_libraries *libs, const char *program)
+view_show(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev,
+	  const char *program)
 {
 	const char *verbose = getenv("UROCE_VERBOSE");
 	char why[512] = "--view=preload was given", folder[PATH_MAX];
 
-	if (view == RUN_VIEW_NAMESPACE ||
-	    (view == RUN_VIEW_AUTO && namespace_allowed(why, sizeof(why)))) {
+	if (plan->view == RUN_VIEW_NAMESPACE ||
+	    (plan->view == RUN_VIEW_AUTO && namespace_allowed(why, sizeof(why)))) {
 		if (verbose)
 			complain("the devices are shown in a mount namespace");
-		return show_in_namespace(dev, ndev, libs);
+		return show_in_namespace(plan, dev, ndev);
 	}
-	if (preload_folder(dev, ndev, libs->provider, folder) ||
-	    preload_environment(libs->preload, folder)) {
+	if (preload_folder(plan, dev, ndev, folder) || preload_environment(plan->preload, folder)) {
 		complain("nor in a mount namespace: %s", why);
 		return -1;
 	}
 	if (verbose)
-		complain("the devices are shown by %s with files in %s (%s)", libs->preload, folder,
+		complain("the devices are shown by %s with files in %s (%s)", plan->preload, folder,
 			 why);
 	preload_check(program, why);
 	return 0;
