@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds everything and runs all tests: unit, lint, fuzz, sim, bench, system, cli, docs, cm, programs and interop, then
+# Builds everything and runs all tests: unit, lint, fuzz, sim, bench, system, cli, docs, cm, programs, interop and stock, then
 # unit, sim and system again under the address and undefined-behaviour sanitizers, and some unit tests,
 # a daemon under load and a program with many threads under the thread sanitizer.
 #
@@ -80,7 +80,7 @@ in_background() {
 		}
 		(setup_build "$@")
 		touch "$SANITIZED_BUILT"
-		(cd test/interop && /usr/bin/python3 -c "import guest; guest.image()")
+		(cd test/interop && /usr/bin/python3 -c "import stock; stock.guestlib.image(); stock.build()")
 		(races_build)
 		touch "$BUILT"
 		beside build --suite lint --suite sim --suite bench
@@ -114,7 +114,7 @@ else
 	lane >"$LANE" 2>&1 </dev/null &
 	lane_pid=$!
 	set +m
-	suites testlog build unit fuzz system cli docs interop
+	suites testlog build unit fuzz system cli docs interop stock
 	in_background_built "$BUILT"
 	races
 	setup_say "waiting for programs and for the tests of build-sanitized; output: $LANE"

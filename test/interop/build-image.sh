@@ -7,7 +7,8 @@
 # Everything comes from the Debian mirror apt is already configured for.
 # Host packages needed: mmdebstrap e2fsprogs cpio kmod binutils.
 #
-#   KERNEL_PKG   kernel package to use (default: what linux-image-amd64 depends on)
+#   KERNEL       SUITE/PACKAGE of the kernel, as trixie/linux-image-amd64 (default: what this machine's apt has as
+#                linux-image-amd64). A kernel without RDMA (the cloud flavour) gives a guest without rxe.
 set -euo pipefail
 
 out=${1:?usage: build-image.sh OUTDIR}
@@ -23,18 +24,24 @@ tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 chmod 755 "$tmp"
 
 # --- 1. kernel ------------------------------------------------------------
-# The full flavour, not "cloud": the cloud kernel has no InfiniBand.
-pkg=${KERNEL_PKG:-$(apt-cache depends linux-image-amd64 | awk '/Depends:/{print $2; exit}')}
+if [ -n "${KERNEL:-}" ]; then
+    pkg=$KERNEL
+    mmdebstrap --quiet --variant=extract --include="${KERNEL#*/}" "${KERNEL%/*}" "$tmp/k"
+else
+    pkg=$(apt-cache depends linux-image-amd64 | awk '/Depends:/{print $2; exit}')
+    (cd "$tmp" && apt-get -qq -o APT::Sandbox::User=root download "$pkg")
+    mkdir "$tmp/k"; dpkg-deb -x "$tmp"/linux-image-*.deb "$tmp/k"
+fi
 echo "build-image: kernel package $pkg"
-(cd "$tmp" && apt-get -qq -o APT::Sandbox::User=root download "$pkg")
-mkdir "$tmp/k"; dpkg-deb -x "$tmp"/linux-image-*.deb "$tmp/k"
-kver=$(basename "$tmp"/k/lib/modules/*)
-mods=$tmp/k/lib/modules/$kver
+mods=$(echo "$tmp"/k/{usr/,}lib/modules/*-amd64 | tr ' ' '\n' | grep -v '\*' | head -1)
+kver=$(basename "$mods")
 cp "$tmp/k/boot/vmlinuz-$kver" "$out/vmlinuz"
 cp "$tmp/k/boot/config-$kver" "$out/kernel-config"
 echo "$kver" >"$out/kernel-version"
 
-for m in rdma_rxe ib_core ib_uverbs ib_umad rdma_cm rdma_ucm veth virtio_net sch_netem; do
+need="veth virtio_net"
+[ -n "${KERNEL:-}" ] || need+=" rdma_rxe ib_core ib_uverbs ib_umad rdma_cm rdma_ucm sch_netem"
+for m in $need; do
     find "$mods" -name "$m.ko*" | grep -q . || { echo "build-image: module $m not in $pkg" >&2; exit 1; }
 done
 
@@ -52,15 +59,18 @@ rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/*
 d=$root/lib/modules/$kver
 mkdir -p "$d/kernel"
 cp "$mods"/modules.{builtin,order}* "$d/"
-for p in net drivers/infiniband drivers/virtio drivers/block/virtio_blk.ko drivers/net/veth.ko \
-         drivers/net/virtio_net.ko drivers/net/net_failover.ko \
-         drivers/char/virtio_console.ko drivers/char/hw_random \
-         fs/9p fs/netfs fs/fscache fs/configfs fs/overlayfs fs/ext4 fs/jbd2 fs/mbcache.ko lib crypto arch/x86/crypto; do
-    [ -e "$mods/kernel/$p" ] || continue
-    mkdir -p "$d/kernel/$(dirname "$p")"; cp -r "$mods/kernel/$p" "$d/kernel/$(dirname "$p")/"
+for p in net drivers/infiniband drivers/virtio drivers/block/virtio_blk.ko* drivers/net/veth.ko* \
+         drivers/net/virtio_net.ko* drivers/net/net_failover.ko* \
+         drivers/char/virtio_console.ko* drivers/char/hw_random \
+         fs/9p fs/netfs fs/fscache fs/configfs fs/overlayfs fs/ext4 fs/jbd2 fs/mbcache.ko* lib crypto arch/x86/crypto; do
+    for found in "$mods"/kernel/$p; do # the kernel may have it built in; a later one's modules are compressed
+        [ -e "$found" ] || continue
+        mkdir -p "$d/kernel/$(dirname "$p")"; cp -r "$found" "$d/kernel/$(dirname "$p")/"
+    done
 done
 # GPU/TPM/etc. symbols needed by hardware HCA drivers are not there, so drop those drivers.
 rm -rf "$d/kernel/drivers/infiniband/hw"
+find "$d" -name '*.ko.xz' -exec unxz {} +
 # Stripping also removes the signatures; checking those is slow under emulation.
 find "$d" -name '*.ko' -exec strip --strip-debug {} +
 depmod -b "$root" "$kver" 2>/dev/null

@@ -44,26 +44,29 @@ def cache_dir():
     raise RuntimeError("no folder to keep the guest image in; set UROCE_CACHE")
 
 
-def image():
-    """The folder with the guest's image. Builds it if it is missing or outdated."""
+def image(kernel=None):
+    """The folder with the guest's image. Builds it if it is missing or outdated. kernel: SUITE/PACKAGE; None: this
+    machine's distribution's."""
     script = HERE / "build-image.sh"
-    key = hashlib.sha256(script.read_bytes() + kernel_package().encode()).hexdigest()[:16]
+    key = hashlib.sha256(script.read_bytes() + (kernel or kernel_package()).encode()).hexdigest()[:16]
     cache = cache_dir()
-    final = cache / f"guest-{key}"
+    kind = "guest" if kernel is None else "guest." + kernel.replace("/", ".")
+    final = cache / f"{kind}-{key}"
+    env = {**os.environ, "KERNEL": kernel or ""}
     with open(cache / "guest.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not final.exists():
             print(f"# building the guest image {final} (about a minute)", flush=True)
-            partial = cache / f"guest-{key}.partial"
+            partial = cache / f"{kind}-{key}.partial"
             shutil.rmtree(partial, ignore_errors=True)
             with open(cache / "guest-build.log", "w") as log:
                 rc = subprocess.run([script, partial], stdout=log, stderr=subprocess.STDOUT,
-                                    timeout=600).returncode
+                                    timeout=600, env=env).returncode
             if rc:
                 tail = (cache / "guest-build.log").read_text().splitlines()[-15:]
                 raise RuntimeError("build-image.sh failed:\n" + "\n".join(tail))
             partial.rename(final)
-            for old in cache.glob("guest-*"):
+            for old in cache.glob(f"{kind}-*"):
                 if old.is_dir() and old != final:
                     shutil.rmtree(old, ignore_errors=True)
     return final
@@ -106,9 +109,9 @@ class Command:
 
 
 class Guest:
-    """A booted guest. mode is guest/agent.sh's argument: "tap", or "two MTU"."""
+    """A booted guest. mode is guest/agent.sh's argument: "tap", "two MTU" or "stock"."""
 
-    def __init__(self, mode, ns=None, tap=None, mtu=1500):
+    def __init__(self, mode, ns=None, tap=None, mtu=1500, more=(), kernel=None):
         self.share = lib.tmpdir()
         shutil.copytree(HERE / "guest", self.share / "guest")
         for program in ("test/system/rcdata/rcdata", "test/interop/reject"):
@@ -117,8 +120,9 @@ class Guest:
         (self.share / "cmd").mkdir()
         self.lock = threading.Lock()
         self.names = (f"c{i}" for i in itertools.count(1))
-        argv = [HERE / "run-guest.sh", HERE / "guest/agent.sh", "--image", image(),
+        argv = [HERE / "run-guest.sh", HERE / "guest/agent.sh", "--image", image(kernel),
                 "--share", self.share, "--timeout", "900", "--mem", "1024", "--mtu", str(mtu)]
+        argv += more  # options of run-guest.sh
         if tap:
             argv += ["--tap", tap]
         self.proc = lib.spawn([*argv, "--", *mode.split()], ns=ns)

@@ -10,6 +10,7 @@
 #   --mtu N         MTU the NICs are offered with (default 1500)
 #   --share DIR     folder the guest sees as /mnt/host, read-write, and its working
 #                   directory (default: a temporary one)
+#   --root          the guest can mount this machine's root, read-only, as the 9p share "root"
 #   --mem MiB       guest memory (default 2048)       --smp N      vCPUs (default 2)
 #   --timeout S     give up after S seconds (default 600, exit status 124)
 #   --append STR    more kernel command line
@@ -19,13 +20,14 @@
 # ACCEL=kvm or ACCEL=tcg in the environment decides it by hand.
 set -euo pipefail
 img='' script='' share='' mem=2048 smp=2 tmo=600 mtu=1500 mac=52:54:00:77:00:02 append=''
-taps=() args=()
+taps=() args=() root=()
 while [ $# -gt 0 ]; do
     case $1 in
     --tap) taps+=("$2"); shift 2;;
     --mac) mac=$2; shift 2;;
     --mtu) mtu=$2; shift 2;;
     --share) share=$2; shift 2;;
+    --root) root=(-virtfs "local,path=/,mount_tag=root,security_model=none,multidevs=remap,readonly=on"); shift;;
     --mem) mem=$2; shift 2;;
     --smp) smp=$2; shift 2;;
     --timeout) tmo=$2; shift 2;;
@@ -88,7 +90,7 @@ timeout --foreground "$tmo" qemu-system-x86_64 "${acc[@]}" -M q35 -smp "$smp" -m
     -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on net.ifnames=0 cryptomgr.notests apparmor=0 audit=0 no_timer_check $append" \
     -drive "file=$img/root.img,format=raw,if=virtio,readonly=on,file.locking=off" \
     -virtfs "local,path=$share,mount_tag=host,security_model=none,multidevs=remap" \
-    -device virtio-rng-pci -device virtio-serial-pci \
+    ${root[@]+"${root[@]}"} -device virtio-rng-pci -device virtio-serial-pci \
     -chardev file,id=out,path=/dev/stdout -device virtserialport,chardev=out,name=out \
     -serial "file:$share/.run/console" "${net[@]}" </dev/null | cat	# a pipe: the port stays open
 q=${PIPESTATUS[0]}

@@ -4,10 +4,13 @@
 #
 #   agent.sh tap         rxe0 on eth0 = 10.77.0.2
 #   agent.sh two MTU     rxe0 and rxe1 on a veth pair (two-rxe.sh): proves the guest by itself
+#   agent.sh stock       no device; the host's root (stock.sh)
 #
 # The host renames a finished script to cmd/NAME.sh; the agent runs each in the background and
 # leaves cmd/NAME.out while it runs and cmd/NAME.rc (its exit status) behind it. cmd/stop ends it.
 . guest/two-rxe.sh
+. guest/stock.sh
+limit=100 # seconds for a command
 case $1 in
 tap)
     modprobe -a rdma_rxe ib_uverbs rdma_ucm
@@ -17,14 +20,15 @@ tap)
     for _ in $(seq 50); do [ -n "$(gid_index rxe0)" ] && break; sleep 0.1; done
     ;;
 two) two_rxe "$2" || exit 1 ;;
-*) echo "agent: tap or two MTU, not '$1'"; exit 2 ;;
+stock) stock_root && limit=600 || exit 1 ;;
+*) echo "agent: tap, two MTU or stock, not '$1'"; exit 2 ;;
 esac
 mkdir -p cmd; : >cmd/ready
 while [ ! -e cmd/stop ]; do
     for f in cmd/*.sh; do
         [ -e "$f" ] || continue
         n=${f%.sh}; mv "$f" "$n.run"
-        (timeout -k 2 100 bash "$n.run" >"$n.out" 2>&1 </dev/null; echo $? >"$n.tmp"; mv "$n.tmp" "$n.rc") &
+        (timeout -k 2 $limit bash "$n.run" >"$n.out" 2>&1 </dev/null; echo $? >"$n.tmp"; mv "$n.tmp" "$n.rc") &
     done
     sleep 0.1
 done

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# Source this in the guest: the machine of a stranger, with a distribution's kernel and the host's programs.
+
+# stock_root: makes the host's root (run-guest.sh --root) the guest's, with changes in memory. /mnt/host and the
+# guest's modules stay visible.
+stock_root() {
+	local new=/run/stock/new dir
+	mkdir -p /run/stock/host /run/stock/memory "$new"
+	mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576,cache=loose,ro root /run/stock/host || return
+	mount -t tmpfs tmpfs /run/stock/memory
+	mkdir /run/stock/memory/{upper,work}
+	mount -t overlay -o lowerdir=/run/stock/host,upperdir=/run/stock/memory/upper,workdir=/run/stock/memory/work \
+		overlay "$new" || return
+	mkdir -p "$new"/{mnt/host,mnt/old,lib/modules}
+	for dir in proc sys dev lib/modules mnt/host; do mount --rbind "/$dir" "$new/$dir"; done
+	for dir in tmp run; do mount -t tmpfs -o mode=1777 tmpfs "$new/$dir"; done
+	chmod 755 "$new/run"
+	pivot_root "$new" "$new/mnt/old" && cd /mnt/host || return
+	ip link set lo up
+	PATH=/run/bin:$PATH
+}
+
+# stock_programs DIR: uroced, uroce-run and urocectl of the build DIR, in the PATH
+stock_programs() {
+	mkdir -p /run/bin /run/uroce
+	ln -s "$1"/app/{uroced/uroced,uroce-run/uroce-run,urocectl/urocectl} /run/bin/
+}
+
+# until_true COMMAND..: for as long as a hung test may take
+until_true() {
+	local n
+	for n in $(seq 1200); do
+		"$@" && return
+		sleep 0.1
+	done
+	echo "never: $*"
+	return 1
+}
+
+listens() { ss -ltnH "sport = :$1" | grep -q .; }
+
+# pair_daemon: root's daemon for everybody, with two devices that are connected in memory
+pair_daemon() {
+	uroced --no-huge --mem 192 --socket-mode 0666 --pair p --dev name=uroce0,port=net_ring_pa,addr=10.9.0.1/24 \
+		--dev name=uroce1,port=net_ring_pb,addr=10.9.0.2/24 >/run/uroced.log 2>&1 &
+	echo $! >/run/uroced.pid
+	until_true grep -q '^uroced: ready' /run/uroced.log
+}
+
+# core STATE: the kernel's RDMA core: unloaded, loaded, or with a device (rxe0 on an interface). DPDK's driver for mlx5
+# has loaded it when uroced starts.
+core_loaded() { grep -q '^ib_core ' /proc/modules; }
+core() {
+	case $1 in
+	unloaded)
+		modprobe -qr rdma_ucm ib_umad ib_uverbs ib_core
+		! core_loaded
+		;;
+	loaded) modprobe -a ib_core ib_uverbs rdma_ucm ib_umad && [ -z "$(ls /sys/class/infiniband)" ] ;;
+	rxe)
+		modprobe rdma_rxe && ip link add rxe-port type veth peer name rxe-peer && ip addr add 10.78.0.1/24 dev rxe-port &&
+			ip link set rxe-port up && ip link set rxe-peer up && rdma link add rxe0 type rxe netdev rxe-port && [ -d /sys/class/infiniband/rxe0 ]
+		;;
+	esac
+}
+
+# seen RUN..: the devices that libraries and programs find when RUN starts them
+seen() {
+	[ "$("$@" ibv_devices | awk '/uroce|rxe/ {print $1}' | tr '\n' ' ')" = "uroce0 uroce1 " ] || return
+	"$@" ibv_devinfo -d uroce0 | grep -q PORT_ACTIVE || return
+	"$@" ibstat uroce0 | grep -q 'State: Active' || return
+	"$@" ls /sys/class/infiniband | tr '\n' ' ' | grep -qx 'uroce0 uroce1 '
+}
+
+# transfers PORT RUN..: messages, and connections by rdma_cm
+transfers() {
+	local port=$1 server
+	shift
+	"$@" ibv_rc_pingpong -d uroce1 -g 1 -c -n 50 -p "$port" &
+	server=$!
+	until_true listens "$port" && "$@" ibv_rc_pingpong -d uroce0 -g 1 -c -n 50 -p "$port" 127.0.0.1 && wait $server || return
+	"$@" rping -s -a 10.9.0.2 -p "$port" -C 5 -V &
+	server=$!
+	until_true cm_listens && "$@" rping -c -a 10.9.0.2 -p "$port" -C 5 -V && wait $server
+}
+
+cm_listens() { urocectl --json show cm | grep -q '"LISTEN"'; }
+
+# kept RUN..: with --keep programs have the devices of both
+kept() {
+	[ "$("$@" ibv_devices | awk '/uroce|rxe/ {print $1}' | sort | tr '\n' ' ')" = "rxe0 uroce0 uroce1 " ] || return
+	local server dev
+	for dev in rxe0 uroce0; do
+		"$@" ibv_rc_pingpong -d $dev -g 1 -n 50 -p 18590 &
+		server=$!
+		until_true listens 18590 && "$@" ibv_rc_pingpong -d $dev -g 1 -n 50 -p 18590 127.0.0.1 && wait $server || return
+	done
+}
+
+# installed BECOME..: urocectl install shows the devices to every program, and leaves the kernel as it was
+installed() {
+	urocectl install && "$@" ibv_devices | grep uroce0 || return
+	! core_loaded && transfers 18580 "$@" && urocectl uninstall && ! "$@" ibv_devices | grep uroce0 && [ ! -e /run/modprobe.d ]
+}
+
+# refused WORDS: urocectl install says them, and leaves nothing
+refused() {
+	! urocectl install 2>/run/said && grep "$*" /run/said && [ ! -e /run/modprobe.d ] && [ ! -e /run/uroce-system ]
+}
+
+# two_machines: network namespaces one and two, 192.168.1.20 and .21, joined by a veth pair
+two_machines() {
+	local name address
+	ip link add one type veth peer name two
+	for name in one two; do
+		address=$([ $name = one ] && echo 20 || echo 21)
+		ip netns add $name && ip link set $name netns $name && ip -n $name link set lo up &&
+			ip -n $name addr add 192.168.1.$address/24 dev $name && ip -n $name link set $name up || return
+	done
+	until_true ip netns exec one ping -qc1 -W1 192.168.1.21
+}
+
+# on NAME SCRIPT: runs it as an ordinary user in the network namespace NAME, with a home and limits as a desktop has them.
+# lock: the words of a command that takes rights away
+lock=''
+on() {
+	mkdir -p "/tmp/$1" && chown 1000:1000 "/tmp/$1"
+	ip netns exec "$1" env HOME="/tmp/$1" XDG_RUNTIME_DIR="/tmp/$1" setpriv --reuid 1000 --regid 1000 --clear-groups \
+		--inh-caps=-all $lock bash -c "cd; ulimit -l 8192; $2"
+}
+
+# readme SERVER CLIENT: the README's two machines, line for line, with these programs
+readme() {
+	local server rc=0
+	on one "uroced & echo \$! >uroced.pid
+uroce-run $1; rc=\$?; kill \$(cat uroced.pid); wait; exit \$rc" >/run/one.log 2>&1 &
+	server=$!
+	until_true busy $server || return
+	on two "uroced & echo \$! >uroced.pid
+uroce-run $2; rc=\$?; kill \$(cat uroced.pid); wait; exit \$rc" || rc=$?
+	wait $server || rc=$?
+	[ $rc = 0 ] || tail -20 /run/one.log
+	return $rc
+}
+
+# busy PID: something waits in the namespace one (perftest by TCP, or an id of rdma_cm), or the process has ended
+busy() {
+	! kill -0 "$1" 2>/dev/null || ip netns exec one ss -ltnH | grep -q 18515 ||
+		on one 'urocectl --json show cm' 2>/dev/null | grep -q '"LISTEN"'
+}

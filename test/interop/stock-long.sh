@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# stock.py with other kernels than suite stock's. Takes a quarter of an hour for each.
+#
+#   stock-long.sh BUILD
+export UROCE_BUILD="$1"
+failed=0
+for UROCE_STOCK_KERNEL in bookworm/linux-image-cloud-amd64 trixie/linux-image-amd64; do
+	export UROCE_STOCK_KERNEL
+	/usr/bin/python3 "$(dirname "$0")/stock.py" || failed=1
+done
+exit $failed

@@ -1,0 +1,140 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce on an ordinary machine: a guest with a distribution's kernel, which has the RDMA core as a module, and with
+this machine's programs. The kernel that runs the other tests has no RDMA core.
+
+    stock.py [states] [user]    these parts, else all
+
+UROCE_STOCK_KERNEL names another kernel: SUITE/PACKAGE, as trixie/linux-image-amd64 or bookworm/linux-image-cloud-amd64,
+which has no RDMA core.
+
+The guest's processor lacks some instructions of this machine's, so uroce is built for any x86-64 in build-stock."""
+import fcntl
+import os
+import shutil
+import sys
+
+import guest as guestlib
+from guest import lib
+
+SOURCE = lib.HERE.parent.parent
+BUILD = SOURCE / "build-stock"
+OPTIONS = ("-Dtarget=x86-64-v2", "-Dtests=false", "-Dtransport_lto=false", "-Dman=disabled")
+# A program that makes system calls fail: what a security module of another distribution refuses.
+LOCK = SOURCE / "test/unit/verbs/test_run.py"
+USERS = {"root": "", "uid 65534": "setpriv --reuid 65534 --regid 65534 --clear-groups "}
+VIEWS = ("namespace", "preload")
+
+
+def build():
+    """Builds what runs in the guest, unless it is there."""
+    with open(guestlib.cache_dir() / "stock.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lib.sh("bash", "-c", f"cd {SOURCE} && . scripts/setup.sh && setup_build build-stock {' '.join(OPTIONS)}",
+               timeout=1800)
+
+
+class Machine:
+    """The guest, and scripts in it that have the functions of guest/stock.sh."""
+
+    def __init__(self):
+        self.guest = guestlib.Guest("stock", more=["--root", "--mem", "2048", "--timeout", "3000"],
+                                    kernel=os.environ.get("UROCE_STOCK_KERNEL"))
+        self.good(f"stock_programs {BUILD}")
+        self.has_core = self.guest.run("modinfo ib_core")[0] == 0
+        print(f"# kernel {self.good('uname -r').strip()}, RDMA core: {'a module' if self.has_core else 'none'}", flush=True)
+
+    def good(self, script):
+        """Runs it. What it printed; fails with that if its status is not 0."""
+        rc, out = self.guest.run(f". guest/stock.sh; PATH=/run/bin:$PATH\n{script}", timeout=700)
+        assert rc == 0, f"{script}: status {rc}\n{out}"
+        return out
+
+
+def runs():
+    """(name, words that start a program) of each user and view."""
+    for user, become in USERS.items():
+        for view in VIEWS:
+            yield f"{user}, {view}", f"{become}uroce-run --view={view}"
+
+
+def states(machine):
+    """Programs find the devices whatever the kernel has, and leave its RDMA core alone."""
+    machine.good("pair_daemon")
+    for state in ("unloaded", "loaded", "rxe") if machine.has_core else ("unloaded",):
+        machine.good(f"core {state}")
+        for name, run in runs():
+            with lib.case(f"RDMA core {state}, {name}: devices, messages, rdma_cm"):
+                machine.good(f"seen {run} && transfers 18600 {run}")
+        if state == "unloaded":
+            with lib.case("uroce-run has not loaded the RDMA core"):
+                machine.good("! core_loaded")
+        if state == "rxe":
+            with lib.case("urocectl install, the kernel has a device: refused"):
+                machine.good("refused the kernel has RDMA devices")
+            for view in VIEWS:
+                with lib.case(f"--keep, {view}: messages over uroce's devices and over the kernel's"):
+                    machine.good(f"kept uroce-run --keep --view={view}")
+            with lib.case("port udp beside rxe, which has UDP port 4791: the error names it"):
+                out = machine.good("! uroced --socket /run/other --file-prefix other --dev name=uroce9,port=udp,iface=rxe-port 2>&1")
+                assert "4791" in out and "rxe" in out, out
+            with lib.case("urocectl install, the RDMA core is in use: refused"):
+                machine.good("rdma link del rxe0 && refused 'RDMA core (ib_core) is in use' && modprobe -r rdma_rxe")
+        else:
+            with lib.case(f"urocectl install, RDMA core {state}: devices without uroce-run, and none behind uninstall"):
+                machine.good(f"installed {USERS['uid 65534']}")
+    machine.good("kill $(cat /run/uroced.pid)")
+
+
+def firewall(machine, rule):
+    """A peer that cannot be reached: both programs end with an error, and work again afterwards."""
+    edit = f"ip netns exec one iptables %s INPUT -p udp --dport 4791 -j {rule}"
+    machine.good(edit % "-A")
+    out = machine.good("! readme 'ib_write_bw -x 1 -u 10' 'ib_write_bw -x 1 -u 10 192.168.1.20'")
+    assert "transport retry counter exceeded" in out or "status 12" in out, out
+    machine.good(edit % "-D")
+
+
+def user(machine):
+    """README's two machines as an ordinary user, with the limits that distributions set."""
+    machine.good("two_machines && sysctl -w vm.unprivileged_userfaultfd=0 kernel.yama.ptrace_scope=1")
+    write, ping = (("ib_write_bw -x 1", "ib_write_bw -x 1 192.168.1.20"),
+                   ("rping -s -a 192.168.1.20 -C 10", "rping -c -a 192.168.1.20 -C 10 -v"))
+    cases = [("README's ib_write_bw", "", *write), ("README's rping", "", *ping)]
+    short = [f"{line} -n 100" for line in write]
+    for mode in ("copy", "adopt"):
+        cases.append((f"memory mode {mode}", f"export UROCE_MR_MODE={mode}; ", *short))
+    namespaces = "sysctl -qw user.max_user_namespaces=%d; "
+    lock = f"lock=\"/usr/bin/python3 {LOCK} lock {{\\\"mount\\\":13,\\\"open_tree\\\":13}}\"; "
+    for name, before in (("no user namespaces", namespaces % 0),
+                         ("user namespaces without capabilities (AppArmor)", namespaces % 10000 + lock)):
+        cases += [(f"{name}: ib_write_bw", before, *short), (f"{name}: rping", before, *ping)]
+    for name, before, server, client in cases:
+        with lib.case(f"ordinary user, {name}"):
+            machine.good(f"{before}readme '{server}' '{client}'")
+    for rule in ("DROP", "REJECT"):
+        with lib.case(f"a firewall that answers by {rule} for UDP port 4791"):
+            firewall(machine, rule)
+    with lib.case("ordinary user, after all: ib_write_bw"):
+        machine.good(f"readme '{short[0]}' '{short[1]}'")
+
+
+def main():
+    lib.need_root()
+    for program in ("qemu-system-x86_64", "mmdebstrap"):
+        if not shutil.which(program):
+            lib.skip(f"{program} is not installed")
+    build()
+    machine = Machine()
+    for part in (states, user):
+        if not sys.argv[1:] or part.__name__ in sys.argv[1:]:
+            part(machine)
+    with lib.case("the guest's kernel has nothing to complain about"):
+        machine.guest.stop()
+        said = machine.guest.proc.output()
+        assert "BUG" not in said and "Oops" not in said, said
+    lib.finish()
+
+
+if __name__ == "__main__":
+    main()
