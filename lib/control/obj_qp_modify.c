@@ -97,6 +97,8 @@ modify_on_worker(struct worker *w, void *arg)
 	/* Again: a packet may have moved the QP to the error state since check_on_worker. */
 	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim, &c->why);
 	if (c->rc == 0) {
+		if (c->req->attr_mask & QP_STATE && c->req->attr.qp_state != QP_RTS)
+			engine_last_ack(worker_engine(w), env->now_ns, qp);
 		qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
 		qp_env_flush(env);
 		if (c->rtr)

@@ -9,7 +9,7 @@
  *   engine_run       runs QPs with work until the tx array is full or no work is left
  *   engine_next_ns   returns when engine_run can next run a paced QP
  *   engine_timer     handles a QP whose deadline has passed
- *   engine_last_turn, engine_forget  remove a QP that is destroyed
+ *   engine_last_ack, engine_last_turn, engine_forget  remove a QP that is destroyed
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -307,10 +307,17 @@ uint64_t engine_next_ns(const struct engine *e);
 void engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp);
 
 /*
- * Sends the posted WRs of a UC or UD QP that is about to be destroyed: puts them into e->env.tx, as
- * far as there is space, and completes them. A program may send a last datagram, which has no
- * response, and destroy its QP: a NIC would have sent it by then. RC's last packets would find no
- * receiver for their ACKs, and their memory goes, too.
+ * Worker. Sends the ACK of requests that an RC QP has executed, if it is due and there is space in
+ * e->env.tx. For a QP that is about to be destroyed or to leave RTS: a program that has seen the
+ * data may do that at once, and a NIC would have acknowledged it by then (RSP-02).
+ */
+void engine_last_ack(struct engine *e, uint64_t now_ns, struct qp *qp);
+
+/*
+ * Sends what a QP that is about to be destroyed owes: RC's ACK (engine_last_ack); the posted WRs of
+ * a UC or UD QP, which it puts into e->env.tx, as far as there is space, and completes. A program
+ * may send a last datagram, which has no response, and destroy its QP: a NIC would have sent it by
+ * then. RC's last requests would find no receiver for their ACKs, and their memory goes, too.
  */
 void engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp);
 

@@ -58,10 +58,27 @@ turn_answers(struct engine *e)
 }
 
 void
+engine_last_ack(struct engine *e, uint64_t now_ns, struct qp *qp)
+{
+	uint32_t before = e->env.tx_bytes;
+
+	/* Behind READ responses the requester retries: their memory may be gone. */
+	if (!qp->conn.rcv.ack_due || qp->conn.rcv.rdq_n != 0)
+		return;
+	e->env.now_ns = now_ns;
+	turn_begin(e, qp);
+	rsp_run(&e->env, qp, ENGINE_QUANTUM);
+	turn_count(e, qp, before);
+	qp_env_flush(&e->env);
+}
+
+void
 engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
 {
 	uint32_t before, bytes = e->env.tx_bytes;
 
+	if (qp->conn.type == QP_TYPE_RC)
+		engine_last_ack(e, now_ns, qp);
 	if (qp->conn.type == QP_TYPE_RC || qp->conn.state != QP_RTS)
 		return;
 	e->env.now_ns = now_ns;

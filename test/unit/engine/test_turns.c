@@ -363,6 +363,23 @@ forgotten_qp_is_off_the_run_list(void **state)
 	assert_int_equal(pkt_count(other), 1); /* RC has no last turn */
 }
 
+/*
+ * A message is executed, its receiver has seen the data and destroys the QP before the next turn:
+ * the requester gets its ACK, as from a NIC.
+ */
+REQUIREMENT("RSP-02")
+static void
+executed_request_is_acknowledged_before_destroy(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+	engine_last_turn(&c->b->engine, c->b->now, c->qp);
+	engine_forget(&c->b->engine, c->qp);
+	pkt_expect(c, WIRE_OP_ACK, RQ);
+	pkt_none(c);
+}
+
 /* A timer that fires early is armed again and does nothing else. */
 REQUIREMENT("REQ-04")
 static void
@@ -553,6 +570,7 @@ main(void)
 		bench_test(runs_of_long_packets_are_limited_in_bytes),
 		bench_test(requester_and_responder_both_make_progress),
 		bench_test(forgotten_qp_is_off_the_run_list),
+		bench_test(executed_request_is_acknowledged_before_destroy),
 		bench_test(early_timer_rearms_and_does_nothing_else),
 		bench_test(timer_is_brought_forward),
 		bench_test(loopback_frames_are_marked),
