@@ -8,7 +8,7 @@
 # Host packages needed: mmdebstrap e2fsprogs cpio kmod binutils.
 #
 #   KERNEL       SUITE/PACKAGE of the kernel, as trixie/linux-image-amd64 (default: what this machine's apt has as
-#                linux-image-amd64). A kernel without RDMA (the cloud flavour) gives a guest without rxe.
+#                linux-image-amd64). The cloud flavour has neither RDMA nor 9p.
 set -euo pipefail
 
 out=${1:?usage: build-image.sh OUTDIR}
@@ -39,9 +39,7 @@ cp "$tmp/k/boot/vmlinuz-$kver" "$out/vmlinuz"
 cp "$tmp/k/boot/config-$kver" "$out/kernel-config"
 echo "$kver" >"$out/kernel-version"
 
-need="veth virtio_net"
-[ -n "${KERNEL:-}" ] || need+=" rdma_rxe ib_core ib_uverbs ib_umad rdma_cm rdma_ucm sch_netem"
-for m in $need; do
+for m in rdma_rxe ib_core ib_uverbs ib_umad rdma_cm rdma_ucm veth virtio_net sch_netem 9pnet_virtio; do
     find "$mods" -name "$m.ko*" | grep -q . || { echo "build-image: module $m not in $pkg" >&2; exit 1; }
 done
 
