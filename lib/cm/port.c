@@ -78,7 +78,7 @@ static bool
 overlap(const struct cm_bind *a, const struct cm_bind *b)
 {
 	if (!is_any(a) && !is_any(b))
-		return memcmp(a->gid, b->gid, 16) == 0;
+		return a->dev == b->dev && memcmp(a->gid, b->gid, 16) == 0;
 	return (takes(a, true) && takes(b, true)) || (takes(a, false) && takes(b, false));
 }
 

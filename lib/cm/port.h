@@ -25,6 +25,7 @@ struct cm_bind {
 	bool afonly;     /* an IPv6 wildcard does not accept IPv4 */
 	bool reuse;      /* REUSEADDR */
 	uint8_t gid[16]; /* all zero: a wildcard */
+	uint16_t dev;    /* which of the devices with this address; not used for a wildcard */
 };
 
 struct cm_ports;

@@ -82,6 +82,7 @@ struct rcm_addr {
 	uint8_t family; /* enum rcm_family */
 	uint16_t port;  /* host byte order */
 	uint16_t space; /* RCM_IB: the port space of its service id; 0: that of the id */
+	uint32_t scope; /* of a link-local address: the kernel's number of its interface; 0: none */
 	uint8_t gid[16];
 };
 
@@ -127,8 +128,9 @@ struct rcm_event {
  *
  * send: as cm_ops.send.
  * readable: reports that the event queue of a channel is no longer empty. user: of the channel.
- * bind: finds the device with this local address. 0 and *dev; -EADDRNOTAVAIL; -ENODEV.
- * resolve: finds device, source address and next hop to dst for id. src all zero: any source.
+ * bind: finds the device with this local address. 0 and *dev; -EADDRNOTAVAIL; -ENODEV; -EINVAL: a
+ *	link-local address without its scope.
+ * resolve: finds device, source address and next hop to dst for id. src->gid all zero: any source.
  *	0 and path->addr; -EINPROGRESS: rcm_resolved follows; another -errno: the call's result.
  * route: finds MTU, hop limit, flow label etc. of path, whose address part is resolved. Results as
  *	for resolve.
@@ -143,9 +145,9 @@ struct rcm_event {
 struct rcm_ops {
 	void (*send)(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
 	void (*readable)(void *ctx, void *user);
-	int (*bind)(void *ctx, const uint8_t gid[16], uint16_t *dev);
-	int (*resolve)(void *ctx, uint32_t id, const uint8_t src[16], const uint8_t dst[16],
-		       uint8_t tos, struct rcm_path *path);
+	int (*bind)(void *ctx, const struct rcm_addr *addr, uint16_t *dev);
+	int (*resolve)(void *ctx, uint32_t id, const struct rcm_addr *src,
+		       const struct rcm_addr *dst, uint8_t tos, struct rcm_path *path);
 	int (*route)(void *ctx, uint32_t id, struct rcm_path *path);
 	void (*cancel)(void *ctx, uint32_t id);
 	bool (*dev)(void *ctx, uint16_t dev, struct rcm_dev *out);

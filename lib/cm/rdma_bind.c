@@ -40,10 +40,11 @@ rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr)
 	if (addr->family < RCM_IPV4 || addr->family > RCM_IB)
 		return -EAFNOSUPPORT;
 	if (!rcm_gid_any(addr->gid))
-		rc = r->ops.bind(r->ctx, addr->gid, &dev);
+		rc = r->ops.bind(r->ctx, addr, &dev);
 	if (rc != 0)
 		return rc;
 	memcpy(b.gid, addr->gid, 16);
+	b.dev = dev;
 	rc = cm_port_bind(r->ports, &b, &id->owner, &port);
 	if (rc != 0)
 		return rc;

@@ -69,7 +69,7 @@ rcm_resolve_addr(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_
 		return rc;
 	i->dst = *dst;
 	query_begin(r, i, RCM_ADDR_QUERY, timeout_ms);
-	rc = r->ops.resolve(r->ctx, i->id, i->src.gid, dst->gid, i->tos, &path);
+	rc = r->ops.resolve(r->ctx, i->id, &i->src, dst, i->tos, &path);
 	if (rc == -EINPROGRESS)
 		return 0;
 	if (rc != 0) {

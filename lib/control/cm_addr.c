@@ -58,6 +58,8 @@ from_v6(struct rcm_addr *to, const void *sockaddr)
 	to->family = RCM_IPV6;
 	to->port = ntohs(in.sin6_port);
 	memcpy(to->gid, &in.sin6_addr, 16);
+	if (cms_gid_needs_scope(to->gid))
+		to->scope = in.sin6_scope_id;
 }
 
 static int
@@ -94,6 +96,14 @@ cms_addr_get(struct rcm_addr *to, const void *sockaddr, uint32_t len)
 	else
 		from_v6(to, sockaddr);
 	return 0;
+}
+
+bool
+cms_gid_needs_scope(const uint8_t gid[16])
+{
+	if (gid[0] == 0xff)
+		return (gid[1] & 15) == 1 || (gid[1] & 15) == 2;
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
 bool
@@ -153,6 +163,7 @@ cms_addr_put(const struct rcm_addr *from, uint16_t space, void *sockaddr)
 		return sizeof(in);
 	case RCM_IPV6:
 		memcpy(&in6.sin6_addr, from->gid, 16);
+		in6.sin6_scope_id = from->scope;
 		memcpy(sockaddr, &in6, sizeof(in6));
 		return sizeof(in6);
 	case RCM_IB:

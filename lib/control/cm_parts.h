@@ -57,6 +57,8 @@ int cms_get_event(struct cms_call *c);
  * of no port space.
  */
 int cms_addr_get(struct rcm_addr *to, const void *sockaddr, uint32_t len);
+/* Returns true for fe80::/10 and, if multicast, for ff01::/16 and ff02::/16 (any flags). */
+bool cms_gid_needs_scope(const uint8_t gid[16]);
 /* Returns true for 127.0.0.0/8 and ::1. */
 bool cms_gid_is_loopback(const uint8_t gid[16]);
 /*
@@ -85,9 +87,9 @@ void cms_discharge(void *ctx, void *payer);
 void cms_channels_close(struct cm_service *svc);
 
 /* cm_resolve.c: callbacks of lib/cm. */
-int cms_bind(void *ctx, const uint8_t gid[16], uint16_t *dev);
-int cms_resolve(void *ctx, uint32_t id, const uint8_t src[16], const uint8_t dst[16], uint8_t tos,
-		struct rcm_path *path);
+int cms_bind(void *ctx, const struct rcm_addr *addr, uint16_t *dev);
+int cms_resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm_addr *dst,
+		uint8_t tos, struct rcm_path *path);
 int cms_route(void *ctx, uint32_t id, struct rcm_path *path);
 void cms_cancel(void *ctx, uint32_t id);
 /* Ends the lookups that waited for this neighbour. */
@@ -96,11 +98,17 @@ void cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint
 
 /*
  * cm_route.c. Looks up the host's source address for dst and the path's MTU (bytes of an IP packet)
- * in the host's routing table. src: the source address to use; all zero: any. Sends nothing.
- * Returns 0; -ENETUNREACH or another -errno of connect(2).
+ * in the host's routing table. src: the source address to use; all zero: any. scope: number of the
+ * interface of link-local addresses; 0: none, and such an address is -EINVAL. Sends nothing.
+ * Returns 0; -ENETUNREACH or another -errno of bind(2) or connect(2).
  */
-int cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_t found[16],
-		   uint32_t *mtu);
+int cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint32_t scope, uint8_t tos,
+		   uint8_t found[16], uint32_t *mtu);
+/*
+ * Returns the kernel's number of the interface under dev, which is the scope of its link-local
+ * addresses; 0: the device has its own addresses, or the interface is gone.
+ */
+uint32_t cms_scope_of(const struct device *dev);
 
 /* cm_group.c: callback of lib/cm, as rcm_ops.mcast. */
 int cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins);

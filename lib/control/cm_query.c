@@ -41,14 +41,29 @@ query_device(const struct cms_call *c, const struct rcm_info *info,
 	r->pkey = htons(dev->pkey[0]);
 }
 
+/* Writes an address of an id as cms_addr_put. A link-local one gets the scope of the id's device.
+ */
+static uint32_t
+id_addr_put(const struct cms_call *c, const struct rcm_info *info, const struct rcm_addr *from,
+	    void *sockaddr)
+{
+	const struct device *dev = device_of(c, info);
+	uint32_t scope = dev != NULL && cms_gid_needs_scope(from->gid) ? cms_scope_of(dev) : 0;
+	struct rcm_addr a = *from;
+
+	if (scope != 0)
+		a.scope = scope;
+	return cms_addr_put(&a, info->space, sockaddr);
+}
+
 static void
 query_addr(struct cms_call *c, const struct rcm_info *info)
 {
 	struct rdma_ucm_query_addr_resp *r = c->rep;
 
 	query_device(c, info, r);
-	r->src_size = (uint16_t)cms_addr_put(&info->src, info->space, &r->src_addr);
-	r->dst_size = (uint16_t)cms_addr_put(&info->dst, info->space, &r->dst_addr);
+	r->src_size = (uint16_t)id_addr_put(c, info, &info->src, &r->src_addr);
+	r->dst_size = (uint16_t)id_addr_put(c, info, &info->dst, &r->dst_addr);
 	c->rep_len = least(c->req->out, sizeof(*r));
 }
 
@@ -179,9 +194,9 @@ cms_query_route(struct cms_call *c)
 		return rc;
 	/* the struct holds only IPv4 and IPv6 addresses */
 	if (info.src.family != RCM_IB)
-		cms_addr_put(&info.src, info.space, &r->src_addr);
+		id_addr_put(c, &info, &info.src, &r->src_addr);
 	if (info.dst.family != RCM_IB)
-		cms_addr_put(&info.dst, info.space, &r->dst_addr);
+		id_addr_put(c, &info, &info.dst, &r->dst_addr);
 	r->ibdev_index = NO_INDEX;
 	dev = device_of(c, &info);
 	if (dev != NULL) {

@@ -9,8 +9,15 @@
  *   5. a device with a gateway
  *
  * On a device with its own neighbours the lookup ends when the next hop's MAC is known.
+ *
+ * A link-local address belongs to one link: its scope, the number of an interface, selects the
+ * device. On a device with the host's addresses a program has to give it, as to the kernel's
+ * rdma_cm; a source address with a scope also serves for the destination. A device with its own
+ * addresses needs no interface, so its link-local addresses are found without a scope, and with
+ * every scope that names no other device's interface.
  */
 #include <errno.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include "control/cm_parts.h"
@@ -37,24 +44,63 @@ is_zero(const uint8_t gid[16])
 	return memcmp(gid, zero, 16) == 0;
 }
 
+static uint32_t
+ifindex_of(const struct device *dev)
+{
+	return dev->port.netdev[0] != '\0' ? if_nametoindex(dev->port.netdev) : 0;
+}
+
+uint32_t
+cms_scope_of(const struct device *dev)
+{
+	return dev->net.host ? ifindex_of(dev) : 0;
+}
+
+/* Returns true if addr may be on dev's link: a global address, or one with a scope for dev. */
+static bool
+on_link_of(const struct daemon *d, const struct device *dev, const struct rcm_addr *addr)
+{
+	if (!cms_gid_needs_scope(addr->gid))
+		return true;
+	if (addr->scope == 0)
+		return !dev->net.host || addr->family == RCM_IB;
+	if (ifindex_of(dev) == addr->scope)
+		return true;
+	if (dev->net.host)
+		return false;
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		if (ifindex_of(d->dev[i]) == addr->scope)
+			return false;
+	}
+	return true;
+}
+
+/* Returns the device that has this address; NULL: none. */
 static struct device *
-device_with(const struct daemon *d, const uint8_t gid[16])
+device_with(const struct daemon *d, const struct rcm_addr *addr)
 {
 	for (uint32_t i = 0; i < d->ndevs; i++) {
-		if (net_gid_find(&d->dev[i]->net, gid) >= 0)
+		if (net_gid_find(&d->dev[i]->net, addr->gid) >= 0 && on_link_of(d, d->dev[i], addr))
 			return d->dev[i];
 	}
 	return NULL;
 }
 
+/* Returns true if addr lacks the scope that would select its device. */
+static bool
+lacks_scope(const struct rcm_addr *addr)
+{
+	return addr->scope == 0 && cms_gid_needs_scope(addr->gid);
+}
+
 int
-cms_bind(void *ctx, const uint8_t gid[16], uint16_t *dev)
+cms_bind(void *ctx, const struct rcm_addr *addr, uint16_t *dev)
 {
 	const struct cm_service *svc = ctx;
-	const struct device *found = device_with(svc->d, gid);
+	const struct device *found = device_with(svc->d, addr);
 
 	if (found == NULL)
-		return -EADDRNOTAVAIL;
+		return lacks_scope(addr) ? -EINVAL : -EADDRNOTAVAIL;
 	*dev = found->port.id;
 	return 0;
 }
@@ -135,7 +181,7 @@ resolve_loopback(const struct daemon *d, const uint8_t dst[16], struct rcm_path 
 
 /* Returns the device with its own addresses whose on-link prefix is the longest match. */
 static const struct device *
-device_on_link(const struct daemon *d, const uint8_t dst[16])
+device_on_link(const struct daemon *d, const struct rcm_addr *dst)
 {
 	const struct device *best = NULL;
 	int best_len = -1;
@@ -143,9 +189,11 @@ device_on_link(const struct daemon *d, const uint8_t dst[16])
 	for (uint32_t i = 0; i < d->ndevs; i++) {
 		const struct net_dev *net = &d->dev[i]->net;
 
-		for (unsigned g = 0; g < UROCE_MAX_GIDS && !net->host; g++) {
+		if (net->host || !on_link_of(d, d->dev[i], dst))
+			continue;
+		for (unsigned g = 0; g < UROCE_MAX_GIDS; g++) {
 			if (net->gid[g].used && net->gid[g].plen > best_len &&
-			    net_addr_covers(&net->gid[g], dst)) {
+			    net_addr_covers(&net->gid[g], dst->gid)) {
 				best = d->dev[i];
 				best_len = net->gid[g].plen;
 			}
@@ -160,24 +208,27 @@ device_on_link(const struct daemon *d, const uint8_t dst[16])
  * returns the first device that has a route.
  */
 static const struct device *
-device_of_host(const struct daemon *d, const uint8_t dst[16], uint8_t tos, uint8_t src[16])
+device_of_host(const struct daemon *d, const struct rcm_addr *dst, uint8_t tos, uint8_t src[16])
 {
 	static const uint8_t any[16];
 	const struct device *dev = NULL;
-	const uint8_t *from;
+	struct rcm_addr from = {.family = dst->family, .scope = dst->scope};
+	const uint8_t *gid;
 	bool is_any = false;
 	uint32_t mtu;
 
 	for (uint32_t i = 0; i < d->ndevs; i++)
 		is_any |= d->dev[i]->net.host;
-	if (is_any && cms_host_route(any, dst, tos, src, &mtu) == 0)
-		dev = device_with(d, src);
+	if (is_any && cms_host_route(any, dst->gid, dst->scope, tos, from.gid, &mtu) == 0)
+		dev = device_with(d, &from);
+	memcpy(src, from.gid, 16);
 	if (dev != NULL && dev->net.host)
 		return dev;
 	for (uint32_t i = 0; i < d->ndevs; i++) {
 		dev = d->dev[i];
-		from = dev->net.host ? source_of(dev, dst) : NULL;
-		if (from != NULL && cms_host_route(from, dst, tos, src, &mtu) == 0)
+		gid = dev->net.host && on_link_of(d, dev, dst) ? source_of(dev, dst->gid) : NULL;
+		if (gid != NULL &&
+		    cms_host_route(gid, dst->gid, cms_scope_of(dev), tos, src, &mtu) == 0)
 			return dev;
 	}
 	return NULL;
@@ -197,7 +248,7 @@ device_with_gateway(const struct daemon *d, const uint8_t dst[16])
 
 /* Finds the device if the program gives no source address: steps 3 to 5. *src: the address. */
 static int
-choose(const struct daemon *d, const uint8_t dst[16], uint8_t tos, const struct device **dev,
+choose(const struct daemon *d, const struct rcm_addr *dst, uint8_t tos, const struct device **dev,
        uint8_t src[16])
 {
 	const uint8_t *from;
@@ -207,11 +258,11 @@ choose(const struct daemon *d, const uint8_t dst[16], uint8_t tos, const struct 
 		*dev = device_of_host(d, dst, tos, src);
 		if (*dev != NULL)
 			return 0;
-		*dev = device_with_gateway(d, dst);
+		*dev = device_with_gateway(d, dst->gid);
 	}
-	from = *dev != NULL ? source_of(*dev, dst) : NULL;
+	from = *dev != NULL ? source_of(*dev, dst->gid) : NULL;
 	if (from == NULL)
-		return -ENETUNREACH;
+		return lacks_scope(dst) ? -EINVAL : -ENETUNREACH;
 	memcpy(src, from, 16);
 	return 0;
 }
@@ -238,8 +289,8 @@ check_way(struct cm_service *svc, uint32_t id, struct device *dev, struct rcm_pa
 	if (index < 0)
 		return -EADDRNOTAVAIL;
 	if (dev->net.host)
-		return cms_host_route(path->addr.local, path->addr.remote, path->addr.traffic_class,
-				      src, &mtu);
+		return cms_host_route(path->addr.local, path->addr.remote, cms_scope_of(dev),
+				      path->addr.traffic_class, src, &mtu);
 	ah.sgid_index = (uint8_t)index;
 	memcpy(ah.dgid, path->addr.remote, 16);
 	rc = net_path(&dev->net, &ah, WIRE_GSI_QPN, WIRE_GSI_QPN, &way, &loopback, hop);
@@ -256,30 +307,32 @@ check_way(struct cm_service *svc, uint32_t id, struct device *dev, struct rcm_pa
 }
 
 int
-cms_resolve(void *ctx, uint32_t id, const uint8_t src[16], const uint8_t dst[16], uint8_t tos,
-	    struct rcm_path *path)
+cms_resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm_addr *dst,
+	    uint8_t tos, struct rcm_path *path)
 {
 	struct cm_service *svc = ctx;
-	const struct device *dev = is_zero(src) ? NULL : device_with(svc->d, src);
+	const struct device *dev = is_zero(src->gid) ? NULL : device_with(svc->d, src);
 	const struct device *own = device_with(svc->d, dst);
 	int rc;
 
 	path->addr.pkey = WIRE_PKEY_DEFAULT;
 	path->addr.traffic_class = tos;
 	path->addr.hop_limit = HOP_LIMIT;
-	if (!is_zero(src) && dev == NULL)
+	if (!is_zero(src->gid) && dev == NULL)
 		return -EADDRNOTAVAIL;
-	if (cms_gid_is_loopback(dst) && !has_loopback(svc->d, dst))
-		return dev != NULL ? to_itself(dev, src, path)
-				   : resolve_loopback(svc->d, dst, path);
+	if (cms_gid_is_loopback(dst->gid) && !has_loopback(svc->d, dst->gid))
+		return dev != NULL ? to_itself(dev, src->gid, path)
+				   : resolve_loopback(svc->d, dst->gid, path);
 	if (dev == NULL && own != NULL)
-		return to_itself(own, dst, path);
-	memcpy(path->addr.local, src, 16);
+		return to_itself(own, dst->gid, path);
+	if (dev != NULL && !lacks_scope(dst) && !on_link_of(svc->d, dev, dst))
+		return -EINVAL; /* the link of the source is another one */
+	memcpy(path->addr.local, src->gid, 16);
 	rc = dev == NULL ? choose(svc->d, dst, tos, &dev, path->addr.local) : 0;
 	if (rc != 0)
 		return rc;
 	path->addr.dev = dev->port.id;
-	memcpy(path->addr.remote, dst, 16);
+	memcpy(path->addr.remote, dst->gid, 16);
 	return check_way(svc, id, daemon_device(svc->d, dev->port.id), path);
 }
 
@@ -300,8 +353,8 @@ cms_route(void *ctx, uint32_t id, struct rcm_path *path)
 	path->rate = RATE_100_GBPS;
 	path->packet_lifetime = PACKET_LIFETIME;
 	if (dev->net.host &&
-	    cms_host_route(path->addr.local, path->addr.remote, path->addr.traffic_class, src,
-			   &mtu) == 0 &&
+	    cms_host_route(path->addr.local, path->addr.remote, cms_scope_of(dev),
+			   path->addr.traffic_class, src, &mtu) == 0 &&
 	    qp_mtu_code(mtu) < path->mtu)
 		path->mtu = qp_mtu_code(mtu);
 	return path->mtu != 0 ? 0 : -EMSGSIZE;

@@ -21,7 +21,7 @@ union any_addr {
 };
 
 static socklen_t
-addr_put(union any_addr *a, const uint8_t gid[16], bool v4, uint16_t port)
+addr_put(union any_addr *a, const uint8_t gid[16], bool v4, uint32_t scope, uint16_t port)
 {
 	memset(a, 0, sizeof(*a));
 	if (v4) {
@@ -33,6 +33,7 @@ addr_put(union any_addr *a, const uint8_t gid[16], bool v4, uint16_t port)
 	a->in6.sin6_family = AF_INET6;
 	a->in6.sin6_port = htons(port);
 	memcpy(&a->in6.sin6_addr, gid, 16);
+	a->in6.sin6_scope_id = scope; /* the kernel ignores it unless the address is link-local */
 	return sizeof(a->in6);
 }
 
@@ -49,8 +50,8 @@ found_put(uint8_t found[16], const union any_addr *a)
 }
 
 static int
-look(int fd, const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_t found[16],
-     uint32_t *mtu)
+look(int fd, const uint8_t src[16], const uint8_t dst[16], uint32_t scope, uint8_t tos,
+     uint8_t found[16], uint32_t *mtu)
 {
 	static const uint8_t any[16];
 	bool v4 = net_gid_is_v4(dst);
@@ -60,10 +61,10 @@ look(int fd, const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_t 
 
 	(void)setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, &class,
 			 sizeof(class));
-	len = addr_put(&a, src, v4, 0);
+	len = addr_put(&a, src, v4, scope, 0);
 	if (memcmp(src, any, 16) != 0 && bind(fd, &a.sa, len) < 0)
 		return -errno;
-	len = addr_put(&a, dst, v4, WIRE_UDP_PORT);
+	len = addr_put(&a, dst, v4, scope, WIRE_UDP_PORT);
 	if (connect(fd, &a.sa, len) < 0)
 		return -errno;
 	if (getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &size,
@@ -78,8 +79,8 @@ look(int fd, const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_t 
 }
 
 int
-cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_t found[16],
-	       uint32_t *mtu)
+cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint32_t scope, uint8_t tos,
+	       uint8_t found[16], uint32_t *mtu)
 {
 	int fd = socket(net_gid_is_v4(dst) ? AF_INET : AF_INET6,
 			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -87,7 +88,7 @@ cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_
 
 	if (fd < 0)
 		return -errno;
-	rc = look(fd, src, dst, tos, found, mtu);
+	rc = look(fd, src, dst, scope, tos, found, mtu);
 	close(fd);
 	return rc;
 }

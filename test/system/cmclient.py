@@ -26,11 +26,11 @@ class Refused(OSError):
     """A command's errno."""
 
 
-def sockaddr(address, port=0):
-    """A sockaddr_in or sockaddr_in6."""
+def sockaddr(address, port=0, scope=0):
+    """A sockaddr_in or sockaddr_in6. scope: of a link-local address, the number of its interface."""
     if ":" in address:
         return (struct.pack("<H", socket.AF_INET6) + struct.pack(">HI", port, 0) +
-                socket.inet_pton(socket.AF_INET6, address) + bytes(4))
+                socket.inet_pton(socket.AF_INET6, address) + struct.pack("<I", scope))
     return struct.pack("<H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(address) + bytes(8)
 
 

@@ -1,12 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdma_cm on the kernel's addresses: device, source address, next hop and MTU follow the kernel's routes."""
+"""rdma_cm on the kernel's addresses: device, source address, next hop and MTU follow the kernel's routes; the scope
+of a link-local address selects its device."""
+import errno
+import json
+import struct
+
 import cmclient
 import lib
 from test_cm_abi import ACTIVE, ask, established, serve
 
 MTU_1024, MTU_4096 = 3, 5
-QUERY_PATH = 1
+QUERY_ADDR, QUERY_PATH = 0, 1
+LISTENERS, CLIENTS = 10, 20
 
 
 def routed():
@@ -68,6 +74,77 @@ def test_device_and_source(r):
     daemon.stop()
 
 
+def link_local(ns, address, *interfaces):
+    """Gives interfaces this one link-local address. Their numbers."""
+    for name in interfaces:
+        lib.sh("sysctl", "-qw", f"net.ipv6.conf.{name}.addr_gen_mode=1", f"net.ipv6.conf.{name}.disable_ipv6=0", ns=ns)
+        lib.sh("ip", "-n", ns, "addr", "replace", f"{address}/64", "dev", name, "nodad")
+    return {row["ifname"]: row["ifindex"] for row in json.loads(lib.sh("ip", "-n", ns, "-j", "link"))}
+
+
+def refused(number, call, *args):
+    """The call fails with this errno."""
+    try:
+        call(*args)
+    except cmclient.Refused as error:
+        assert error.errno == number, error
+    else:
+        raise AssertionError(f"not refused: {args}")
+
+
+def scopes(channel, number):
+    """The scopes of an id's addresses."""
+    raw = channel.query(number, QUERY_ADDR)
+    return tuple(struct.unpack_from("<I", raw, 16 + at + 24)[0] for at in (0, 128))
+
+
+# Requirements: CM-11
+def test_link_local(a, r, b, port):
+    """The router's two interfaces have one address, and the peers behind them have another one."""
+    numbers = link_local(r, "fe80::1", "eth0", "eth1")
+    peers = {"eth0": b, "eth1": a}
+    middle = lib.Daemon([], [f"name=uroce{i},port={port.format(f'eth{i}')}" for i in range(2)], r)
+    daemons = {name: lib.Daemon([], [f"name=uroce0,port={port.format('eth0')}"], ns) for name, ns in peers.items()}
+    channel = cmclient.Channel(middle.socket)
+    for name, daemon in daemons.items():
+        own, there = numbers[name], link_local(peers[name], "fe80::2", "eth0")["eth0"]
+        server = cmclient.Channel(daemon.socket)
+        listener = server.create(1)
+        server.bind(listener, cmclient.sockaddr("fe80::2", 7471, there))
+        server.listen(listener)
+        for source in (b"", cmclient.sockaddr("fe80::1", 0, own)):
+            number = channel.create(ACTIVE)
+            channel.resolve(number, cmclient.sockaddr("fe80::2", 7471, own), source)
+            assert scopes(channel, number) == (own, own), scopes(channel, number)
+            passive = established(server, channel, number)
+            assert scopes(server, passive) == (there, there), scopes(server, passive)
+            channel.destroy(number)
+            server.event("DISCONNECTED")
+        # the source's scope serves for the peer
+        number = channel.create(ACTIVE)
+        channel.resolve(number, cmclient.sockaddr("fe80::2", 7471), cmclient.sockaddr("fe80::1", 0, own))
+        # one port, of each of the two links
+        number = channel.create(LISTENERS + own)
+        channel.bind(number, cmclient.sockaddr("fe80::1", 7472, own))
+        channel.listen(number)
+        client = cmclient.Channel(daemon.socket)
+        number = client.create(CLIENTS)
+        client.resolve(number, cmclient.sockaddr("fe80::1", 7472, there))
+        client.connect(number, 0x77)
+        assert channel.event("CONNECT_REQUEST").uid == LISTENERS + own
+        client.close()
+        server.close()
+    plain, other = cmclient.sockaddr("fe80::2", 7471), cmclient.sockaddr("fe80::2", 7471, numbers["eth1"])
+    refused(errno.EINVAL, channel.resolve_addr, channel.create(ACTIVE), plain)
+    refused(errno.EINVAL, channel.bind, channel.create(ACTIVE), cmclient.sockaddr("fe80::1"))
+    refused(errno.EINVAL, channel.resolve_addr, channel.create(ACTIVE), other,
+            cmclient.sockaddr("fe80::1", 0, numbers["eth0"]))
+    refused(errno.EADDRNOTAVAIL, channel.bind, channel.create(ACTIVE), cmclient.sockaddr("fe80::7", 0, numbers["eth0"]))
+    channel.close()
+    for daemon in (middle, *daemons.values()):
+        daemon.stop()
+
+
 def main():
     lib.need_root()
     a, r, b = routed()
@@ -76,6 +153,9 @@ def main():
             test_gateway_and_mtu(a, b, port)
     with lib.case("two devices: the route's device and source address"):
         test_device_and_source(r)
+    for port in ("udp,iface={}", "packet,iface={},share=yes"):
+        with lib.case(f"port {port.format('..')}: link-local addresses of two links"):
+            test_link_local(a, r, b, port)
     lib.finish()
 
 

@@ -25,11 +25,11 @@ count_readable(void *ctx, void *user)
 }
 
 static int
-bind_local(void *ctx, const uint8_t gid[16], uint16_t *dev)
+bind_local(void *ctx, const struct rcm_addr *addr, uint16_t *dev)
 {
 	const struct host *h = ctx;
 
-	if (memcmp(gid, h->gid, 16) != 0 && memcmp(gid, h->gid6, 16) != 0)
+	if (memcmp(addr->gid, h->gid, 16) != 0 && memcmp(addr->gid, h->gid6, 16) != 0)
 		return -EADDRNOTAVAIL;
 	*dev = 0;
 	return 0;
@@ -49,7 +49,7 @@ host_path(const struct host *h)
 }
 
 static int
-resolve(void *ctx, uint32_t id, const uint8_t src[16], const uint8_t dst[16], uint8_t tos,
+resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm_addr *dst, uint8_t tos,
 	struct rcm_path *path)
 {
 	struct host *h = ctx;

@@ -66,6 +66,8 @@ an_address_and_port_belong_to_one_owner(void **state)
 	bind_as((struct cm_bind){.gid = V4_A, .reuse = true}, -EADDRINUSE);
 	bind_as((struct cm_bind){.gid = V4_B}, 0);
 	bind_as((struct cm_bind){.gid = V6_A}, 0);
+	bind_as((struct cm_bind){.gid = V6_A, .dev = 1}, 0); /* link-local, on another link */
+	bind_as((struct cm_bind){.gid = V6_A, .dev = 1}, -EADDRINUSE);
 	bind_as((struct cm_bind){.gid = V4_A, .space = WIRE_CM_PS_UDP}, 0);
 	cm_port_release(ports, a);
 	bind_as((struct cm_bind){.gid = V4_A}, 0);
