@@ -254,8 +254,10 @@ int rcm_connect(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_c
 		uint64_t now_ns);
 /*
  * ACCEPT. conn: answers CONNECT_REQUEST by a REP or SIDR_REP and sets the id's uid; only then does
- * the id get events. conn NULL (valid 0): answers CONNECT_RESPONSE by an RTU. On error nothing has
- * changed. -EBUSY: another connection has the QPN.
+ * the id get events. conn NULL (valid 0): answers CONNECT_RESPONSE by an RTU. On error the peer is
+ * rejected as by rcm_reject with reason 0, so that it does not wait in vain, and the id can only be
+ * destroyed. -EBUSY: another connection has the QPN. -EINVAL also for private data of more than 196
+ * bytes (UD 136).
  */
 int rcm_accept(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid,
 	       const struct rcm_conn *conn, uint64_t now_ns);

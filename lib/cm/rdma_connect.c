@@ -183,6 +183,19 @@ find_connected(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns, in
 	return NULL;
 }
 
+/* Sends a REJ or a refusing SIDR_REP, if the state of id allows it. */
+static int
+reject(struct rcm *r, struct rcm_id *id, uint8_t reason, const void *data, uint32_t len)
+{
+	struct cm_sidr_answer refusal = {.status = WIRE_SIDR_REJECTED,
+					 .private_data = data,
+					 .private_len = len};
+	struct cm_reject m = {.reason = reason, .private_data = data, .private_len = len};
+
+	return id->qp_type == RCM_QP_UD ? cm_sidr_answer(r->cm, id->cm, &refusal, r->now_ns)
+					: cm_reject(r->cm, id->cm, &m, r->now_ns);
+}
+
 int
 rcm_accept(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struct rcm_conn *conn,
 	   uint64_t now_ns)
@@ -193,9 +206,12 @@ rcm_accept(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const str
 	if (i == NULL)
 		return rc;
 	if (conn == NULL)
-		return cm_ready(r->cm, i->cm, NULL, 0, now_ns);
-	rc = i->qp_type == RCM_QP_UD ? answer_service(r, i, conn) : accept_qp(r, i, conn);
+		rc = cm_ready(r->cm, i->cm, NULL, 0, now_ns);
+	else
+		rc = i->qp_type == RCM_QP_UD ? answer_service(r, i, conn) : accept_qp(r, i, conn);
 	if (rc != 0)
+		(void)reject(r, i, WIRE_CM_REJ_CONSUMER, NULL, 0);
+	if (rc != 0 || conn == NULL)
 		return rc;
 	i->uid = uid;
 	i->mute = false;
@@ -206,21 +222,16 @@ int
 rcm_reject(struct rcm *r, uint32_t channel, uint32_t id, uint8_t reason, const void *data,
 	   uint32_t len, uint64_t now_ns)
 {
-	struct cm_sidr_answer refusal = {.status = WIRE_SIDR_REJECTED,
-					 .private_data = data,
-					 .private_len = len};
-	struct cm_reject m = {.reason = reason == 0 ? WIRE_CM_REJ_CONSUMER : reason,
-			      .private_data = data,
-			      .private_len = len};
 	int rc;
 	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (m.reason != WIRE_CM_REJ_CONSUMER && m.reason != VENDOR_OPTION)
+	if (reason == 0)
+		reason = WIRE_CM_REJ_CONSUMER;
+	if (reason != WIRE_CM_REJ_CONSUMER && reason != VENDOR_OPTION)
 		return -EINVAL;
-	return i->qp_type == RCM_QP_UD ? cm_sidr_answer(r->cm, i->cm, &refusal, now_ns)
-				       : cm_reject(r->cm, i->cm, &m, now_ns);
+	return reject(r, i, reason, data, len);
 }
 
 int

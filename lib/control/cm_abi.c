@@ -195,7 +195,11 @@ accept_id(struct cms_call *c)
 	if (!q.conn_param.valid)
 		return rcm_accept(c->rcm, c->ch->number, q.id, q.uid, NULL, c->now_ns);
 	rc = conn_get(c, q.id, &q.conn_param, &q.ece, &conn);
-	return rc == 0 ? rcm_accept(c->rcm, c->ch->number, q.id, q.uid, &conn, c->now_ns) : rc;
+	if (rc == 0)
+		return rcm_accept(c->rcm, c->ch->number, q.id, q.uid, &conn, c->now_ns);
+	/* as rcm_accept does on errors */
+	(void)rcm_reject(c->rcm, c->ch->number, q.id, 0, NULL, 0, c->now_ns);
+	return rc;
 }
 
 static int

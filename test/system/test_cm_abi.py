@@ -3,6 +3,7 @@
 """rdma_cm channels of real daemons (include/uroce_abi/cm.h), without librdmacm: connections, rejects and services
 over rings, af_packet and the kernel's UDP, lost MADs, clients and daemons that end."""
 import collections
+import errno
 import itertools
 import os
 import signal
@@ -96,7 +97,7 @@ def connect(a, b, address, source=""):
 
 
 def reject(a, b, address):
-    """No listener; a program rejects."""
+    """No listener; a program rejects; its accept is refused."""
     client, number = ask(a, address)
     client.connect(number, next(QPNS))
     assert client.event("REJECTED").status == 8
@@ -106,6 +107,17 @@ def reject(a, b, address):
     server.reject(server.event("CONNECT_REQUEST").id, b"go away")
     event = client.event("REJECTED")
     assert event.status == 28 and event.data.startswith(b"go away\0"), event.status
+    client.close()
+    client, number = ask(a, address)
+    client.connect(number, next(QPNS))
+    request = server.event("CONNECT_REQUEST")
+    try:
+        server.accept(request.id, PASSIVE, next(QPNS) + 1, bytes(197))
+        raise AssertionError("197 bytes of private data were accepted")
+    except Refused as refused:
+        assert refused.errno == errno.EINVAL, refused
+    assert client.event("REJECTED").status == 28
+    server.destroy(request.id)
     client.close()
     server.close()
 

@@ -157,10 +157,69 @@ private_data_is_limited_by_the_header(void **state)
 	assert_int_equal(rcm_connect(a->r, a->ch, id, &c, a->now), 0);
 	hosts_deliver();
 	passive = host_event(p, RCM_EV_CONNECT_REQUEST)->id;
-	c.private_len = 197;
-	assert_int_equal(rcm_accept(p->r, p->ch, passive, 9, &c, p->now), -EINVAL);
 	c.private_len = 196;
 	assert_int_equal(rcm_accept(p->r, p->ch, passive, 9, &c, p->now), 0);
+}
+
+/* As the kernel's rdma_accept does: otherwise the peer waits until the id is destroyed. */
+REQUIREMENT("CM-04", "CM-07")
+static void
+a_refused_accept_rejects_the_peer(void **state)
+{
+	static const uint8_t data[256];
+	static const struct {
+		uint16_t space;
+		uint32_t len;
+		enum rcm_event_type event;
+		int status;
+	} cases[] = {
+		{WIRE_CM_PS_TCP, 197, RCM_EV_REJECTED, WIRE_CM_REJ_CONSUMER},
+		{WIRE_CM_PS_UDP, 137, RCM_EV_UNREACHABLE, WIRE_SIDR_REJECTED},
+	};
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct rcm_conn c = conn_args(0x11 + i);
+		uint32_t id = do_resolve(a, 1, cases[i].space), passive, reported;
+
+		do_listener(p, 3, cases[i].space);
+		assert_int_equal(rcm_connect(a->r, a->ch, id, &c, a->now), 0);
+		hosts_deliver();
+		passive = host_event(p, RCM_EV_CONNECT_REQUEST)->id;
+		c.private_data = data;
+		c.private_len = cases[i].len;
+		assert_int_equal(rcm_accept(p->r, p->ch, passive, 9, &c, p->now), -EINVAL);
+		hosts_deliver();
+		assert_int_equal(host_event(a, cases[i].event)->status, cases[i].status);
+		c.private_len = 1;
+		assert_int_equal(rcm_accept(p->r, p->ch, passive, 9, &c, p->now), -EINVAL);
+		assert_int_equal(rcm_reject(p->r, p->ch, passive, 0, NULL, 0, p->now), -EINVAL);
+		hosts_deliver();
+		host_quiet(a);
+		host_quiet(p);
+		assert_int_equal(rcm_destroy(p->r, p->ch, passive, &reported, p->now), 0);
+		assert_int_equal(reported, 0);
+	}
+}
+
+/* A QPN that another connection of this host holds. */
+REQUIREMENT("CM-04")
+static void
+an_accept_with_a_taken_qpn_rejects_the_peer(void **state)
+{
+	struct rcm_pair ids = do_rcm_pair();
+	struct rcm_conn c = conn_args(0x33);
+	uint32_t id = do_resolve(a, 7, WIRE_CM_PS_TCP), passive;
+
+	assert_int_equal(rcm_connect(a->r, a->ch, id, &c, a->now), 0);
+	hosts_deliver();
+	passive = host_event(p, RCM_EV_CONNECT_REQUEST)->id;
+	assert_int_not_equal(passive, ids.passive);
+	c.qpn = 0x22; /* of the pair */
+	assert_int_equal(rcm_accept(p->r, p->ch, passive, 9, &c, p->now), -EBUSY);
+	hosts_deliver();
+	assert_int_equal(host_event(a, RCM_EV_REJECTED)->status, WIRE_CM_REJ_CONSUMER);
+	host_quiet(p);
+	assert_true(cm_qpn_held(rcm_cm(p->r), 0, 0x22));
 }
 
 REQUIREMENT("CM-09")
@@ -322,6 +381,8 @@ main(void)
 		TEST(a_request_is_rejected_with_its_reason),
 		TEST(a_peer_that_does_not_answer_is_unreachable),
 		TEST(private_data_is_limited_by_the_header),
+		TEST(a_refused_accept_rejects_the_peer),
+		TEST(an_accept_with_a_taken_qpn_rejects_the_peer),
 		TEST(a_request_without_a_valid_header_is_rejected),
 		TEST(a_ud_service_is_resolved),
 		TEST(a_first_request_establishes),

@@ -228,6 +228,34 @@ a_client_that_dies_is_disconnected(void **state)
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 2);
 }
 
+/* An accept with another user's QP fails, and rejects the peer, as every accept that fails. */
+REQUIREMENT("CM-04", "CM-12")
+static void
+an_accept_with_a_qp_of_another_user_rejects(void **state)
+{
+	struct session theirs = {.user = quota_user_get(&d.quota, 1000)};
+	struct obj_qp object = {.o.s = &theirs};
+	struct qp qp = {.conn.qpn = 0x31, .bind.owner = &object};
+	struct rdma_ucm_event_resp e;
+	struct cm_client other;
+
+	d.qps.slot[0x31 & d.qps.mask] = &qp;
+	assert_int_equal(cm_client_open(&other, 1001), 0);
+	make_listener(&other, RDMA_PS_TCP);
+	assert_int_equal(ask_connect(make_resolved(RDMA_PS_TCP), 0x11,
+				     sizeof(struct rdma_ucm_connect)),
+			 0);
+	cm_deliver();
+	cm_event(&other, RCM_EV_CONNECT_REQUEST, &e);
+	assert_int_equal(ask_accept(&other, e.id, 2, 0x31), EPERM);
+	cm_deliver();
+	cm_event(&one, RCM_EV_REJECTED, NULL);
+	cm_client_close(&other);
+	cm_deliver();
+	d.qps.slot[0x31 & d.qps.mask] = NULL;
+	quota_user_put(theirs.user);
+}
+
 /* No user may use a QP of another: its owner could not connect it any more. */
 REQUIREMENT("CM-12")
 static void
@@ -360,6 +388,7 @@ main(void)
 		CM_TEST(a_program_rejects),
 		CM_TEST(a_service_is_resolved),
 		CM_TEST(a_client_that_dies_is_disconnected),
+		CM_TEST(an_accept_with_a_qp_of_another_user_rejects),
 		CM_TEST(a_qp_of_another_user_is_refused),
 		CM_TEST(programs_learn_of_removed_addresses_and_devices),
 		CM_TEST(a_neighbour_is_waited_for),
