@@ -377,6 +377,7 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 		return 0;
 	if (!mode_get(&mode) || addr + len < addr || addr + len > UINT64_MAX - BASE_PAGE)
 		return EINVAL;
+	mr_fork_keep(addr, len);
 	/* Allocated before, and freed after, any page is protected: see page_swap.h. */
 	b = calloc(1, sizeof(*b));
 	*hold = calloc(1, sizeof(**hold));

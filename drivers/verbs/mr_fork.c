@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -15,6 +16,9 @@
 #include "page_swap.h"
 #include "raw_mm.h"
 
+#define BASE_PAGE    4096u
+#define FORK_ENABLED 1 /* IBV_FORK_ENABLED */
+
 /* Longest wait for the child's copy; a child stopped by a debugger must not stop the parent. */
 #define CHILD_WAIT_MS 10000
 
@@ -28,6 +32,63 @@
  */
 static __thread int done_pipe[2] __attribute__((tls_model("initial-exec")));
 static __thread uint32_t *done_word __attribute__((tls_model("initial-exec")));
+
+/*
+ * Returns true if libibverbs marks the pages of regions. It cannot tell before version 35; then
+ * true. The answer does not change after the first registration.
+ */
+static bool
+libibverbs_marks(void)
+{
+	enum { UNKNOWN, YES, NO };
+	static int known;
+	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	void *lib;
+	int (*ask)(void);
+
+	if (answer != UNKNOWN)
+		return answer == YES;
+	lib = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	ask = lib != NULL ? (int (*)(void))dlsym(lib, "ibv_is_fork_initialized") : NULL;
+	answer = ask == NULL || ask() == FORK_ENABLED ? YES : NO;
+	if (lib != NULL)
+		dlclose(lib);
+	__atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+	return answer == YES;
+}
+
+/* Removes the marks mapping by mapping, each rounded to its pages, as far as possible. */
+static void
+keep_each(uint64_t start, uint64_t end)
+{
+	struct vma_scan scan;
+	struct vma v;
+
+	if (vma_scan_open(&scan, 0) != 0)
+		return;
+	while (start < end && vma_scan_next(&scan, start, &v) == 0 && v.start < end) {
+		uint64_t page = v.page_size, to = (end + page - 1) & ~(page - 1);
+
+		start = v.start > start ? v.start : start & ~(page - 1);
+		to = v.end < to ? v.end : to;
+		(void)raw_madvise(start, to - start, MADV_DOFORK);
+		start = to;
+	}
+	vma_scan_close(&scan);
+}
+
+void
+mr_fork_keep(uint64_t addr, uint64_t len)
+{
+	uint64_t start = addr & ~(BASE_PAGE - 1ull);
+	uint64_t end = (addr + len + BASE_PAGE - 1) & ~(BASE_PAGE - 1ull);
+	int err = errno;
+
+	/* one call, unless part of the range refuses it: huge pages, devices */
+	if (libibverbs_marks() && raw_madvise(start, end - start, MADV_DOFORK) == -EINVAL)
+		keep_each(start, end);
+	errno = err;
+}
 
 static void
 close_pipe_end(int end)

@@ -9,9 +9,20 @@
 #ifndef VERBS_MR_FORK_H
 #define VERBS_MR_FORK_H
 
+#include <stdint.h>
+
 /* The name of each memfd for adopted memory. The child finds the memfds by this name. */
 #define MR_MEMFD_NAME "uroce-mr"
 #define MR_MEMFD_PATH "/memfd:uroce-mr" /* as /proc/self/maps shows it */
+
+/*
+ * Lets children have the pages of [addr, addr + len), which does not wrap, again. After
+ * ibv_fork_init libibverbs marks them MADV_DONTFORK before it calls the provider, because a NIC
+ * keeps to its pages when the program gets copies. uroce needs no such hole, in which a child would
+ * die: see doc/memory.md. Does nothing unless libibverbs marks pages. Called at each registration,
+ * before the memory is described: marks divide mappings. Any thread.
+ */
+void mr_fork_keep(uint64_t addr, uint64_t len);
 
 /*
  * Before the fork: create the channel by which the child reports that it has finished: a pipe, or

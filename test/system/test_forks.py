@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program that calls verbs in its fork handlers (forks.c), with and without adoption."""
+"""Programs that call verbs in their fork handlers (forks.c), and ibv_fork_init (forksafe.c), with and without
+adoption."""
 import lib
 
 
@@ -8,8 +9,9 @@ def main():
     lib.need_root()
     link = lib.link_loop()
     for mode in "auto", "copy":
-        lib.tap(link.a.spawn([lib.BUILD / "test/system/forks", link.a.dev],
-                             env={"UROCE_MR_MODE": mode}), f"UROCE_MR_MODE={mode}", 150)
+        for program in "forksafe", "forks":
+            lib.tap(link.a.spawn([lib.BUILD / "test/system" / program, link.a.dev],
+                                 env={"UROCE_MR_MODE": mode}), f"{program}, UROCE_MR_MODE={mode}", 150)
     link.end()
     lib.finish()
 

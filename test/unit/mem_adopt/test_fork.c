@@ -128,6 +128,52 @@ client_fork_snapshot(void)
 	client_dereg(&r);
 }
 
+/* Does a child read p[0 .. len) as filled by 1? */
+static bool
+child_reads(const uint8_t *p, size_t len)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		signal(SIGSEGV, SIG_DFL); /* not cmocka's handler */
+		_exit(!filled(p, len, 1));
+	}
+	return has_status(pid, false, 0);
+}
+
+/* libibverbs marks the pages of a region that are adopted already, before it is registered. */
+static void
+fork_marked(uint8_t *p, size_t page)
+{
+	struct reg r, again;
+
+	fill(p, page, 1);
+	CHECK(client_reg(&r, p, page, ACCESS_READ) == 0);
+	CHECK(madvise(p, page, MADV_DONTFORK) == 0);
+	CHECK(!child_reads(p, page));
+	CHECK(client_reg(&again, p + page / 2 + 2000, 100, ACCESS_READ) == 0);
+	CHECK(child_reads(p, page));
+	client_dereg(&again);
+	client_dereg(&r);
+	CHECK(child_reads(p, page));
+}
+
+static void
+client_fork_marked(void)
+{
+	fork_marked(map_private(3 * PAGE) + PAGE, PAGE);
+}
+
+static void
+client_fork_marked_huge(void)
+{
+	uint8_t *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	fork_marked(p, HUGE);
+}
+
 static void
 client_fork_moved(void)
 {
@@ -228,6 +274,7 @@ client_fork_while_registering(void)
 REQUIREMENT("MEM-05")
 LIFE(child_of_a_fork_sees_the_registered_memory, client_fork)
 LIFE(stores_after_a_fork_are_not_seen_by_the_child, client_fork_snapshot)
+LIFE(a_child_has_pages_that_libibverbs_marked, client_fork_marked)
 LIFE(fork_works_after_pages_were_moved, client_fork_moved)
 LIFE(fork_works_while_a_thread_registers, client_fork_while_registering)
 
@@ -238,6 +285,7 @@ child_of_a_fork_has_its_own_huge_pages(void **state)
 	if (!huge_pages_get(6))
 		skip();
 	harness_run(client_fork_huge);
+	harness_run(client_fork_marked_huge);
 	huge_pages_restore();
 }
 
@@ -247,6 +295,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(child_of_a_fork_sees_the_registered_memory),
 		cmocka_unit_test(stores_after_a_fork_are_not_seen_by_the_child),
+		cmocka_unit_test(a_child_has_pages_that_libibverbs_marked),
 		cmocka_unit_test(fork_works_after_pages_were_moved),
 		cmocka_unit_test(child_of_a_fork_has_its_own_huge_pages),
 		cmocka_unit_test(fork_works_while_a_thread_registers),
