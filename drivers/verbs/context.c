@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "fork.h"
+#include "refusal.h"
 
 static struct {
 	pthread_mutex_t mutex;
@@ -75,24 +76,28 @@ const struct verbs_context_ops prov_context_ops = {
 	.unimport_pd = prov_unimport_pd,
 };
 
-/*
- * Prints the daemon's reason for a refusal, such as the limit that was reached or the attribute
- * that is wrong: the caller gets only an errno. At most one line a second. Some programs find
- * the limits by creating QPs that are too large: that reason is printed only with UROCE_VERBOSE.
- */
-static void
-print_reason(uint16_t op, int rc, const char *why)
+void
+prov_refusal_print(const char *who, const char *why)
 {
 	static time_t last; /* two threads at the same moment may print one line more */
 	time_t now = time(NULL);
 
+	if (__atomic_exchange_n(&last, now, __ATOMIC_RELAXED) != now)
+		fprintf(stderr, "uroce: %s refuses: %s\n", who, why);
+}
+
+/*
+ * Prints the daemon's reason for a refusal, such as the limit that was reached or the attribute
+ * that is wrong. Some programs find the limits by creating QPs that are too large: that reason is
+ * printed only with UROCE_VERBOSE.
+ */
+static void
+print_reason(uint16_t op, int rc, const char *why)
+{
 	if (op == UROCE_CTRL_CREATE_QP && rc == EINVAL && getenv("UROCE_VERBOSE") == NULL)
 		return;
-	if (*why == '\0')
-		return;
-	if (__atomic_exchange_n(&last, now, __ATOMIC_RELAXED) == now)
-		return;
-	fprintf(stderr, "uroce: uroced refuses: %s\n", why);
+	if (*why != '\0')
+		prov_refusal_print("uroced", why);
 }
 
 int

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: allocated by the daemon, bound through the send queue like any other WR. */
 #include "provider.h"
+#include "refusal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,8 +51,15 @@ prov_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 				 };
 	int rc;
 
-	if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd))
+	if (mw->type != IBV_MW_TYPE_1) {
+		prov_refusal_print("ibv_bind_mw",
+				   "the window is of type 2: post an IBV_WR_BIND_MW");
 		return prov_fail(EINVAL);
+	}
+	if (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd) {
+		prov_refusal_print("ibv_bind_mw", "window and region are of different PDs");
+		return prov_fail(EINVAL);
+	}
 	rc = prov_post_send(qp, &wr, &bad);
 	if (rc == 0)
 		mw->rkey = wr.bind_mw.rkey;

@@ -8,6 +8,7 @@
 #include "provider.h"
 #include "idle.h"
 #include "qp/doorbell.h"
+#include "refusal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -215,5 +216,6 @@ prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	if (!prov_unlikely(rc))
 		return 0;
 	*bad = wr;
+	prov_refusal_send(qp, wr, rc);
 	return prov_post_failed(ibqp->context, rc);
 }

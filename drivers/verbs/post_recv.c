@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posting receive work, to a QP's receive queue or to a shared one. */
 #include "provider.h"
+#include "refusal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -41,12 +42,15 @@ recv_chain(struct prov_ring *rq, struct ibv_recv_wr **wr, bool *ring)
 	return rc;
 }
 
-/* Handles an error at wr. *bad is not written before, because some callers keep a list there. */
+/* Handles an error at wr, of qp or srq. *bad is not written before, because some callers keep a
+ * list there. */
 static int
-recv_failed(struct ibv_context *ctx, int rc, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+recv_failed(const struct prov_qp *qp, const struct prov_srq *srq, int rc, struct ibv_recv_wr *wr,
+	    struct ibv_recv_wr **bad)
 {
 	*bad = wr;
-	return prov_post_failed(ctx, rc);
+	prov_refusal_recv(qp, srq, wr, rc);
+	return prov_post_failed(srq ? srq->vsrq.srq.context : qp->vqp.qp.context, rc);
 }
 
 int
@@ -57,7 +61,7 @@ prov_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 	int rc;
 
 	if (prov_unlikely(!qp->rq.hdr)) /* the QP receives from an SRQ */
-		return recv_failed(ibqp->context, EINVAL, wr, bad);
+		return recv_failed(qp, NULL, EINVAL, wr, bad);
 	prov_lock(&qp->rq.lock);
 	/* Under the lock: WRs posted before the loss was noticed complete (daemon_lost.c). */
 	if (prov_unlikely(prov_context_lost(prov_context_of(ibqp->context))))
@@ -69,7 +73,7 @@ prov_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 	prov_unlock(&qp->rq.lock);
 	if (ring)
 		prov_doorbell(qp->worker, qp->qpn);
-	return prov_unlikely(rc) ? recv_failed(ibqp->context, rc, wr, bad) : 0;
+	return prov_unlikely(rc) ? recv_failed(qp, NULL, rc, wr, bad) : 0;
 }
 
 int
@@ -84,5 +88,5 @@ prov_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_rec
 	if (!prov_unlikely(prov_context_lost(prov_context_of(ibsrq->context))))
 		rc = recv_chain(&srq->ring, &wr, &ring);
 	prov_unlock(&srq->ring.lock);
-	return prov_unlikely(rc) ? recv_failed(ibsrq->context, rc, wr, bad) : 0;
+	return prov_unlikely(rc) ? recv_failed(NULL, srq, rc, wr, bad) : 0;
 }

@@ -195,6 +195,7 @@ struct prov_qp {
 	/* ibv_wr_*: between wr_start and wr_complete, under sq.lock */
 	uint32_t build_start; /* sq.prod at wr_start */
 	int build_error;
+	const char *build_why; /* of build_error; NULL: the QP's state, or the daemon is lost */
 	struct uroce_send_wqe *build; /* the WQE that setters act on */
 	TAILQ_ENTRY(prov_qp) link;    /* of its context's */
 	LIST_ENTRY(prov_qp) ud_link;  /* UD only */

@@ -5,6 +5,7 @@
  * them all or, if any step failed, none; wr_abort drops them.
  */
 #include "provider.h"
+#include "refusal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,12 +16,14 @@ qp_of_ex(struct ibv_qp_ex *ex)
 	return prov_container(ex, struct prov_qp, vqp.qp_ex);
 }
 
-/* Records the first error; later calls have no effect. */
+/* Records the first error and why; later calls have no effect. */
 static void
-wr_fail(struct prov_qp *qp, int error)
+wr_fail(struct prov_qp *qp, int error, const char *why)
 {
-	if (!qp->build_error)
+	if (!qp->build_error) {
 		qp->build_error = error;
+		qp->build_why = why;
+	}
 	qp->build = NULL;
 }
 
@@ -36,11 +39,11 @@ wr_open(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode)
 	if (prov_unlikely(qp->build_error))
 		return NULL;
 	if (prov_unlikely(!uroce_wr_is_legal(uroce_wr_rule_get(opcode), ex->qp_base.qp_type))) {
-		wr_fail(qp, EINVAL);
+		wr_fail(qp, EINVAL, "an operation is not possible on this type of QP");
 		return NULL;
 	}
 	if (prov_unlikely(prov_ring_room(sq, 1) == 0)) {
-		wr_fail(qp, ENOMEM);
+		wr_fail(qp, ENOMEM, NULL);
 		return NULL;
 	}
 	prov_ring_ahead(sq);
@@ -179,7 +182,7 @@ wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 	if (!qp->build)
 		return;
 	if (prov_unlikely(n > qp->sq.max_sge)) {
-		wr_fail(qp, EINVAL);
+		wr_fail(qp, EINVAL, "more SGEs than max_send_sge");
 		return;
 	}
 	prov_sges_write(qp->build + 1, list, (int)n);
@@ -204,13 +207,13 @@ wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_bu
 	if (!qp->build)
 		return;
 	if (prov_unlikely(!(uroce_wr_rule_get(qp->build->opcode)->flags & UROCE_WQE_INLINE))) {
-		wr_fail(qp, EINVAL);
+		wr_fail(qp, EINVAL, "inline data is not possible with this operation");
 		return;
 	}
 	to = (uint8_t *)(qp->build + 1);
 	for (size_t i = 0; i < n; i++) {
 		if (prov_unlikely(list[i].length > qp->max_inline - total)) {
-			wr_fail(qp, EINVAL);
+			wr_fail(qp, EINVAL, "more inline data than max_inline_data");
 			return;
 		}
 		if (list[i].length)
@@ -239,9 +242,9 @@ wr_start(struct ibv_qp_ex *ex)
 	qp->build = NULL;
 	qp->build_error = 0;
 	if (prov_unlikely(prov_context_lost(prov_context_of(ex->qp_base.context))))
-		qp->build_error = EIO;
+		wr_fail(qp, EIO, NULL);
 	else if (prov_unlikely(!prov_state_sends(qp->state)))
-		qp->build_error = EINVAL;
+		wr_fail(qp, EINVAL, NULL);
 }
 
 static int
@@ -249,16 +252,21 @@ wr_complete(struct ibv_qp_ex *ex)
 {
 	struct prov_qp *qp = qp_of_ex(ex);
 	int rc = qp->build_error;
+	const char *why = NULL;
 	bool ring = false;
 
-	if (prov_unlikely(rc))
+	if (prov_unlikely(rc)) {
+		why = qp->build_why;
 		qp->sq.prod = qp->build_start;
-	else if (qp->sq.prod != qp->build_start)
+	} else if (qp->sq.prod != qp->build_start)
 		ring = prov_sq_publish(qp);
 	prov_unlock(&qp->sq.lock);
 	if (ring)
 		prov_doorbell(qp->worker, qp->qpn);
-	return prov_unlikely(rc) ? prov_post_failed(ex->qp_base.context, rc) : 0;
+	if (!prov_unlikely(rc))
+		return 0;
+	prov_refusal_ex(qp, why, rc);
+	return prov_post_failed(ex->qp_base.context, rc);
 }
 
 static void
