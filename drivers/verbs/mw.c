@@ -49,7 +49,6 @@ prov_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 						     .rkey = ibv_inc_rkey(mw->rkey),
 						     .bind_info = bind->bind_info},
 				 };
-	int rc;
 
 	if (mw->type != IBV_MW_TYPE_1) {
 		prov_refusal_print("ibv_bind_mw",
@@ -60,8 +59,5 @@ prov_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 		prov_refusal_print("ibv_bind_mw", "window and region are of different PDs");
 		return prov_fail(EINVAL);
 	}
-	rc = prov_post_send(qp, &wr, &bad);
-	if (rc == 0)
-		mw->rkey = wr.bind_mw.rkey;
-	return rc;
+	return prov_post_send(qp, &wr, &bad);
 }

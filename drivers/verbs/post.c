@@ -140,6 +140,8 @@ wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_
 		if (!wr->bind_mw.mw)
 			return EINVAL;
 		prov_bind_write(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+		/* No check follows: the WR will be posted. Programs read the new key here. */
+		wr->bind_mw.mw->rkey = wqe->bind.new_rkey;
 	} else if (qp->vqp.qp.qp_type == IBV_QPT_UD) {
 		if (!wr->wr.ud.ah)
 			return EINVAL;

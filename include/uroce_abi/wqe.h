@@ -62,7 +62,7 @@ struct uroce_send_wqe {
 			uint64_t addr;
 			uint64_t length;
 			uint32_t mr_lkey;
-			uint32_t mw_rkey; /* the window's current key */
+			uint32_t mw_rkey; /* names the window; its low 8 bits are ignored */
 			uint32_t access;
 			uint32_t new_rkey; /* type 2 only */
 		} bind;

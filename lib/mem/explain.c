@@ -6,7 +6,7 @@
  * another worker is changing; *changing tells which.
  */
 static bool
-copy_of(const struct mr_table *t, uint32_t key, struct mr *copy, bool *changing)
+copy_of(const struct mr_table *t, uint32_t key, uint32_t any, struct mr *copy, bool *changing)
 {
 	const struct mr *mr = __atomic_load_n(&t->slot[key >> t->shift], __ATOMIC_ACQUIRE);
 
@@ -19,7 +19,7 @@ copy_of(const struct mr_table *t, uint32_t key, struct mr *copy, bool *changing)
 		*changing = true;
 		return false;
 	}
-	return copy->key == key;
+	return ((copy->key ^ key) & ~any) == 0;
 }
 
 static enum mr_refusal
@@ -47,7 +47,7 @@ mr_explain(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t addr, u
 	bool changing;
 
 	/* A window has an R_Key but no L_Key. */
-	if (!copy_of(t, key, &mr, &changing) || mr.kind != MR_REGION)
+	if (!copy_of(t, key, 0, &mr, &changing) || mr.kind != MR_REGION)
 		return MR_UNKNOWN;
 	return refusal(&mr, pd, 0, addr, len, access);
 }
@@ -68,7 +68,7 @@ mr_explain_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t 
 	struct mr mr;
 	bool changing;
 
-	if (!copy_of(t, key, &mr, &changing))
+	if (!copy_of(t, key, 0, &mr, &changing))
 		return changing ? UROCE_ERROR_RKEY_CHANGED : UROCE_ERROR_RKEY_UNKNOWN;
 	return why[refusal(&mr, pd, qpn, addr, len, access)];
 }
@@ -100,7 +100,7 @@ mw_explain_bind(const struct mr_table *t, const struct mw_bind *b)
 	struct mr mw;
 	bool changing;
 
-	if (!copy_of(t, b->key, &mw, &changing) || mw.kind == MR_REGION)
+	if (!copy_of(t, b->key, MW_CONSUMER, &mw, &changing) || mw.kind == MR_REGION)
 		return changing ? UROCE_ERROR_BIND_RACE : UROCE_ERROR_BIND_WINDOW;
 	if (mw.pd != b->pd)
 		return UROCE_ERROR_BIND_WINDOW_PD;
@@ -125,7 +125,7 @@ mw_explain_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint3
 	struct mr mw;
 	bool changing;
 
-	if (!copy_of(t, key, &mw, &changing))
+	if (!copy_of(t, key, 0, &mw, &changing))
 		return changing ? UROCE_ERROR_INV_UNBOUND : UROCE_ERROR_INV_UNKNOWN;
 	if (mw.kind != MR_WINDOW_2)
 		return UROCE_ERROR_INV_NOT_WINDOW;

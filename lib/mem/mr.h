@@ -243,10 +243,11 @@ mr_carries_atomics(uint64_t iova, uint64_t va)
 }
 
 /*
- * Worker. Bind the window whose current key is key (MEM-04) to [addr, addr + len) of the region
- * with L_Key lkey; len 0 unbinds a type 1 window. new_key: its MW_CONSUMER bits become those of the
- * window's key; other bits are ignored. qpn: the QP that binds. Returns false, without a change, if
- * the bind is not allowed (CQE-06).
+ * Worker. Bind the window that key names (MEM-04) to [addr, addr + len) of the region with L_Key
+ * lkey; len 0 unbinds a type 1 window. The MW_CONSUMER bits of key are ignored: a client cannot
+ * know them after binds that failed or were flushed. new_key: its MW_CONSUMER bits become those of
+ * the window's key; other bits are ignored. qpn: the QP that binds. Returns false, without a
+ * change, if the bind is not allowed (CQE-06).
  */
 struct mw_bind {
 	uint32_t key, new_key, lkey, access, pd, qpn;

@@ -21,6 +21,17 @@ mw_slot(const struct mr_table *t, uint32_t key)
 	return mw != NULL && mw->kind != MR_REGION ? mw : NULL;
 }
 
+/*
+ * Gets the window's key. False if it is not key, apart from the bits that its owner chooses, or if
+ * another worker has taken it away.
+ */
+static bool
+mw_key_now(const struct mr *mw, uint32_t key, uint32_t *now)
+{
+	*now = __atomic_load_n(&mw->key, __ATOMIC_RELAXED);
+	return *now != MW_KEY_NONE && ((*now ^ key) & ~MW_CONSUMER) == 0;
+}
+
 /* Take the window's key away. False if its key is not key (any more). */
 static bool
 mw_claim(struct mr *mw, uint32_t key)
@@ -114,8 +125,9 @@ bool
 mw_bind(const struct mr_table *t, const struct mw_bind *b)
 {
 	struct mr *mw = mw_slot(t, b->key), *parent = NULL;
+	uint32_t key;
 
-	if (mw == NULL || mw->pd != b->pd)
+	if (mw == NULL || mw->pd != b->pd || !mw_key_now(mw, b->key, &key))
 		return false;
 	if (!mw_bind_flags_good(b->access))
 		return false;
@@ -126,7 +138,7 @@ mw_bind(const struct mr_table *t, const struct mw_bind *b)
 	}
 	if (mw->kind == MR_WINDOW_2 && (mw->parent != NULL || parent == NULL))
 		return false; /* bound already: invalidate it first */
-	if (!mw_claim(mw, b->key))
+	if (!mw_claim(mw, key))
 		return false;
 	if (parent != NULL)
 		mw_set(mw, parent, b);

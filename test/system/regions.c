@@ -233,11 +233,52 @@ bind_chooses_eight_bits_of_the_key(void)
 
 		CHECK(bind(mw, 0x12345642, mr, (uintptr_t)p, 64, IBV_ACCESS_REMOTE_WRITE, i & 2) ==
 		      IBV_WC_SUCCESS);
+		CHECK((i & 2) || mw->rkey == key); /* ibv_post_send stores it there */
 		CHECK(write_to((uintptr_t)p, key) == IBV_WC_SUCCESS && marked(p));
 		CHECK(write_to((uintptr_t)p, 0x12345642) == IBV_WC_REM_ACCESS_ERR);
 		CHECK(ibv_dealloc_mw(mw) == 0);
 	}
 	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+static enum ibv_wc_status
+invalidate(uint32_t rkey)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = rkey};
+
+	return run(qp[1], &wr);
+}
+
+/*
+ * A program may take the current key from the window. It binds it again after an invalidation, and
+ * after a bind that failed although it was posted. A refused post leaves the key.
+ */
+REQUIREMENT("MEM-04")
+static void
+post_send_stores_the_new_key(void)
+{
+	uint8_t *p = side.buf + AT;
+	struct ibv_mr *mr = ibv_reg_mr(side.pd, p, LEN, RIGHTS | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(side.pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_BIND_MW, .num_sge = -1};
+	const int access = IBV_ACCESS_REMOTE_WRITE;
+
+	CHECK(mr && mw);
+	for (int i = 0; i < 3; i++) {
+		uint32_t key = ibv_inc_rkey(mw->rkey);
+
+		CHECK(bind(mw, key, mr, (uintptr_t)p, 64, access, false) == IBV_WC_SUCCESS);
+		CHECK(mw->rkey == key && write_to((uintptr_t)p, key) == IBV_WC_SUCCESS);
+		CHECK(invalidate(mw->rkey) == IBV_WC_SUCCESS);
+		/* beyond the region */
+		CHECK(bind(mw, ibv_inc_rkey(key), mr, (uintptr_t)p, LEN + 1, access, false) ==
+		      IBV_WC_MW_BIND_ERR);
+		key = mw->rkey;
+		wr.bind_mw.mw = mw;
+		wr.bind_mw.rkey = ibv_inc_rkey(key);
+		CHECK(ibv_post_send(qp[1], &wr, &bad) == EINVAL && mw->rkey == key);
+	}
+	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
 }
 
 /* ibv_bind_mw counts up the low eight bits of the key. */
@@ -348,6 +389,7 @@ main(int argc, char **argv)
 		SIDE_TEST(rereg_keeps_or_changes_the_base),
 		SIDE_TEST(windows_can_be_bound_to_zero_based_regions),
 		SIDE_TEST(bind_chooses_eight_bits_of_the_key),
+		SIDE_TEST(post_send_stores_the_new_key),
 		SIDE_TEST(type_1_key_counts_up),
 		SIDE_TEST(misaligned_regions_refuse_atomics),
 		SIDE_TEST(misaligned_windows_refuse_atomics),

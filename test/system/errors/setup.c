@@ -5,14 +5,15 @@
 #include <string.h>
 #include "errmatrix.h"
 
-#define GOOD_BYTES       64u
-#define FOLLOW_WRITE_OFF 1024u
-#define WINDOW_BYTES     4096u
-#define WRONG_KEY_BITS   0x55u /* in the variable part of a key, on any device */
-#define TOO_LONG_BYTES   0x60000000u
-#define QKEY             0x11111111u
-#define RIGHTS           (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-#define ALL_RIGHTS       (IBV_ACCESS_LOCAL_WRITE | RIGHTS | IBV_ACCESS_MW_BIND)
+#define GOOD_BYTES        64u
+#define FOLLOW_WRITE_OFF  1024u
+#define WINDOW_BYTES      4096u
+#define WRONG_KEY_BITS    0x55u   /* in the variable part of a key, on any device */
+#define WRONG_WINDOW_BITS 0x5500u /* in the part that names a window, on any device */
+#define TOO_LONG_BYTES    0x60000000u
+#define QKEY              0x11111111u
+#define RIGHTS            (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL_RIGHTS        (IBV_ACCESS_LOCAL_WRITE | RIGHTS | IBV_ACCESS_MW_BIND)
 
 static bool
 is_atomic(enum op op)
@@ -355,7 +356,7 @@ request_bind(struct run *r, struct request *q)
 	if (cause == BIND_LKEY)
 		q->fake_mr.lkey ^= WRONG_KEY_BITS;
 	if (cause == BIND_STALE)
-		q->fake_mw.rkey ^= WRONG_KEY_BITS;
+		q->fake_mw.rkey ^= WRONG_WINDOW_BITS;
 	q->wr.bind_mw.mw = &q->fake_mw;
 	q->wr.bind_mw.rkey = ibv_inc_rkey(q->fake_mw.rkey);
 	*info = (struct ibv_mw_bind_info){

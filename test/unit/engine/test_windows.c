@@ -190,8 +190,8 @@ wrong_binds_fail(void **state)
 		case 4: /* another domain's window */
 			w.mw.pd++;
 			break;
-		case 5: /* a key that it had before */
-			name = 0x33;
+		case 5: /* a window that was there before */
+			name = 0x1000;
 			break;
 		case 6: /* rights there are not */
 			access |= 1 << 20;
@@ -271,6 +271,24 @@ window_that_is_being_changed_grants_nothing(void **state)
 	w.mw.changes++;
 	assert_non_null(mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->conn.qpn, 0x90180, 8,
 					 MEM_REMOTE_WRITE, &window));
+	window_close(&w);
+}
+
+/* After a bind that failed or was flushed a client does not know the bits that it last chose. */
+REQUIREMENT("MEM-04")
+static void
+a_bind_ignores_the_chosen_bits_of_the_present_key(void **state)
+{
+	struct bound w;
+	uint32_t was;
+
+	window_open(state, &w, MR_WINDOW_1);
+	was = w.mw.key;
+	bind_named(&w, 1, was ^ 0x33, 0x90000, 64, MEM_REMOTE_WRITE, was ^ 0x44);
+	send_cqe(w.c, 1, QP_WC_SUCCESS);
+	assert_int_equal(w.mw.key, was ^ 0x44);
+	peer_writes(w.c, RQ, w.mw.key, 0x90000, 8);
+	ack_expect(w.c, RQ);
 	window_close(&w);
 }
 
@@ -458,6 +476,7 @@ main(void)
 		bench_test(wrong_binds_fail),
 		bench_test(accepted_request_keeps_its_binding),
 		bench_test(window_that_is_being_changed_grants_nothing),
+		bench_test(a_bind_ignores_the_chosen_bits_of_the_present_key),
 		bench_test(bind_chooses_eight_bits_of_the_key),
 		bench_test(windows_aligned_for_the_cpu_allow_atomics),
 		bench_test(invalidated_window_grants_nothing),
