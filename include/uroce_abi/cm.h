@@ -58,6 +58,28 @@ struct uroce_cm_req {
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_cm_req) == 48, "cm_req size");
 
+/*
+ * Commands and a query that headers before rdma-core 60 lack. UROCE_CM_WRITE_EVENT has a struct
+ * rdma_ucm_write_cm_event, of which the daemon uses the fields here.
+ */
+#define UROCE_CM_RESOLVE_IB_SERVICE 23
+#define UROCE_CM_WRITE_EVENT        24
+#define UROCE_CM_QUERY_IB_SERVICE   3 /* option of QUERY */
+
+struct uroce_cm_ib_service { /* struct rdma_ucm_resolve_ib_service up to its id */
+	uint32_t id;
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_cm_ib_service) == 4, "cm_ib_service size");
+
+struct uroce_cm_write_event {
+	uint32_t id;
+	uint32_t reserved;
+	uint32_t event; /* RDMA_CM_EVENT_USER (18) or _INTERNAL (19) */
+	uint32_t status;
+	uint64_t arg;
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_cm_write_event) == 24, "cm_write_event size");
+
 enum uroce_cm_rep_flags {
 	UROCE_CM_TAKE_TOKEN = 1 << 0,
 };

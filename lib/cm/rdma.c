@@ -3,7 +3,8 @@
 #include <string.h>
 #include "cm/rdma_parts.h"
 
-#define ALIGN 64u
+#define ID_EVENTS (RCM_ID_EVENTS + RCM_USER_EVENTS)
+#define ALIGN     64u
 
 static void
 set_data(struct rcm_event *e, const struct cm_event *ev, uint32_t skip)
@@ -202,7 +203,7 @@ rcm_bytes(const struct rcm_config *c)
 	       padded(c->max_ids * sizeof(struct rcm_id)) +
 	       padded(c->max_channels * sizeof(struct rcm_channel)) +
 	       padded(c->max_groups * sizeof(struct rcm_group)) +
-	       padded(((size_t)c->max_ids * RCM_ID_EVENTS + c->max_groups) *
+	       padded(((size_t)c->max_ids * ID_EVENTS + c->max_groups) *
 		      sizeof(struct rcm_waiting));
 }
 

@@ -8,7 +8,8 @@
  * to this channel only: a call with the id of another channel is -EINVAL, with an unknown id
  * -ENOENT (CM-12). Events wait in the channel's queue until rcm_event_get takes them.
  *
- * Bounds. The caller provides all memory as one block. At most RCM_ID_EVENTS events of an id wait.
+ * Bounds. The caller provides all memory as one block. At most RCM_ID_EVENTS events of an id wait,
+ * and RCM_USER_EVENTS that programs wrote (rcm_write_event).
  * Calls that would exceed RCM_CALL_EVENTS fail with -ENOMEM; the remaining entries are reserved for
  * events that peers cause. No event is lost. Waiting requests are bounded by the listener's backlog
  * (cm.h), which counts a request until it is accepted, rejected or destroyed.
@@ -34,6 +35,7 @@
 
 #define RCM_ID_EVENTS     8u          /* waiting events of one id */
 #define RCM_CALL_EVENTS   3u          /* with this many waiting, calls fail */
+#define RCM_USER_EVENTS   8u          /* waiting events of one id that programs wrote */
 #define RCM_MAX_BACKLOG   1024u       /* used for a backlog of 0, or above this */
 #define RCM_UD_QKEY       0x01234567u /* of UD QPs unless the program chooses a Q_Key */
 #define RCM_EVENT_PRIVATE WIRE_CM_MAX_PRIVATE
@@ -56,6 +58,10 @@ enum rcm_event_type {
 	RCM_EV_MULTICAST_ERROR, /* not used: rcm_join reports its errors itself */
 	RCM_EV_ADDR_CHANGE,
 	RCM_EV_TIMEWAIT_EXIT,
+	RCM_EV_ADDRINFO_RESOLVED, /* not used, like its error: RoCE has no service records */
+	RCM_EV_ADDRINFO_ERROR,
+	RCM_EV_USER, /* this and INTERNAL: of rcm_write_event */
+	RCM_EV_INTERNAL,
 	RCM_NEVENTS
 };
 /* "ADDR_RESOLVED" .. */
@@ -117,6 +123,7 @@ struct rcm_event {
 	uint32_t id;          /* of CONNECT_REQUEST: the new id */
 	int32_t status;       /* 0, -errno, reason of a REJ, status of a SIDR_REP */
 	bool ud;              /* conn is of a UD service, which path leads to */
+	uint64_t arg;         /* of rcm_write_event */
 	struct rcm_conn conn; /* private_data is data, or NULL for none */
 	struct rcm_path path; /* if ud */
 	uint8_t data[RCM_EVENT_PRIVATE];
@@ -271,6 +278,17 @@ int rcm_reject(struct rcm *r, uint32_t channel, uint32_t id, uint8_t reason, con
 int rcm_disconnect(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns);
 /* NOTIFY: event IBV_EVENT_COMM_EST (CM-02), others -EINVAL. -EISCONN: the id is ESTABLISHED. */
 int rcm_notify(struct rcm *r, uint32_t channel, uint32_t id, uint32_t event, uint64_t now_ns);
+/*
+ * WRITE_CM_EVENT: queues RCM_EV_USER or RCM_EV_INTERNAL for id, with this status and arg. -EINVAL
+ * also: another type, or a request that was not accepted yet, which has no uid; -ENOMEM:
+ * RCM_USER_EVENTS wait.
+ */
+int rcm_write_event(struct rcm *r, uint32_t channel, uint32_t id, uint32_t type, int32_t status,
+		    uint64_t arg);
+/*
+ * RESOLVE_IB_SERVICE: -EOPNOTSUPP, as on RoCE; -EINVAL unless id is in BOUND and has a device.
+ */
+int rcm_resolve_service(struct rcm *r, uint32_t channel, uint32_t id);
 /*
  * MIGRATE_ID: moves id from the channel `from` to `channel`, with its waiting events. *reported:
  * the number of its events that were taken before.

@@ -33,12 +33,14 @@ struct rcm_id {
 	bool reuse, afonly, has_ack_timeout;
 	bool moved; /* ADDR_CHANGE has been reported */
 	uint16_t space, dev;
-	uint32_t owner;              /* in the port spaces, 0: none */
-	uint32_t cm;                 /* id in struct cm, 0: none */
-	uint32_t psn;                /* first PSN of its peer */
-	uint32_t reported, nwaiting; /* events; those of its groups do not count as waiting */
-	uint32_t first_group;        /* slot, RCM_NONE: none */
-	uint64_t deadline_ns;        /* of ADDR_QUERY and ROUTE_QUERY */
+	uint32_t owner; /* in the port spaces, 0: none */
+	uint32_t cm;    /* id in struct cm, 0: none */
+	uint32_t psn;   /* first PSN of its peer */
+	uint32_t reported,
+		nwaiting;     /* events; those of its groups and nuser do not count as waiting */
+	uint32_t nuser;       /* waiting events that programs wrote */
+	uint32_t first_group; /* slot, RCM_NONE: none */
+	uint64_t deadline_ns; /* of ADDR_QUERY and ROUTE_QUERY */
 	struct rcm_addr src, dst;
 	struct rcm_path path;
 };

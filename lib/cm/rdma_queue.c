@@ -23,6 +23,10 @@ const char *const rcm_event_name[RCM_NEVENTS] = {
 	[RCM_EV_MULTICAST_ERROR] = "MULTICAST_ERROR",
 	[RCM_EV_ADDR_CHANGE] = "ADDR_CHANGE",
 	[RCM_EV_TIMEWAIT_EXIT] = "TIMEWAIT_EXIT",
+	[RCM_EV_ADDRINFO_RESOLVED] = "ADDRINFO_RESOLVED",
+	[RCM_EV_ADDRINFO_ERROR] = "ADDRINFO_ERROR",
+	[RCM_EV_USER] = "USER",
+	[RCM_EV_INTERNAL] = "INTERNAL",
 };
 
 const char *const rcm_state_name[RCM_NSTATES] = {
@@ -122,7 +126,7 @@ rcm_has_room(const struct rcm_id *id)
 	return id->nwaiting < RCM_CALL_EVENTS;
 }
 
-/* Allocates an event: there are RCM_ID_EVENTS for every id and one for every group. */
+/* Allocates an event: there are ID_EVENTS (rdma.c) for every id and one for every group. */
 static uint32_t
 event_new(struct rcm *r)
 {
@@ -134,11 +138,22 @@ event_new(struct rcm *r)
 	return at;
 }
 
+/* Returns true for the types that rcm_write_event queues. */
+static bool
+is_written(uint32_t type)
+{
+	return type == RCM_EV_USER || type == RCM_EV_INTERNAL;
+}
+
 static void
 event_free(struct rcm *r, uint32_t at)
 {
-	if (r->events[at].group == RCM_NONE)
-		r->ids[r->events[at].id].nwaiting--;
+	struct rcm_id *id = &r->ids[r->events[at].id];
+
+	if (is_written(r->events[at].ev.type))
+		id->nuser--;
+	else if (r->events[at].group == RCM_NONE)
+		id->nwaiting--;
 	r->events[at].next = r->free_event;
 	r->free_event = at;
 }
@@ -176,6 +191,27 @@ rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type, int32_t s
 		return NULL;
 	id->nwaiting++;
 	return event_put(r, id, &ev, RCM_NONE);
+}
+
+int
+rcm_write_event(struct rcm *r, uint32_t channel, uint32_t id, uint32_t type, int32_t status,
+		uint64_t arg)
+{
+	int rc;
+	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct rcm_event ev;
+
+	if (i == NULL)
+		return rc;
+	if (!is_written(type) || i->mute)
+		return -EINVAL;
+	if (i->nuser == RCM_USER_EVENTS)
+		return -ENOMEM;
+	i->nuser++;
+	ev = (struct rcm_event){
+		.type = type, .uid = i->uid, .id = i->id, .status = status, .arg = arg};
+	event_put(r, i, &ev, RCM_NONE);
+	return 0;
 }
 
 struct rcm_event *

@@ -128,6 +128,17 @@ rcm_set_path(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_path
 	return 0;
 }
 
+int
+rcm_resolve_service(struct rcm *r, uint32_t channel, uint32_t id)
+{
+	int rc;
+	const struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	return i->state == RCM_BOUND && i->dev != CM_DEV_ANY ? -EOPNOTSUPP : -EINVAL;
+}
+
 static void
 query_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
 {

@@ -376,6 +376,23 @@ migrate_id(struct cms_call *c)
 	return rc;
 }
 
+/* The kernel has service records of InfiniBand's subnet administrator only. */
+static int
+resolve_service(struct cms_call *c)
+{
+	const struct uroce_cm_ib_service *q = c->body;
+
+	return rcm_resolve_service(c->rcm, c->ch->number, q->id);
+}
+
+static int
+write_event(struct cms_call *c)
+{
+	const struct uroce_cm_write_event *q = c->body;
+
+	return rcm_write_event(c->rcm, c->ch->number, q->id, q->event, (int32_t)q->status, q->arg);
+}
+
 struct command {
 	int (*run)(struct cms_call *c);
 	uint32_t in, out; /* minimum lengths of command and response */
@@ -412,6 +429,8 @@ static const struct command commands[] = {
 	ROW(BIND, bind_addr, IN(bind), 0),
 	ROW(RESOLVE_ADDR, resolve_addr, IN(resolve_addr), 0),
 	ROW(JOIN_MCAST, join_mcast, IN(join_mcast), NUMBER),
+	[UROCE_CM_RESOLVE_IB_SERVICE] = {resolve_service, sizeof(struct uroce_cm_ib_service), 0},
+	[UROCE_CM_WRITE_EVENT] = {write_event, sizeof(struct uroce_cm_write_event), 0},
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 

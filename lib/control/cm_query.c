@@ -150,6 +150,8 @@ cms_query(struct cms_call *c)
 		return 0;
 	case RDMA_USER_CM_QUERY_PATH:
 		return query_path(c, &info);
+	case UROCE_CM_QUERY_IB_SERVICE:
+		return c->req->out < 2 * sizeof(uint32_t) ? -ENOSPC : -ENODATA;
 	default:
 		return -ENOSYS;
 	}
@@ -315,7 +317,9 @@ cms_get_event(struct cms_call *c)
 	r->id = ev.id;
 	r->event = ev.type;
 	r->status = (uint32_t)ev.status;
-	if (ev.ud)
+	if (ev.type == RCM_EV_USER || ev.type == RCM_EV_INTERNAL)
+		memcpy(&r->param, &ev.arg, sizeof(ev.arg));
+	else if (ev.ud)
 		event_ud_put(&r->param.ud, c->ch->svc->d, &ev);
 	else
 		event_conn_put(&r->param.conn, &ev.conn);

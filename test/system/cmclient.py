@@ -11,10 +11,10 @@ import control
 
 CMDS = ("CREATE_ID DESTROY_ID BIND_IP RESOLVE_IP RESOLVE_ROUTE QUERY_ROUTE CONNECT LISTEN ACCEPT REJECT DISCONNECT "
         "INIT_QP_ATTR GET_EVENT GET_OPTION SET_OPTION NOTIFY JOIN_IP_MCAST LEAVE_MCAST MIGRATE_ID QUERY BIND "
-        "RESOLVE_ADDR JOIN_MCAST").split()
+        "RESOLVE_ADDR JOIN_MCAST RESOLVE_IB_SERVICE WRITE_CM_EVENT").split()
 EVENTS = ("ADDR_RESOLVED ADDR_ERROR ROUTE_RESOLVED ROUTE_ERROR CONNECT_REQUEST CONNECT_RESPONSE CONNECT_ERROR "
           "UNREACHABLE REJECTED ESTABLISHED DISCONNECTED DEVICE_REMOVAL MULTICAST_JOIN MULTICAST_ERROR ADDR_CHANGE "
-          "TIMEWAIT_EXIT").split()
+          "TIMEWAIT_EXIT ADDRINFO_RESOLVED ADDRINFO_ERROR USER INTERNAL").split()
 PS_TCP, PS_UDP, PS_IB = 0x106, 0x111, 0x13f
 QP_RC, QP_UD = 2, 4
 TAKE_TOKEN = 1
@@ -50,6 +50,7 @@ class Event:
         self.uid, self.id, number, self.status = struct.unpack_from("<QIIi", raw)
         self.name = EVENTS[number]
         self.qpn, self.qkey = struct.unpack_from("<II", raw, 20)
+        self.arg, = struct.unpack_from("<Q", raw, 20)
         self.data = raw[28:28 + raw[284]]
         self.ud_data = raw[60:60 + raw[316]]
         self.ece = struct.unpack_from("<II", raw, 328)

@@ -401,6 +401,64 @@ the_ack_timeout_option_is_in_the_req(void **state)
 	assert_int_equal(m.req.primary.ack_timeout, 21);
 }
 
+/* Of any state; the reader gets them in order, and they count as reported. */
+REQUIREMENT("CM-12")
+static void
+a_program_writes_events_of_its_ids(void **state)
+{
+	uint32_t listener = do_listener(p, 3, WIRE_CM_PS_TCP), id, reported, passive;
+	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
+	struct rcm_conn c = conn_args(0x11);
+	struct rcm_event *e;
+
+	assert_int_equal(rcm_write_event(p->r, p->ch, 99, RCM_EV_USER, 0, 0), -ENOENT);
+	assert_int_equal(rcm_write_event(p->r, p->ch, listener, RCM_EV_ESTABLISHED, 0, 0), -EINVAL);
+	for (uint64_t i = 0; i < RCM_USER_EVENTS; i++)
+		assert_int_equal(rcm_write_event(p->r, p->ch, listener,
+						 i % 2 ? RCM_EV_USER : RCM_EV_INTERNAL, (int)i - 3,
+						 i << 40),
+				 0);
+	assert_int_equal(rcm_write_event(p->r, p->ch, listener, RCM_EV_USER, 0, 0), -ENOMEM);
+	/* they take no place of others, and each id has its own */
+	id = do_create(p, 7, WIRE_CM_PS_TCP);
+	assert_int_equal(rcm_write_event(p->r, p->ch, id, RCM_EV_USER, 1, 2), 0);
+	assert_int_equal(rcm_connect(a->r, a->ch, active, &c, a->now), 0);
+	hosts_deliver();
+	for (uint64_t i = 0; i < RCM_USER_EVENTS; i++) {
+		e = host_event(p, i % 2 ? RCM_EV_USER : RCM_EV_INTERNAL);
+		assert_int_equal(e->uid, 3);
+		assert_int_equal(e->id, listener);
+		assert_int_equal(e->status, (int)i - 3);
+		assert_true(e->arg == i << 40);
+	}
+	assert_int_equal(host_event(p, RCM_EV_USER)->uid, 7);
+	passive = host_event(p, RCM_EV_CONNECT_REQUEST)->id;
+	/* the program has given this one no uid yet */
+	assert_int_equal(rcm_write_event(p->r, p->ch, passive, RCM_EV_USER, 0, 0), -EINVAL);
+	host_quiet(p);
+	assert_int_equal(rcm_write_event(p->r, p->ch, listener, RCM_EV_USER, 0, 0), 0);
+	assert_int_equal(rcm_destroy(p->r, p->ch, listener, &reported, p->now), 0);
+	assert_int_equal(reported, RCM_USER_EVENTS + 1);
+	host_quiet(p);
+}
+
+/* As on every RoCE device of the kernel. */
+REQUIREMENT("CM-11")
+static void
+no_service_records_are_resolved(void **state)
+{
+	uint32_t id = do_create(a, 7, WIRE_CM_PS_TCP);
+	struct rcm_addr local = addr_of(a, 99);
+
+	assert_int_equal(rcm_resolve_service(a->r, a->ch, 99), -ENOENT);
+	assert_int_equal(rcm_resolve_service(a->r, a->ch, id), -EINVAL);
+	assert_int_equal(rcm_bind(a->r, a->ch, id, &local), 0);
+	assert_int_equal(rcm_resolve_service(a->r, a->ch, id), -EOPNOTSUPP);
+	assert_int_equal(rcm_listen(a->r, a->ch, id, 1), 0);
+	assert_int_equal(rcm_resolve_service(a->r, a->ch, id), -EINVAL);
+	host_quiet(a);
+}
+
 static void
 states_and_events_have_names_and_configurations_bounds(void **state)
 {
@@ -445,6 +503,8 @@ main(void)
 		TEST(requests_beyond_the_ids_are_rejected),
 		TEST(a_path_is_given_instead_of_resolved),
 		TEST(the_ack_timeout_option_is_in_the_req),
+		TEST(a_program_writes_events_of_its_ids),
+		TEST(no_service_records_are_resolved),
 		cmocka_unit_test(states_and_events_have_names_and_configurations_bounds),
 	};
 

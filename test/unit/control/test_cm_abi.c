@@ -38,6 +38,8 @@ static const struct {
 	{RDMA_USER_CM_CMD_BIND, IN(bind), 0, 0},
 	{RDMA_USER_CM_CMD_RESOLVE_ADDR, IN(resolve_addr), 0, 0},
 	{RDMA_USER_CM_CMD_JOIN_MCAST, IN(join_mcast), NUMBER, 16},
+	{UROCE_CM_RESOLVE_IB_SERVICE, 4, 0, 0},
+	{UROCE_CM_WRITE_EVENT, 24, 0, 0},
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -58,7 +60,7 @@ a_command_that_is_too_short_is_refused(void **state)
 					 ENOSPC);
 	}
 	assert_int_equal(cm_ask(&one, RDMA_USER_CM_CMD_GET_OPTION, body, 64, rep, 64), ENOSYS);
-	assert_int_equal(cm_ask(&one, RDMA_USER_CM_CMD_JOIN_MCAST + 1, body, 64, rep, 64), EINVAL);
+	assert_int_equal(cm_ask(&one, UROCE_CM_WRITE_EVENT + 1, body, 64, rep, 64), EINVAL);
 	assert_int_equal(cm_ask(&one, UINT32_MAX, body, 64, rep, 64), EINVAL);
 }
 
@@ -91,6 +93,9 @@ fill(uint8_t body[512], unsigned i, uint32_t id)
 	case RDMA_USER_CM_CMD_JOIN_MCAST:
 		memcpy(body + 20, &len, 2);
 		memcpy(body + 24, &in, sizeof(in));
+		break;
+	case UROCE_CM_WRITE_EVENT:
+		body[8] = RCM_EV_USER;
 		break;
 	case RDMA_USER_CM_CMD_CONNECT:
 		body[271] = 1; /* valid */
@@ -314,6 +319,37 @@ loopback_leads_to_the_device(void **state)
 	assert_int_equal(cm_ask_addr(&one, id, &in), ENODEV);
 }
 
+/* What rdma_resolve_addrinfo and rdma_write_cm_event of librdmacm 60 and later use. */
+REQUIREMENT("CM-12")
+static void
+events_are_written_and_services_unknown(void **state)
+{
+	uint32_t id = cm_make_id(&one, 5, RDMA_PS_TCP), n[2];
+	struct rdma_ucm_query q = {.id = id, .option = UROCE_CM_QUERY_IB_SERVICE};
+	struct uroce_cm_write_event w = {.id = id,
+					 .event = RCM_EV_INTERNAL,
+					 .status = 7,
+					 .arg = 0x123456789abcdef0};
+	struct uroce_cm_ib_service s = {.id = id};
+	struct sockaddr_in in = cm_ipv4("10.0.0.1", 7000);
+	struct rdma_ucm_event_resp e;
+
+	assert_int_equal(cm_ask(&one, UROCE_CM_WRITE_EVENT, &w, sizeof(w), NULL, 0), 0);
+	cm_event(&one, RCM_EV_INTERNAL, &e);
+	assert_int_equal(e.uid, 5);
+	assert_int_equal(e.status, 7);
+	assert_memory_equal(&e.param, &w.arg, sizeof(w.arg));
+	w.event = RCM_EV_ADDRINFO_RESOLVED;
+	assert_int_equal(cm_ask(&one, UROCE_CM_WRITE_EVENT, &w, sizeof(w), NULL, 0), EINVAL);
+	assert_int_equal(cm_ask(&one, UROCE_CM_RESOLVE_IB_SERVICE, &s, sizeof(s), NULL, 0), EINVAL);
+	assert_int_equal(bind_bytes(id, &in, sizeof(in)), 0);
+	assert_int_equal(cm_ask(&one, UROCE_CM_RESOLVE_IB_SERVICE, &s, sizeof(s), NULL, 0),
+			 EOPNOTSUPP);
+	assert_int_equal(cm_ask(&one, RDMA_USER_CM_CMD_QUERY, &q, sizeof(q), n, sizeof(n)),
+			 ENODATA);
+	assert_int_equal(cm_ask(&one, RDMA_USER_CM_CMD_QUERY, &q, sizeof(q), n, 4), ENOSPC);
+}
+
 int
 main(void)
 {
@@ -325,6 +361,7 @@ main(void)
 		CM_TEST(options_are_checked),
 		CM_TEST(legacy_forms_do_the_same),
 		CM_TEST(loopback_leads_to_the_device),
+		CM_TEST(events_are_written_and_services_unknown),
 	};
 
 	return CM_RUN(tests);
