@@ -56,6 +56,14 @@ cms_scope_of(const struct device *dev)
 	return dev->net.host ? ifindex_of(dev) : 0;
 }
 
+/* Returns true if scope is the number of dev's interface: under it, or its kernel interface. */
+static bool
+has_scope(const struct device *dev, uint32_t scope)
+{
+	return ifindex_of(dev) == scope ||
+	       (dev->hostif != NULL && if_nametoindex(hostif_name(dev->hostif)) == scope);
+}
+
 /* Returns true if addr may be on dev's link: a global address, or one with a scope for dev. */
 static bool
 on_link_of(const struct daemon *d, const struct device *dev, const struct rcm_addr *addr)
@@ -64,12 +72,12 @@ on_link_of(const struct daemon *d, const struct device *dev, const struct rcm_ad
 		return true;
 	if (addr->scope == 0)
 		return !dev->net.host || addr->family == RCM_IB;
-	if (ifindex_of(dev) == addr->scope)
+	if (has_scope(dev, addr->scope))
 		return true;
 	if (dev->net.host)
 		return false;
 	for (uint32_t i = 0; i < d->ndevs; i++) {
-		if (ifindex_of(d->dev[i]) == addr->scope)
+		if (has_scope(d->dev[i], addr->scope))
 			return false;
 	}
 	return true;

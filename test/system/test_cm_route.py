@@ -103,21 +103,22 @@ def test_link_local(a, r, b, port):
     """The router's two interfaces have one address, and the peers behind them have another one."""
     numbers = link_local(r, "fe80::1", "eth0", "eth1")
     peers = {"eth0": b, "eth1": a}
+    there = {name: link_local(ns, "fe80::2", "eth0")["eth0"] for name, ns in peers.items()}
     middle = lib.Daemon([], [f"name=uroce{i},port={port.format(f'eth{i}')}" for i in range(2)], r)
     daemons = {name: lib.Daemon([], [f"name=uroce0,port={port.format('eth0')}"], ns) for name, ns in peers.items()}
     channel = cmclient.Channel(middle.socket)
     for name, daemon in daemons.items():
-        own, there = numbers[name], link_local(peers[name], "fe80::2", "eth0")["eth0"]
+        own, far = numbers[name], there[name]
         server = cmclient.Channel(daemon.socket)
         listener = server.create(1)
-        server.bind(listener, cmclient.sockaddr("fe80::2", 7471, there))
+        server.bind(listener, cmclient.sockaddr("fe80::2", 7471, far))
         server.listen(listener)
         for source in (b"", cmclient.sockaddr("fe80::1", 0, own)):
             number = channel.create(ACTIVE)
             channel.resolve(number, cmclient.sockaddr("fe80::2", 7471, own), source)
             assert scopes(channel, number) == (own, own), scopes(channel, number)
             passive = established(server, channel, number)
-            assert scopes(server, passive) == (there, there), scopes(server, passive)
+            assert scopes(server, passive) == (far, far), scopes(server, passive)
             channel.destroy(number)
             server.event("DISCONNECTED")
         # the source's scope serves for the peer
@@ -129,7 +130,7 @@ def test_link_local(a, r, b, port):
         channel.listen(number)
         client = cmclient.Channel(daemon.socket)
         number = client.create(CLIENTS)
-        client.resolve(number, cmclient.sockaddr("fe80::1", 7472, there))
+        client.resolve(number, cmclient.sockaddr("fe80::1", 7472, far))
         client.connect(number, 0x77)
         assert channel.event("CONNECT_REQUEST").uid == LISTENERS + own
         client.close()
@@ -145,6 +146,31 @@ def test_link_local(a, r, b, port):
         daemon.stop()
 
 
+def gid0(daemon):
+    """The link-local addresses of a daemon's devices."""
+    return [gid["gid"] for row in daemon.show("port")["port"] for gid in row["gids"] if gid["index"] == 0]
+
+
+def test_link_local_hostif():
+    """Devices with their own addresses: the scope is that of the device's kernel interface."""
+    paths, peers = [lib.tmpdir() / "memif.sock" for _ in range(2)], []
+    middle = lib.Daemon([f"net_memif{i},role=server,socket={path},socket-abstract=no" for i, path in enumerate(paths)],
+                        [f"name=uroce{i},port=net_memif{i},addr=10.9.{i}.101/24,hostif=roce{i}" for i in range(2)],
+                        lib.netns())
+    for i, path in enumerate(paths):
+        peers.append(lib.Daemon([f"net_memif0,role=client,socket={path},socket-abstract=no"],
+                                [f"name=uroce0,port=net_memif0,addr=10.9.{i}.102/24"], lib.netns()))
+    numbers = {row["ifname"]: row["ifindex"] for row in json.loads(lib.sh("ip", "-n", middle.ns, "-j", "link"))}
+    channel = cmclient.Channel(middle.socket)
+    for i, peer in enumerate(peers):
+        number = channel.create(ACTIVE)
+        channel.resolve(number, cmclient.sockaddr(gid0(peer)[0], 7471, numbers[f"roce{i}"]))
+        assert local(middle, number).strip("[]") == gid0(middle)[i], (local(middle, number), gid0(middle))
+    channel.close()
+    for daemon in (middle, *peers):
+        daemon.stop()
+
+
 def main():
     lib.need_root()
     a, r, b = routed()
@@ -156,6 +182,8 @@ def main():
     for port in ("udp,iface={}", "packet,iface={},share=yes"):
         with lib.case(f"port {port.format('..')}: link-local addresses of two links"):
             test_link_local(a, r, b, port)
+    with lib.case("hostif: link-local addresses of two links"):
+        test_link_local_hostif()
     lib.finish()
 
 
