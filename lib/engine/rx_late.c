@@ -43,10 +43,12 @@ has_place(const struct rx_late *late, const struct qp *qp)
 static void
 give(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 {
-	if (qp->conn.type == QP_TYPE_UD)
+	if (qp->conn.type != QP_TYPE_UD)
+		rsp_rx_late(&e->env, qp, pkt);
+	else if (rx_source_is_station(rx_addrs(e, qp->bind.port), pkt))
 		rsp_rx_datagram(&e->env, qp, pkt);
 	else
-		rsp_rx_late(&e->env, qp, pkt);
+		qp_env_drop(&e->env, DROP_BAD_GID);
 	if (qp->conn.type == QP_TYPE_RC)
 		turn_asked(e, qp);
 }

@@ -62,22 +62,6 @@ datagram_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	return true;
 }
 
-/*
- * Is the datagram's source a unicast address (RFC 1122 3.2.1.3, RFC 4291 2.5.2, 2.7)? The client
- * will respond to it; a multicast source would multiply one datagram.
- */
-static bool
-source_is_station(const struct wire_pkt *pkt)
-{
-	const uint8_t *src = pkt->ip + (pkt->is_v6 ? offsetof(struct wire_ipv6, src)
-						   : offsetof(struct wire_ipv4, src));
-	static const uint8_t none[16];
-
-	if (pkt->is_v6)
-		return src[0] != 0xff && memcmp(src, none, sizeof(none)) != 0;
-	return src[0] != 0 && src[0] != 127 && src[0] < 224;
-}
-
 void
 rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -94,10 +78,6 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint8_t grh[WIRE_GRH_LEN];
 	int rc;
 
-	if (!source_is_station(pkt)) {
-		qp_env_drop(env, DROP_BAD_GID);
-		return;
-	}
 	if (pkt->qkey != qp->conn.attr.qkey) {
 		qp_env_drop(env, DROP_BAD_QKEY); /* WIRE-08 */
 		rsp_note(env, qp, UROCE_ERROR_QKEY, pkt);

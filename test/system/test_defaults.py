@@ -80,6 +80,29 @@ def one_command():
     assert not pathlib.Path(host.env["XDG_RUNTIME_DIR"], "uroce").exists(), "left its folder behind"
 
 
+def group(host, address):
+    """mckey: a member receives what a sender on the same address sends to a group."""
+    argv = ("uroce-run", "mckey", "-m", "239.1.2.3", "-b", address, "-C", "10")
+    member = host.spawn("uroce-run", "stdbuf", "-oL", *argv[1:])
+    lib.until("the member waits", lambda: "receiving data" in member.output() or member.poll() is not None)
+    host.spawn(*argv, "-s").result(60)
+    member.result(60)
+
+
+def datagrams():
+    """UD between programs on the loopback address, which is the datagrams' source, too."""
+    host = Host()
+    proc, _ = host.start()
+    pair(host, host, "127.0.0.1", "ibv_ud_pingpong", "-d", "uroce_lo", "-g", "1")
+    server = host.spawn("uroce-run", "udaddy", "-b", "127.0.0.1")
+    lib.until("udaddy listens", lambda: json.loads(
+        host.spawn("urocectl", "--json", "show", "cm").result(60))["cm"] or server.poll() is not None)
+    host.spawn("uroce-run", "udaddy", "-s", "127.0.0.1").result(60)
+    server.result(60)
+    group(host, "127.0.0.1")
+    stop(proc)
+
+
 def which_interfaces():
     """The default route's interface comes first; interfaces that are down or link-local are left out."""
     host, other = Host(), lib.netns()
@@ -158,6 +181,8 @@ def main():
     lib.need_root()
     with lib.case("one command, no network"):
         one_command()
+    with lib.case("datagrams on the loopback address"):
+        datagrams()
     with lib.case("which interfaces"):
         which_interfaces()
     with lib.case("two machines, two commands each"):

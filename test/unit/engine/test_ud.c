@@ -143,6 +143,76 @@ datagrams_from_a_non_unicast_source_are_dropped(void **state)
 	}
 }
 
+/*
+ * A loopback address is a legal source on a device that has one (port=udp on lo), to the QP's
+ * address and to its group, and on no other device.
+ */
+REQUIREMENT("WIRE-07", "WIRE-11")
+static void
+loopback_sources_are_for_loopback_devices(void **state)
+{
+	static const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
+	static const struct {
+		uint8_t own[16], src[16];
+		bool v6, good;
+	} cases[] = {
+		{{[10] = 0xff, 0xff, 127, 0, 0, 1}, {[10] = 0xff, 0xff, 127, 0, 0, 1}, false, true},
+		{{[10] = 0xff, 0xff, 127, 0, 0, 2}, {[10] = 0xff, 0xff, 127, 9, 9, 9}, false, true},
+		{{[10] = 0xff, 0xff, 10, 0, 0, 1}, {[10] = 0xff, 0xff, 127, 0, 0, 1}, false, false},
+		{{[10] = 0xff, 0xff, 126, 0, 0, 1},
+		 {[10] = 0xff, 0xff, 127, 0, 0, 1},
+		 false,
+		 false},
+		{{[10] = 0xff, 0xff, 127, 0, 0, 1},
+		 {[10] = 0xff, 0xff, 224, 0, 0, 1},
+		 false,
+		 false},
+		{{[15] = 1}, {[15] = 1}, true, true},
+		{{0xfd, [15] = 1}, {[15] = 1}, true, false},
+		{{[15] = 1}, {0}, true, false},
+	};
+	uint32_t i;
+	bool to_group;
+
+	for (i = 0; i < 2 * RTE_DIM(cases); i++) {
+		struct engine_member member = {0};
+		struct engine_addrs addrs = {.ngids = 1, .nmembers = 1, .member = &member};
+		uint8_t frame[WIRE_MAX_OVERHEAD + 64];
+		struct wire_path path;
+		uint64_t was;
+		struct ud u;
+
+		to_group = i % 2 != 0;
+		if (to_group && cases[i / 2].v6)
+			continue;
+		ud_open(state, &u, cases[i / 2].v6);
+		was = DROPS(u.c, BAD_GID);
+		memcpy(member.gid, group, 16);
+		member.qpn = u.c->qp->conn.qpn;
+		addrs.gid = &cases[i / 2].own;
+		path = u.c->peer_path;
+		memcpy(path.sgid, cases[i / 2].src, 16);
+		memcpy(path.dgid, to_group ? group : cases[i / 2].own, 16);
+		wire_tmpl_init(&u.c->peer, &path, to_group ? WIRE_MULTICAST_QPN : member.qpn,
+			       0xffff);
+		engine_set_addrs(&u.c->b->engine, BENCH_DEV, &addrs);
+		recv_post(u.c, 1, 0, 200);
+		frame_rx(u.c->b, frame,
+			 peer_frame(u.c,
+				    (struct wire_fields){.opcode = UD(SEND_ONLY),
+							 .psn = RQ,
+							 .qkey = QKEY,
+							 .src_qpn = 7},
+				    0, 8, frame));
+		engine_set_addrs(&u.c->b->engine, BENCH_DEV, NULL);
+		assert_int_equal(DROPS(u.c, BAD_GID) - was, !cases[i / 2].good);
+		if (cases[i / 2].good)
+			recv_cqe(u.c, 1, QP_WC_SUCCESS);
+		else
+			cqe_none(u.c);
+	}
+}
+
 REQUIREMENT("WIRE-08")
 static void
 wrong_qkey_is_dropped(void **state)
@@ -326,6 +396,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		bench_test(datagram_fills_the_grh_area_and_completion),
 		bench_test(datagrams_from_a_non_unicast_source_are_dropped),
+		bench_test(loopback_sources_are_for_loopback_devices),
 		bench_test(wrong_qkey_is_dropped),
 		bench_test(qkey_with_top_bit_sends_the_qps_qkey),
 		bench_test(datagram_longer_than_the_receive_is_dropped),
