@@ -161,12 +161,15 @@ flush(struct worker *w, struct rte_mbuf **tx, uint32_t *n)
 	return went;
 }
 
-/* Captures the control thread's frames; other workers have captured their own. */
+/*
+ * Captures the control thread's frames, also those that loop back. Other workers have captured
+ * their own frames, which are all for a port.
+ */
 static void
 capture_control(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		if (m[i]->hash.usr == TX_CONTROL)
+		if (m[i]->hash.usr != QP_TX_WIRE)
 			captured_sent(w, &m[i], 1);
 	}
 }

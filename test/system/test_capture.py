@@ -261,6 +261,30 @@ def looped_back():
     return path.with_suffix(".pcap")
 
 
+def looped_mads():
+    """The connection manager's MADs to a peer that the same device serves are in the capture, once each."""
+    link = lib.link_loop()
+    daemon, dev = link.a.daemon, link.a.dev
+    path = lib.tmpdir() / "mads.pcapng"
+    ctl(daemon, dev, "start", path)
+    server = link.b.spawn(["rping", "-s", "-a", "10.9.0.101", "-C", "3"])
+    lib.until("rping listens", lambda: daemon.show("cm")["cm"] or server.poll() is not None)
+    link.a.spawn(["rping", "-c", "-a", "10.9.0.101", "-C", "3"]).result(60)
+    server.result(60)
+    rest(lambda: daemon.show("stats"))
+    assert ctl(daemon, dev, "stop")["lost"] == 0
+    link.stop()
+    for message, attribute in (("ConnectRequest", "0x0010"), ("ConnectReply", "0x0013"), ("ReadyToUse", "0x0014"),
+                               ("DisconnectRequest", "0x0015"), ("DisconnectReply", "0x0016")):
+        found = tshark(path, f"infiniband.mad.mgmtclass == 0x07 and infiniband.mad.attributeid == {attribute}")
+        assert found, f"no {message}"
+    requests = tshark(path, "infiniband.mad.mgmtclass == 0x07 and infiniband.mad.attributeid == 0x0010")
+    assert len(requests) == 1, f"captured more than once: {requests}"
+    assert not tshark(path, "_ws.malformed or _ws.short")
+    lib.sh("editcap", "-F", "pcap", path, path.with_suffix(".pcap"))
+    return path.with_suffix(".pcap")
+
+
 def judge(path, what, least):
     with lib.case(f"{what}: tshark sees RoCE and nothing malformed"):
         total = len(tshark(path, "infiniband"))
@@ -293,6 +317,8 @@ def main():
         impaired()
     with lib.case("capture of loopback"):
         judge(looped_back(), "loopback", 500)
+    with lib.case("capture of the MADs of a loopback connection"):
+        judge(looped_mads(), "MADs", 10)
     lib.finish()
 
 
