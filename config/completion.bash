@@ -97,9 +97,10 @@ _uroce_urocectl() { # PROGRAM WORD..
 		;;
 	set)
 		case $last in
-		set) [ $# = 2 ] && echo addr pkey log-level quota help ;;
+		set) [ $# = 2 ] && echo addr pkey cc probe log-level quota help ;;
 		addr) echo add del ;;
 		pkey) echo none ;;
+		probe) echo on off ;;
 		log-level) echo error warning notice info debug ;;
 		quota) _uroce_values "$program" quota resource ;;
 		*) [ "$3" = log-level ] || [ "$3" = quota ] || echo dev index ;;
@@ -113,6 +114,14 @@ _uroce_urocectl() { # PROGRAM WORD..
 		esac
 		;;
 	pkey) if [ $# = 2 ]; then echo set del; else echo dev index; fi ;;
+	cc | probe)
+		case $#-$command in
+		2-*) echo set ;;
+		3-cc) echo fixed dcqcn dcqcn-paper swift timely ;;
+		3-probe) echo on off ;;
+		*) [ "$last" = qp ] && _uroce_values "$program" qp qpn || echo dev qp ;;
+		esac
+		;;
 	impair | capture)
 		case $#-$command in
 		2-*) _uroce_values "$program" device device ;;

@@ -70,6 +70,7 @@ static struct cli_program program = {
 		 "       urocectl [options] pkey set KEY dev DEVICE index N\n"
 		 "       urocectl [options] pkey del dev DEVICE index N\n"
 		 "       urocectl [options] cc set POLICY dev DEVICE [qp QPN]\n"
+		 "       urocectl [options] probe set on|off dev DEVICE [qp QPN]\n"
 		 "       urocectl [options] impair DEVICE set SPEC | show | clear\n"
 		 "       urocectl [options] capture DEVICE start FILE [qpn=N] | show | stop\n"
 		 "       urocectl [options] rdma dev|link|res [show ..]\n"
@@ -80,9 +81,9 @@ static struct cli_program program = {
 
 /* The commands in the order of --help; each has a file. */
 static const struct command *const commands[] = {
-	&show_command,   &watch_command,   &top_command,  &trace_command,
-	&set_command,    &addr_command,    &pkey_command, &cc_command,
-	&impair_command, &capture_command, &rdma_command, &cdi_command,
+	&show_command,    &watch_command, &top_command, &trace_command, &set_command,
+	&addr_command,    &pkey_command,  &cc_command,  &probe_command, &impair_command,
+	&capture_command, &rdma_command,  &cdi_command,
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 

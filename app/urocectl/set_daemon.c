@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* set: every change of a running daemon. Those of devices have commands, too: addr, pkey, cc. */
+/* set: every change of a running daemon. Those of devices are commands, too: addr, pkey, cc, probe.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ const char set_help[] =
 	"                                     at once (as pkey set; IBV_EVENT_PKEY_CHANGE)\n"
 	"  pkey none dev DEVICE index N       empty entry 1 to 15 (as pkey del)\n"
 	"  cc POLICY dev DEVICE               the congestion policy (as the command cc)\n"
+	"  probe on|off dev DEVICE            retransmissions before the ACK timeout (as probe)\n"
 	"  log-level LEVEL                    " LEGAL_LEVELS "\n"
 	"  quota RESOURCE N                   limit of each uid except root (show quota lists "
 	"the\n"
@@ -45,10 +47,10 @@ become(struct request *rq, const struct command *cmd)
 static void
 take_setting(struct request *rq, const char *word)
 {
-	static const char *const names[] = {"addr",  "pkey", "cc", "log-level",
-					    "quota", "help", NULL};
+	static const char *const names[] = {"addr",      "pkey",  "cc",   "probe",
+					    "log-level", "quota", "help", NULL};
 
-	switch (take_verb(rq, word, names, "addr, pkey, cc, log-level, quota, help")) {
+	switch (take_verb(rq, word, names, "addr, pkey, cc, probe, log-level, quota, help")) {
 	case 0:
 		become(rq, &addr_command);
 		break;
@@ -59,9 +61,12 @@ take_setting(struct request *rq, const char *word)
 		become(rq, &cc_command);
 		break;
 	case 3:
-		rq->set.what = UROCE_SET_LOG_LEVEL;
+		become(rq, &probe_command);
 		break;
 	case 4:
+		rq->set.what = UROCE_SET_LOG_LEVEL;
+		break;
+	case 5:
 		rq->set.what = UROCE_SET_QUOTA;
 		break;
 	default:
@@ -108,7 +113,8 @@ check(const struct request *rq)
 	unsigned i = 0;
 
 	if (rq->verb == NULL)
-		usage_error("set: nothing to set; legal: addr, pkey, cc, log-level, quota, help");
+		usage_error("set: nothing to set; legal: addr, pkey, cc, probe, log-level, quota, "
+			    "help");
 	if (rq->set.what == UROCE_SET_QUOTA && rq->value == NULL)
 		usage_error("set quota: needs RESOURCE N; urocectl show quota lists resources");
 	if (rq->set.what != UROCE_SET_LOG_LEVEL)

@@ -93,7 +93,7 @@ static const struct cli_field table[] = {
 	{ROW("dev", CLI_LIST, dev), .arg = "SPEC", .check = check_dev,
 	 .help = "a verbs device: name=uroce0,port=PORT[,addr=IP/LEN].. "
 		 "[,mac=M][,mtu=N][,gateway=IP]..\n"
-		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire][,sr=on]; or name=uroce0,port=udp,addr=IP "
+		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire][,sr=on][,probe=off]; or name=uroce0,port=udp,addr=IP "
 		 "(or "
 		 "iface=NAME)\n[,strict=yes]: "
 		 "UDP sockets on the host's own address, no privilege; or "

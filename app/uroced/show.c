@@ -56,6 +56,7 @@ show_device(const struct device *dev, json_t *out)
 	show_set(o, "link", json_string(dev->port.link_up ? "up" : "down"));
 	show_set_int(o, "path_mtu", 128 << dev->max_mtu);
 	show_set_int(o, "vlan", dev->net.vlan_tci);
+	show_set(o, "probe", json_string(dev->plain & QP_PLAIN_TIMERS ? "off" : "on"));
 	show_set_int(o, "gids", gids);
 	show_set_int(o, "clients", clients);
 	json_array_append_new(out, o);

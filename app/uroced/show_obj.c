@@ -70,6 +70,7 @@ put_requester(json_t *o, const struct qp *qp)
 	show_set_int(o, "timeout_us", (int64_t)(qp->conn.loss.timeout_ns / 1000));
 	show_set_int(o, "round_trip_us", (int64_t)qp->conn.loss.srtt_ns / 1000);
 	show_set_int(o, "probe_after_us", (int64_t)(snd->wait_ns / 1000));
+	show_set(o, "probe", json_string(qp->bind.plain & QP_PLAIN_TIMERS ? "off" : "on"));
 	show_set_int(o, "window", snd->cc.window_pkts);
 	show_set(o, "sr", json_string(sr_state[qp->conn.sr.state]));
 	show_set_int(o, "sr_resent", qp->conn.sr.resent);

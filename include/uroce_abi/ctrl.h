@@ -520,6 +520,7 @@ enum uroce_set_what {
 	 * 0 for all QPs of the device. A client may set it for its own QPs; device may be "" then.
 	 */
 	UROCE_SET_CC = 4,
+	UROCE_SET_PROBE = 5, /* addr: "on" or "off"; index: as for CC, but RC only */
 	/* of the daemon: device is "" */
 	UROCE_SET_LOG_LEVEL = 16, /* addr: "error" .. "debug" */
 	UROCE_SET_QUOTA = 17,     /* addr: name of a resource; pkey: a uid's new limit, in the units

@@ -131,6 +131,7 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 	dev->port.cnp_ns = 1000ull * spec->cnp_us;
 	dev->port.cnp_dscp = spec->cnp_dscp;
 	dev->cc = spec->cc;
+	dev->plain = spec->probe_off ? QP_PLAIN_LETTER : 0;
 	dev->max_mtu = qp_mtu_code(dev->port.link_mtu);
 	if (spec->mtu != 0 && dev->max_mtu > qp_mtu_code(spec->mtu + WIRE_IP_OVERHEAD))
 		dev->max_mtu = qp_mtu_code(spec->mtu + WIRE_IP_OVERHEAD);

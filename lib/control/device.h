@@ -24,6 +24,7 @@ struct device {
 	struct net_dev net;
 	uint16_t pkey[UROCE_MAX_PKEYS]; /* P_Key table, also read by workers; 0: empty entry */
 	struct cc_param cc;             /* congestion policy of QPs that are created (cc/param.h) */
+	uint8_t plain;                  /* QP_PLAIN_* of QPs that are created (qp/env.h) */
 	uint8_t max_mtu;                /* enum ibv_mtu code, 1 .. 5 */
 	struct device_qps qps;          /* of this device, for updates of neighbours */
 	struct device_members members;  /* of multicast groups */

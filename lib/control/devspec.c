@@ -153,6 +153,7 @@ static const char legal_addr[] =
 static const char *const loopback_names[] = {"inside", "wire", NULL};
 static const char *const no_or_yes[] = {"no", "yes", NULL};
 static const char *const off_or_on[] = {"off", "on", NULL};
+static const char *const on_or_off[] = {"on", "off", NULL};
 
 /* A key whose parser gets the whole struct. */
 #define WHOLE(key, taker, text)  .name = key, .type = CLI_OTHER, .take = taker, .legal = text
@@ -175,6 +176,7 @@ static const struct cli_field keys[] = {
 	{WHOLE("iface", take_iface, "the name of an interface of the kernel")},
 	{MEMBER("share", share, CLI_CHOICE), .names = no_or_yes},
 	{MEMBER("sr", sr, CLI_CHOICE), .names = off_or_on},
+	{MEMBER("probe", probe_off, CLI_CHOICE), .names = on_or_off},
 	{MEMBER("cc", cc_text, CLI_TEXT), .check = check_cc},
 	{MEMBER("cnp", cnp_us, CLI_NUMBER), .min = 0, .max = 1000000},
 	{MEMBER("cnp_dscp", cnp_dscp, CLI_NUMBER), .min = 0, .max = 63},
@@ -201,6 +203,8 @@ mismatch(const struct devspec *s)
 {
 	if (!s->udp && s->strict)
 		return "strict= is for port=udp only; other ports see every header";
+	if (s->sr && s->probe_off)
+		return "probe=off is for sr=off; selective repeat needs probes";
 	if (s->share && mismatch_share(s) != NULL)
 		return mismatch_share(s);
 	if (s->hostif[0] != '\0' && (s->udp || s->packet || s->share))

@@ -36,6 +36,7 @@ struct devspec {
 	char iface[16];
 	bool strict;         /* port=udp: accept only packets whose ICRC is exact */
 	bool sr;             /* selective repeat with peers that agree */
+	bool probe_off;      /* QPs retransmit only as the specification says; not with sr */
 	struct cc_param cc;  /* congestion policy of its QPs, filled (cc/param.h) */
 	uint32_t cnp_us;     /* shortest interval between two CNPs of a QP; 0: send none */
 	uint8_t cnp_dscp;    /* of CNPs: 0 .. 63 */

@@ -241,6 +241,7 @@ qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
 	c->pkeys = s->dev->pkey;
 	c->dev_mtu = s->dev->max_mtu;
 	c->cc = &s->dev->cc;
+	c->plain = s->dev->plain;
 	q->send_cq = idtab_get(&s->cqs, req->send_cq);
 	q->recv_cq = idtab_get(&s->cqs, req->recv_cq);
 	if (pd == NULL || q->send_cq == NULL || q->recv_cq == NULL)

@@ -102,7 +102,8 @@ modify_on_worker(struct worker *w, void *arg)
 		qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
 		qp_env_flush(env);
 		if (c->rtr)
-			qp_sr_set(env->sr, qp, c->sr);
+			qp_sr_set(env->sr, qp,
+				  qp->bind.plain & QP_PLAIN_TIMERS ? QP_SR_OFF : c->sr);
 		note_paths(c->q);
 	}
 	note_triples(&c->now, c->q);

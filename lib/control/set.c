@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Changes of a device by an operator while programs use it: addresses and P_Keys, for urocectl. QPs
- * keep their state. A QP that uses a removed address continues with its copy of it, like on a NIC,
- * which keeps a GID's entry until the last QP releases it. Until then the index is not reused. No
- * QP migrates to a removed address.
+ * Changes of a device by an operator while programs use it: addresses, P_Keys, congestion policies
+ * and probes, for urocectl. QPs keep their state. A QP that uses a removed address continues with
+ * its copy of it, like on a NIC, which keeps a GID's entry until the last QP releases it. Until
+ * then the index is not reused. No QP migrates to a removed address.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -238,12 +238,72 @@ cc_set_qp(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_r
 	return 0;
 }
 
+struct probe_call {
+	struct device *dev;
+	struct qp *qp; /* NULL: all of the device */
+	uint8_t plain;
+	int rc;
+};
+
+static void
+probe_on_worker(struct worker *w, void *arg)
+{
+	struct probe_call *c = arg;
+	struct qp_env *env = &worker_engine(w)->env;
+	struct obj_qp *q;
+
+	if (c->qp != NULL) {
+		c->rc = qp_loss_set_plain(env, c->qp, c->plain);
+		return;
+	}
+	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
+		if (q->qp->bind.worker == worker_index(w))
+			(void)qp_loss_set_plain(env, q->qp, c->plain);
+	}
+}
+
+/* Switches probes on or off, of a device and all of its QPs, or of one QP until that is set. */
+static int
+probe_set(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_rep *rep)
+{
+	struct probe_call c = {.dev = dev};
+	struct obj_qp *q = NULL;
+
+	if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+		return refuse(rep, -EINVAL, "%s: '%s' is not on or off", dev->name, text);
+	c.plain = text[1] == 'f' ? QP_PLAIN_LETTER : 0;
+	rep->index = qpn;
+	if (qpn == 0) {
+		if (c.plain != 0 && dev->sr.on)
+			return refuse(rep, -EBUSY,
+				      "%s: sr=on, and selective repeat needs probes; set them of "
+				      "one QP, or start with sr=off",
+				      dev->name);
+		dev->plain = c.plain;
+		worker_call_all(dev->d->workers, probe_on_worker, &c);
+		return 0;
+	}
+	q = qp_find(dev, qpn);
+	if (q == NULL)
+		return refuse(rep, -ENOENT, "%s: no QP has the number %u", dev->name, qpn);
+	if (q->qp->conn.type != QP_TYPE_RC)
+		return refuse(rep, -EINVAL, "%s: QP %u is not RC; only RC probes", dev->name, qpn);
+	c.qp = q->qp;
+	worker_call(obj_qp_worker(q), probe_on_worker, &c);
+	if (c.rc != 0)
+		return refuse(rep, c.rc, "%s: QP %u uses selective repeat, which needs probes",
+			      dev->name, qpn);
+	return 0;
+}
+
 static int
 change(struct device *dev, const struct uroce_set_req *q, struct uroce_set_rep *rep)
 {
 	if (q->what == UROCE_SET_CC)
 		return q->index == 0 ? cc_set(dev, q->addr, rep)
 				     : cc_set_qp(dev, q->index, q->addr, rep);
+	if (q->what == UROCE_SET_PROBE)
+		return probe_set(dev, q->index, q->addr, rep);
 	if (dev->net.host && q->what != UROCE_SET_PKEY)
 		return refuse(rep, -EPERM,
 			      "%s: its addresses are those of %s: `ip addr` changes them, and the "
@@ -346,6 +406,10 @@ log_change(const struct session *s, const struct device *dev, const struct uroce
 		snprintf(text, sizeof(text), "congestion policy of QP %u: %s", q->index, q->addr);
 	else if (q->what == UROCE_SET_CC)
 		snprintf(text, sizeof(text), "congestion policy %s", q->addr);
+	else if (q->what == UROCE_SET_PROBE && q->index != 0)
+		snprintf(text, sizeof(text), "probes of QP %u: %s", q->index, q->addr);
+	else if (q->what == UROCE_SET_PROBE)
+		snprintf(text, sizeof(text), "probes %s", q->addr);
 	else if (q->what == UROCE_SET_PKEY)
 		snprintf(text, sizeof(text), "P_Key entry %u: %#06x", index, q->pkey);
 	else
@@ -381,7 +445,7 @@ set_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return EINVAL;
 	if (q->what == UROCE_SET_LOG_LEVEL || q->what == UROCE_SET_QUOTA)
 		return change_daemon(s, q, rep);
-	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_CC)
+	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_PROBE)
 		return EINVAL;
 	if (is_own_qp(s, q)) {
 		/* Not logged: a client may do it for each connection. */

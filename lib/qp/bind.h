@@ -50,6 +50,7 @@ struct qp_bind {
 	uint16_t worker;
 	uint16_t run_slot; /* parked: slot of the run list */
 	bool in_eal;       /* the QP's memory is from the EAL heap */
+	uint8_t plain;     /* QP_PLAIN_*, in addition to the env's */
 	void *timer;       /* the worker's */
 	void *owner;       /* the control thread's object */
 	struct qp_recorder *recorder;

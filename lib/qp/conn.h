@@ -222,7 +222,7 @@ struct qp_ecn {
 	uint64_t cnp_next_ns; /* earliest next CNP */
 };
 
-#define QP_CONN_VERSION 11u
+#define QP_CONN_VERSION 12u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.
@@ -243,7 +243,6 @@ struct qp_conn {
 	struct qp_sr sr;
 	struct qp_ecn ecn;
 	uint8_t hop[16]; /* next hop of the path in use; zero: there is none */
-	uint8_t spare[8];
 
 	/* packets are matched against these: one cache line */
 	uint32_t qpn;

@@ -79,9 +79,14 @@ struct qp_env_ops {
 #define QP_ENV_MAX_DIRTY 64
 #define QP_ENV_KEPT      (DROP_NUM + 1u)
 
-/* Flags that limit loss recovery to what the specification requires. */
+/*
+ * Flags that limit loss recovery to what the specification requires: of an env, for tests, and of a
+ * QP (qp_bind.plain), for operators.
+ */
 #define QP_PLAIN_REQUESTER 1u /* no probes; a NAK does not reduce the window */
-#define QP_PLAIN_RESPONDER 2u /* only one NAK per gap */
+#define QP_PLAIN_RESPONDER 2u /* only one NAK per gap (NAK-04) */
+#define QP_PLAIN_TIMERS    4u /* retransmit only for a NAK, a gap or the ACK timeout (REQ-04) */
+#define QP_PLAIN_LETTER    (QP_PLAIN_RESPONDER | QP_PLAIN_TIMERS) /* probe=off */
 
 struct qp_env {
 	uint64_t now_ns; /* set by the owner before every call */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
 #include <rte_common.h>
 #include "qp/congestion.h"
 #include "qp/deadline.h"
@@ -12,19 +13,31 @@ wait_most(const struct qp *qp)
 	return qp->conn.loss.timeout_ns != 0 ? qp->conn.loss.timeout_ns : QP_PROBE_MAX_NS;
 }
 
-/* Wait derived from the measurements; without any, the first one. */
+/* Wait before the first sample: what the ACK timeout says of the peer. */
+static uint64_t
+wait_unknown(const struct qp *qp)
+{
+	uint64_t timeout_ns = qp->conn.loss.timeout_ns;
+
+	if (timeout_ns != 0 && qp->conn.retry_cnt == 0)
+		return timeout_ns;
+	return RTE_MAX(timeout_ns / QP_PROBES_LEAST, (uint64_t)QP_PROBE_UNKNOWN_NS);
+}
+
+/* Wait derived from the measurements, if there were any. */
 static uint64_t
 wait_measured(const struct qp *qp)
 {
 	const struct qp_loss *l = &qp->conn.loss;
 	uint64_t srtt_ns = l->srtt_ns, ns = srtt_ns + RTE_MAX(4ull * l->rttvar_ns, srtt_ns);
+	bool sr = qp->conn.sr.state == QP_SR_ON;
 
 	if (srtt_ns == 0)
-		ns = QP_PROBE_FIRST_NS;
+		ns = l->eager || sr ? QP_PROBE_FORGOT_NS : wait_unknown(qp);
 	/* If the round trip varies widely: still send several probes per ACK timeout. */
 	else if (l->timeout_ns != 0)
 		ns = RTE_MIN(ns, RTE_MAX(l->timeout_ns / QP_PROBES_LEAST, 2 * srtt_ns));
-	if (qp->conn.sr.state != QP_SR_ON)
+	if (!sr)
 		return RTE_MAX(ns, (uint64_t)QP_PROBE_MIN_NS);
 	if (l->repair_ns != 0)
 		ns = RTE_MIN(ns, 2ull * l->repair_ns);
@@ -47,7 +60,7 @@ qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 	const struct qp_loss *l = &qp->conn.loss;
 	uint64_t ns = RTE_MIN(wait_measured(qp), wait_most(qp));
 
-	if (env->plain & QP_PLAIN_REQUESTER)
+	if (qp_is_plain(env, qp, QP_PLAIN_REQUESTER | QP_PLAIN_TIMERS))
 		ns = l->timeout_ns;
 	ns = qp->conn.type == QP_TYPE_RC ? ns : 0;
 	if (probe_is_wait(qp))
@@ -66,6 +79,7 @@ void
 qp_loss_reset(const struct qp_env *env, struct qp *qp)
 {
 	qp->conn.loss.srtt_ns = qp->conn.loss.rttvar_ns = qp->conn.loss.repair_ns = 0;
+	qp->conn.loss.eager = false;
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
 	qp->conn.snd.watch &= QP_WATCH_CAPPED; /* the congestion policy's, not a measurement */
@@ -80,6 +94,7 @@ qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns)
 	struct qp_loss *l = &qp->conn.loss;
 	int64_t off, sample = (int64_t)RTE_MIN(ns, (uint64_t)QP_PROBE_MAX_NS) + 1;
 
+	l->eager = true;
 	if (l->srtt_ns == 0) {
 		l->srtt_ns = (uint32_t)sample;
 		l->rttvar_ns = (uint32_t)sample / 2;
@@ -112,4 +127,26 @@ void
 qp_loss_back_off(struct qp *qp)
 {
 	qp->conn.snd.wait_ns = RTE_MIN(2 * qp->conn.snd.wait_ns, wait_most(qp));
+}
+
+bool
+qp_loss_may_probe(const struct qp_env *env, const struct qp *qp)
+{
+	const struct qp_loss *l = &qp->conn.loss;
+
+	return !qp_is_plain(env, qp, QP_PLAIN_TIMERS) &&
+	       (l->eager || qp->conn.retry_cnt != 0 || l->timeout_ns == 0);
+}
+
+int
+qp_loss_set_plain(struct qp_env *env, struct qp *qp, uint8_t plain)
+{
+	if ((plain & QP_PLAIN_TIMERS) && qp->conn.sr.state == QP_SR_ON)
+		return -EBUSY;
+	if ((plain & QP_PLAIN_TIMERS) && qp->conn.sr.state == QP_SR_CAN)
+		qp->conn.sr.state = QP_SR_OFF;
+	qp->bind.plain = plain;
+	qp_loss_rewait(env, qp);
+	env->ops->qp_wake(env->ops_ctx, qp); /* its timer may be due earlier */
+	return 0;
 }

@@ -10,11 +10,25 @@
  *
  * The wait for a probe is the smoothed round trip plus four times its deviation, at least twice the
  * round trip and at least QP_PROBE_MIN_NS. If the round trip varies widely, it is limited to the
- * ACK timeout divided by QP_PROBES_LEAST. Before the first sample it is QP_PROBE_FIRST_NS, because
- * the peer's worker may sleep or wait for its core. The wait doubles with every probe until a
- * response arrives. Retransmitted packets give no sample (Karn), because the response may be to
- * either copy. With selective repeat a SACK that names a packet sent once gives a sample, for
- * congestion policies that measure delay.
+ * ACK timeout divided by QP_PROBES_LEAST. The wait doubles with every probe until a response
+ * arrives.
+ *
+ * Before the first sample of a path nothing but the ACK timeout tells how slow the peer may be: the
+ * wait is a QP_PROBES_LEASTth of it, but at least QP_PROBE_UNKNOWN_NS, which no round trip within a
+ * data centre or between two comes near. ACK timeouts up to code 14 (67 ms) expire first: no packet
+ * is sent twice before. With retry_cnt 0, which says that each packet is to be sent once, there is
+ * no probe before the first sample. The price: a loss of the last packets of the first flight is
+ * found late. Once an ACK timeout has expired, a packet is taken for lost, and the wait is
+ * QP_PROBE_FORGOT_NS. It is the same if the round trip was measured and forgotten, and if the peer
+ * has agreed to selective repeat; it is that long because the peer's worker may sleep or wait for
+ * its core.
+ *
+ * QP_PLAIN_TIMERS (probe=off) switches probes off: for a peer that is to see what the specification
+ * says and no more. Such a QP does not use selective repeat, whose end of a flight needs probes.
+ *
+ * Retransmitted packets give no sample (Karn), because the response may be to either copy. With
+ * selective repeat a SACK that names a packet sent once gives a sample, for congestion policies
+ * that measure delay.
  *
  * The probe of a READ leaves the cursor where it is, because the responses may be on their way
  * behind those of others. It requests only the first missing response, or the whole READ if the
@@ -26,7 +40,7 @@
  * answered before these. Once such times are known, the wait is therefore at most twice the longest
  * recent one: it rises to each sample and falls by an eighth of the difference. A probe that was
  * spurious counts as a sample, too. After a sequence NAK fewer READs are requested at a time: a
- * wait longer than the first one is forgotten.
+ * round trip that makes the wait longer than QP_PROBE_FORGOT_NS is forgotten.
  *
  * An ACK timeout is excused if a thread of this process did not run meanwhile, because the packet
  * may not have left or the response may wait unseen. The timeout then restarts with another probe,
@@ -42,13 +56,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define QP_PROBE_FIRST_NS 1000000u   /* before the first sample */
-#define QP_PROBE_MIN_NS   100000u    /* shortest wait after it */
-#define QP_PROBE_SR_NS    10000u     /* the same with selective repeat: costs one packet only */
-#define QP_PART_SENT      (1u << 24) /* in part_psn: PSN 0 may begin a part */
-#define QP_PROBES_LEAST   8
-#define QP_TIMEOUTS_MOST  4           /* longest excused timeout, in ACK timeouts */
-#define QP_PROBE_MAX_NS   1000000000u /* longest wait if there is no ACK timeout */
+#define QP_PROBE_UNKNOWN_NS 100000000u /* shortest wait before the first sample */
+#define QP_PROBE_FORGOT_NS  1000000u   /* the wait before the next one: the peer has responded */
+#define QP_PROBE_MIN_NS     100000u    /* shortest wait after it */
+#define QP_PROBE_SR_NS      10000u     /* the same with selective repeat: costs one packet only */
+#define QP_PART_SENT        (1u << 24) /* in part_psn: PSN 0 may begin a part */
+#define QP_PROBES_LEAST     8
+#define QP_TIMEOUTS_MOST    4           /* longest excused timeout, in ACK timeouts */
+#define QP_PROBE_MAX_NS     1000000000u /* longest wait if there is no ACK timeout */
 
 /* qp_snd.watch: what to check at the next progress. 0 on the fast path. */
 enum qp_watch {
@@ -82,6 +97,7 @@ struct qp_loss {
 	bool probe_read;    /* with snd.resend: a probe of the oldest WQE, a READ, is to be sent */
 	bool alone;         /* a probe requested one response of a READ, and none came since */
 	bool rtt_sack; /* only a SACK ends the timing of rtt_psn: ACKs wait for older packets */
+	bool eager;    /* the path's round trip was measured once, or an ACK timeout expired */
 };
 
 struct qp;
@@ -103,6 +119,17 @@ void qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns);
  * turned out to be spurious after ns.
  */
 void qp_loss_repaired(const struct qp_env *env, struct qp *qp, uint64_t ns);
+/*
+ * May the requester retransmit before the ACK timeout expires, and when it was excused? Not if
+ * probes are off, nor before the first sample if retry_cnt is 0 and there is a timeout.
+ */
+bool qp_loss_may_probe(const struct qp_env *env, const struct qp *qp);
+/*
+ * Owner worker. Sets bind.plain, also for WQEs in flight. Returns 0, or -EBUSY if the QP uses
+ * selective repeat and plain has QP_PLAIN_TIMERS. A QP that only waits for its peer's agreement
+ * does without.
+ */
+int qp_loss_set_plain(struct qp_env *env, struct qp *qp, uint8_t plain);
 /* Double the wait until the next probe. */
 void qp_loss_back_off(struct qp *qp);
 

@@ -84,6 +84,7 @@ qp_create(const struct qp_create *c)
 	qp->bind.counters = c->counters;
 	if (c->cc != NULL && c->type != QP_TYPE_UD)
 		qp->bind.cc = *c->cc;
+	qp->bind.plain = c->plain;
 	qp->bind.srq = c->srq;
 	qp->bind.ahs = c->ahs;
 	/* UD uses the device's path MTU; connected types set theirs on the way to RTR. */

@@ -57,6 +57,13 @@ _Static_assert(offsetof(struct qp, conn.snd) - offsetof(struct qp, conn.qpn) == 
 		       offsetof(struct qp, bind.rq) - offsetof(struct qp, conn.rcv.msg_off) == 192,
 	       "a WRITE and its response touch four and three adjacent lines");
 
+/* Is one of these QP_PLAIN_* set for the QP? */
+static inline bool
+qp_is_plain(const struct qp_env *env, const struct qp *qp, uint8_t which)
+{
+	return ((env->plain | qp->bind.plain) & which) != 0;
+}
+
 struct qp_create {
 	uint32_t qpn;
 	enum qp_type type;
@@ -81,6 +88,7 @@ struct qp_create {
 	uint64_t user_handle;
 	struct uroce_qp_cap cap;   /* as granted */
 	const struct cc_param *cc; /* filled (cc/param.h); copied; NULL: policy fixed */
+	uint8_t plain;             /* QP_PLAIN_* */
 	struct qp_ring sq, rq;     /* geometry and addresses of the shared rings */
 	struct counter_block *counters;
 };

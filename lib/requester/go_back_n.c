@@ -357,6 +357,10 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 	if (!req_take_retry(env, qp, UROCE_ERROR_NO_RESPONSE))
 		return;
 	snd->read_gap = false;
+	if (!qp->conn.loss.eager) {
+		qp->conn.loss.eager = true;
+		qp_loss_rewait(env, qp);
+	}
 	cc_on_timeout(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 	qp_cc_follow(env, qp);
 	req_rewind(env, qp);
@@ -413,7 +417,7 @@ req_wait_path(struct qp_env *env, struct qp *qp)
 
 /*
  * No progress until at_ns, a deadline: probe, or retry if the ACK timeout is over. Its end is
- * derived when the first probe is due.
+ * derived when the first probe is due. A QP that may not probe waits for the end.
  */
 static void
 silence(struct qp_env *env, struct qp *qp, uint64_t at_ns)
@@ -431,8 +435,10 @@ silence(struct qp_env *env, struct qp *qp, uint64_t at_ns)
 	}
 	if (end_ns != 0 && env->now_ns >= end_ns && !excused(env, qp))
 		ack_timeout(env, qp);
-	else
+	else if (likely(qp_loss_may_probe(env, qp)))
 		probe(env, qp);
+	else
+		time_later(snd); /* until the end of the ACK timeout; probe_ns is 0 */
 }
 
 void

@@ -20,7 +20,7 @@ gap_again(const struct qp_env *env, const struct qp *qp, uint32_t psn)
 
 	return l->srtt_ns != 0 && env->now_ns - l->gap_at_ns >= l->srtt_ns &&
 	       psn_le(psn, l->gap_psn) && req_outstanding(&qp->conn.snd) &&
-	       !(env->plain & QP_PLAIN_REQUESTER);
+	       !qp_is_plain(env, qp, QP_PLAIN_REQUESTER | QP_PLAIN_TIMERS);
 }
 
 /*
@@ -114,7 +114,7 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	if (!(env->plain & QP_PLAIN_REQUESTER))
 		req_cc_loss(env, qp);
 	/* Fewer READs are requested at a time now, so that fewer responses are queued. */
-	if (snd->rd_psns != 0 && snd->wait_ns > QP_PROBE_FIRST_NS)
+	if (snd->rd_psns != 0 && snd->wait_ns > QP_PROBE_FORGOT_NS)
 		qp_loss_forget_rtt(env, qp);
 	req_rewind(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);

@@ -27,11 +27,13 @@
  * requester's retries while the ePSN is on its way.
  */
 static bool
-gap_reopened(const struct qp_env *env, const struct qp_rcv *rcv, uint32_t early_psn)
+gap_reopened(const struct qp_env *env, const struct qp *qp, uint32_t early_psn)
 {
+	const struct qp_rcv *rcv = &qp->conn.rcv;
+
 	return !rcv->nak_due && rcv->naks_again < NAK_REPEATS &&
 	       rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
-	       early_psn == rcv->gap_psn && !(env->plain & QP_PLAIN_RESPONDER);
+	       early_psn == rcv->gap_psn && !qp_is_plain(env, qp, QP_PLAIN_RESPONDER);
 }
 
 /* Makes a sequence NAK of the ePSN due, unless one was sent. Drops the packet with early_psn. */
@@ -42,7 +44,7 @@ nak_sequence(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 
 	rsp_hold_discard(env, qp);
 	rcv->early_psn = early_psn;
-	if (rcv->nak_sent && !gap_reopened(env, rcv, early_psn)) {
+	if (rcv->nak_sent && !gap_reopened(env, qp, early_psn)) {
 		qp_env_drop(env, DROP_OUT_OF_SEQ);
 		return;
 	}

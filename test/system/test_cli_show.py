@@ -164,6 +164,10 @@ def changes(daemon):
         assert "0x8078" in str(daemon.show("port")) and "0x8077" not in str(daemon.show("port"))
         cli.shown(daemon, "set", "set", "pkey", "del", "dev", "uroce0", "index", "3")
         assert "0x8078" not in str(daemon.show("port"))
+        for setting in ("off", "on"):
+            assert cli.shown(daemon, "set", "set", "probe", setting, "dev", "uroce0")["set"] == [
+                {"device": "uroce0", "probe": setting}]
+            assert next(d["probe"] for d in daemon.show("device")["device"] if d["device"] == "uroce0") == setting
     with lib.case("set log-level"):
         assert cli.shown(daemon, "set", "set", "log-level", "debug")["set"] == [
             {"setting": "log-level", "value": "debug"}]

@@ -89,6 +89,63 @@ def policy_of_one_qp(link):
     urocectl(link.a.daemon, "cc", "set", "fixed", "dev", link.a.dev)
 
 
+def probes(link):
+    """What each side has sent as probes, and the ACK timeouts of side a."""
+    return [stats(side)["sent_probes"] for side in (link.a, link.b)], stats(link.a)["ack_timeouts"]
+
+
+def no_probes(link):
+    """With probe=off nothing but NAKs and the ACK timeout cause retransmissions, and all data arrives."""
+    for side in (link.a, link.b):
+        urocectl(side.daemon, "impair", side.dev, "set", "drop=2%,seed=1")
+        assert urocectl(side.daemon, "probe", "set", "off", "dev", side.dev)["set"] == [
+            {"device": side.dev, "probe": "off"}]
+    before = probes(link)
+    rcdata(link)
+    after = probes(link)
+    assert after[0] == before[0], (before, after)
+    assert after[1] > before[1], "no packet was lost that only the ACK timeout finds"
+    for side in (link.a, link.b):
+        urocectl(side.daemon, "set", "probe", "on", "dev", side.dev)
+    rcdata(link)
+    assert sum(probes(link)[0]) > sum(after[0]), (after, probes(link))
+    for side in (link.a, link.b):
+        urocectl(side.daemon, "impair", side.dev, "clear")
+
+
+def probes_of_one_qp(link):
+    prog = link.a.spawn([lib.BUILD / "test/system/policy", link.a.dev])
+    lib.until("the program has made its QPs", lambda: "\n" in prog.output() or prog.poll() is not None)
+    assert prog.poll() is None, prog.output()
+    mine, other = (int(n) for n in prog.output().split("\n")[0].split())
+
+    def shown():
+        qps = {q["qpn"]: q["probe"] for q in link.a.daemon.show("qp")["qp"]}
+        return qps[mine], qps[other]
+    assert shown() == ("on", "on")
+    assert urocectl(link.a.daemon, "set", "probe", "off", "dev", link.a.dev, "qp", str(mine))["set"] == [
+        {"device": link.a.dev, "qpn": mine, "probe": "off"}]
+    assert shown() == ("off", "on")
+    assert next(d["probe"] for d in link.a.daemon.show("device")["device"] if d["device"] == link.a.dev) == "on"
+    urocectl(link.a.daemon, "probe", "set", "off", "dev", link.a.dev)
+    assert shown() == ("off", "off")
+    urocectl(link.a.daemon, "probe", "set", "on", "dev", link.a.dev)
+    assert shown() == ("on", "on")
+    prog.kill()
+
+
+def probe_key():
+    """The key of a device: its QPs begin with it; sr=on excludes it."""
+    dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,probe=off"
+    daemon = lib.Daemon(["net_ring0"], [dev], lib.netns())
+    assert [d["probe"] for d in daemon.show("device")["device"]] == ["off"]
+    daemon.stop()
+    daemon = lib.Daemon(["net_ring0"], [dev.replace("probe=off", "sr=on")], lib.netns())
+    message = urocectl(daemon, "probe", "set", "off", "dev", "uroce0", rc=1)
+    assert "selective repeat needs probes" in message, message
+    daemon.stop()
+
+
 def main():
     lib.need_root()
     link = lib.link_memif()
@@ -98,6 +155,12 @@ def main():
         every_policy_carries_data(link)
     with lib.case("a program sets the policy of its QP, an operator that of any"):
         policy_of_one_qp(link)
+    with lib.case("probe=off: only NAKs and the ACK timeout cause retransmissions"):
+        no_probes(link)
+    with lib.case("probes of one QP"):
+        probes_of_one_qp(link)
+    with lib.case("the device's key probe="):
+        probe_key()
     with lib.case("errors name the wrong value"):
         wrong_values_are_named(link)
     link.end()

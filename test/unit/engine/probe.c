@@ -8,11 +8,21 @@ conn_with(void **state, uint32_t timeout, uint32_t retry_cnt)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct bench *b = *state;
+	struct conn *c;
 
 	b->engine.env.plain = 0;
 	cfg.timeout = timeout;
 	cfg.retry_cnt = retry_cnt;
-	return conn_open(b, cfg);
+	c = conn_open(b, cfg);
+	conn_met(c, true);
+	return c;
+}
+
+void
+conn_met(struct conn *c, bool met)
+{
+	c->qp->conn.loss.eager = met;
+	qp_loss_rewait(&c->b->engine.env, c->qp);
 }
 
 void

@@ -3,14 +3,20 @@
 #ifndef TEST_UNIT_ENGINE_PROBE_H
 #define TEST_UNIT_ENGINE_PROBE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "qp/selective.h"
 #include "wire/sack.h"
 
 struct conn;
 
-/* An RC connection with probes and NAKs that are repeated (env.plain is 0), in RTS. */
+/*
+ * An RC connection with probes and NAKs that are repeated (env.plain is 0), in RTS. Its round trip
+ * is not known now, but was once: the first probe comes after QP_PROBE_FORGOT_NS.
+ */
 struct conn *conn_with(void **state, uint32_t timeout, uint32_t retry_cnt);
+/* Was the round trip of the connection's path ever measured? */
+void conn_met(struct conn *c, bool met);
 
 /*
  * The peer has agreed to selective repeat (QP_SR_ON), or has not. The network is known to keep

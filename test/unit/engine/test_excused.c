@@ -7,7 +7,7 @@
 
 #define SQ      0x001000u
 #define TIMEOUT (4096ull << 14) /* conn_rc's */
-#define FIRST   ((uint64_t)QP_PROBE_FIRST_NS)
+#define FIRST   ((uint64_t)QP_PROBE_FORGOT_NS)
 
 /* The next hop is not known: no packet was sent, so no retry is used up. */
 REQUIREMENT("REQ-04")
@@ -96,6 +96,7 @@ conn_held_up(void **state, uint32_t retry_cnt, uint8_t plain)
 	b->engine.ops = &ops;
 	b->engine.env.plain = plain;
 	qp_loss_reset(&b->engine.env, c->qp);
+	conn_met(c, true);
 	memset(&held, 0, sizeof(held));
 	held.now = true;
 	return c;

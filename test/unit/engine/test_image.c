@@ -201,14 +201,14 @@ image_that_does_not_fit_is_refused(void **state)
 
 	client_does(c, 1, UROCE_WR_SEND, 8);
 	assert_int_equal(pkt_count(c), 1);
-	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare), 0), 0);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare2), 0), 0);
 	assert_int_equal(load_changed(c, offsetof(struct qp_conn, version), 0), -EPROTO);
 	assert_int_equal(load_changed(c, offsetof(struct qp_conn, qpn), 0), -EINVAL);
 	assert_int_equal(load_changed(c, offsetof(struct qp_conn, type), 0), -EINVAL);
 	assert_int_equal(load_changed(c, offsetof(struct qp_conn, cap), 0), -EINVAL);
 	assert_int_equal(load_changed(c, offsetof(struct qp_conn, snd.head), 0), -EINVAL);
 	assert_int_equal(load_changed(c, offsetof(struct qp_conn, snd.head) + 3, 0), -EINVAL);
-	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare), 1), -EINVAL);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare2), 1), -EINVAL);
 	assert_int_equal(load_changed(c, 0, (int)qp_image_bytes(c->qp) - 4), -EINVAL);
 	peer_ack(c, SQ);
 	send_cqe(c, 1, QP_WC_SUCCESS);
@@ -227,7 +227,7 @@ image_without_space_for_copies_is_refused(void **state)
 	c = conn_open(b, conn_rc);
 	client_does(c, 1, UROCE_WR_SEND, 8);
 	assert_int_equal(pkt_count(c), 1);
-	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare), 0), -ENOMEM);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare2), 0), -ENOMEM);
 	conn_move(c);
 	peer_ack(c, SQ);
 	send_cqe(c, 1, QP_WC_SUCCESS);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "../../kit/requirement.h"
 #include "harness.h"
+#include "probe.h"
 #include "qp/migrate.h"
 
 #define SQ  0x001000u
@@ -550,6 +551,7 @@ cc_policy_is_told_of_losses(void **state)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
+	conn_met(c, true);
 	client_does(c, 1, UROCE_WR_SEND, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	bench_pass(c->b, GAP);

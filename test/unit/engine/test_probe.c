@@ -8,7 +8,7 @@
 #define RQ      0x555000u
 #define MTU     1024u
 #define TIMEOUT (4096ull << 14) /* conn_rc's */
-#define FIRST   ((uint64_t)QP_PROBE_FIRST_NS)
+#define FIRST   ((uint64_t)QP_PROBE_FORGOT_NS)
 #define LEAST   ((uint64_t)QP_PROBE_MIN_NS)
 #define US      1000u
 

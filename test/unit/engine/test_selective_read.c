@@ -188,10 +188,10 @@ nak_forgets_long_round_trips_of_reads(void **state)
 	struct conn *c = reading(state, 8);
 
 	qp_loss_sample(&c->b->engine.env, c->qp, 10000000);
-	assert_true(c->qp->conn.snd.wait_ns > QP_PROBE_FIRST_NS);
+	assert_true(c->qp->conn.snd.wait_ns > QP_PROBE_FORGOT_NS);
 	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
 	expect_part(c, 0, 8);
-	bench_pass(c->b, QP_PROBE_FIRST_NS - 1000);
+	bench_pass(c->b, QP_PROBE_FORGOT_NS - 1000);
 	pkt_none(c);
 	bench_pass(c->b, 2000);
 	expect_part(c, 0, 8);
