@@ -9,6 +9,8 @@
 #include "control/device.h"
 #include "control/events.h"
 #include "control/object.h"
+#include "control/session.h"
+#include "map/mrkept.h"
 
 #define ATOMIC_HCA        1 /* enum ibv_atomic_cap */
 #define PORT_STATE_DOWN   1 /* enum ibv_port_state */
@@ -61,6 +63,22 @@ limit_of(const struct quota_user *user, enum quota_kind kind)
 	return (uint32_t)quota_max(user, kind);
 }
 
+/*
+ * Mappings that a context needs besides those of its regions: doorbells, windows that stay mapped
+ * without a region, segments of its queues (a program with more queues has fewer regions).
+ */
+#define OWN_MAPS (CONTEXT_MAPS + MRKEPT_MAX_IDLE + 15)
+
+/* Returns how many regions a program can have: each takes a mapping, at least. */
+static uint32_t
+max_regions(const struct quota_user *user)
+{
+	uint64_t maps = quota_max(user, QUOTA_MAPS);
+
+	maps = maps > OWN_MAPS ? maps - OWN_MAPS : 0;
+	return (uint32_t)RTE_MIN(maps, quota_max(user, QUOTA_MRS));
+}
+
 void
 device_attr(const struct device *dev, const struct quota_user *user, struct uroce_device_rep *rep)
 {
@@ -79,7 +97,7 @@ device_attr(const struct device *dev, const struct quota_user *user, struct uroc
 	rep->max_inline = QP_MAX_INLINE;
 	rep->max_cq = limit_of(user, QUOTA_CQS);
 	rep->max_cqe = EVENTS_MAX_CQE;
-	rep->max_mr = limit_of(user, QUOTA_MRS);
+	rep->max_mr = max_regions(user);
 	rep->max_pd = limit_of(user, QUOTA_PDS);
 	rep->max_qp_rd_atom = QP_MAX_RD_ATOMIC;
 	rep->max_qp_init_rd_atom = QP_MAX_RD_ATOMIC;
@@ -94,7 +112,7 @@ device_attr(const struct device *dev, const struct quota_user *user, struct uroc
 	rep->max_mcast_qp_attach = rep->max_qp;
 	if (!port_takes_groups(&dev->port))
 		rep->max_total_mcast_qp_attach = rep->max_mcast_grp = rep->max_mcast_qp_attach = 0;
-	rep->max_mw = rep->max_mr;
+	rep->max_mw = limit_of(user, QUOTA_MRS); /* no mapping */
 	rep->max_ah = RTE_MIN((uint32_t)AH_MAX, limit_of(user, QUOTA_AHS));
 	rep->max_srq = limit_of(user, QUOTA_SRQS);
 	rep->max_srq_wr = QP_MAX_WR;

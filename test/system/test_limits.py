@@ -7,6 +7,10 @@ import lib
 SMALL = ("--max-qps", "32", "--max-cqs", "40", "--max-mrs", "100", "--max-pds", "9")
 
 
+# Mappings, of which each region takes one, are fewer than entries of the key table.
+FEW_MAPS = ("--max-qps", "32", "--max-cqs", "40", "--max-mrs", "1000", "--max-pds", "9", "--max-maps", "300")
+
+
 def limits(extra):
     link = lib.link_loop(extra)
     prog = link.a.spawn([lib.BUILD / "test/system/limits", link.a.dev])
@@ -25,8 +29,9 @@ def cramped():
 def main():
     lib.need_root()
     limits(SMALL)
+    limits(FEW_MAPS)
     cramped()
-    if lib.FULL:  # 65535 regions, one by one
+    if lib.FULL:  # tens of thousands of regions, one by one
         limits(lib.ONE_WORKER)
     lib.finish()
 
