@@ -41,6 +41,9 @@ uroce's devices: `urocectl rdma` prints the same lines and JSON |
 | `ibv_rc_pingpong` | `-t -e` | the program treats an empty CQ after an event as an error |
 | `fi_pingpong` | `-p verbs -e dgram` | not tested; `-e msg` and ofi_rxm pass |
 | perftest | `-R -c UC` | perftest refuses it: librdmacm has no UC |
+| perftest | `-g -M 239.3.4.5` aborts: 'buffer overflow detected' | perftest's parser of the MGID takes 16 decimals with colons only, and \
+copies to a buffer of 20 bytes as far as a colon that is not there; \
+`-M 0:0:0:0:0:0:0:0:0:0:255:255:239:3:4:5` works |
 | perftest | `-R` on a busy machine | fails sometimes (REJECTED 8, UNREACHABLE 1): the client connects a second \
 time at once, even if its server does not listen yet, as `no_listener` of `urocectl show cm_stats` tells; the suite \
 repeats only such runs |
