@@ -93,15 +93,14 @@ static const struct cli_field table[] = {
 	{ROW("dev", CLI_LIST, dev), .arg = "SPEC", .check = check_dev,
 	 .help = "a verbs device: name=uroce0,port=PORT[,addr=IP/LEN].. "
 		 "[,mac=M][,mtu=N][,gateway=IP]..\n"
-		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire][,sr=on][,probe=off]; or name=uroce0,port=udp,addr=IP "
-		 "(or "
-		 "iface=NAME)\n[,strict=yes]: "
-		 "UDP sockets on the host's own address, no privilege; or "
-		 "name=uroce0,port=packet,iface=NAME\n"
-		 "[,share=yes]: a packet socket, with share the host's addresses; without any "
-		 "--dev each port\n"
-		 "becomes a device; without any port, each interface of the host by a UDP socket "
-		 "(may be repeated)"},
+		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire][,sr=on][,probe=off];\n"
+		 "or name=uroce0,port=udp,addr=IP (or iface=NAME)[,strict=yes]: UDP sockets on the "
+		 "host's\n"
+		 "own address, no privilege; or name=uroce0,port=packet,iface=NAME[,share=yes]: a "
+		 "packet\n"
+		 "socket, with share the host's addresses; without any --dev each port becomes a "
+		 "device;\n"
+		 "without any port, each interface of the host by a UDP socket (may be repeated)"},
 	{ROW("vdev", CLI_LIST, vdev), .arg = "ARGS",
 	 .help = "a DPDK virtual device, as EAL's --vdev (may be repeated)"},
 	{ROW("allow", CLI_LIST, allow), .arg = "PCI", .check = check_allow,
