@@ -49,9 +49,10 @@ rx_gid_in(const struct engine_addrs *a, const uint8_t gid[16])
 }
 
 /*
- * rx_source.c: may the client respond to the source of the datagram pkt? A multicast source would
- * multiply one datagram. A loopback address is legal only on a device that has such an address
- * itself: no frame from another host has one. a: the device's addresses; NULL: unknown.
+ * rx_source.c: may the client, or the control thread, respond to the source of the datagram pkt? A
+ * multicast source would multiply one datagram. A loopback address is legal only on a device that
+ * has such an address itself: no frame from another host has one. a: the device's addresses; NULL:
+ * unknown.
  */
 bool rx_source_is_station(const struct engine_addrs *a, const struct wire_pkt *pkt);
 

@@ -18,6 +18,8 @@ consumer_refuses(const struct engine *e, uint16_t dev, const struct wire_pkt *pk
 		return form;
 	if ((pkt->opcode & WIRE_SVC_MASK) != WIRE_SVC_UD)
 		return DROP_BAD_SERVICE;
+	if (!rx_source_is_station(a, pkt))
+		return DROP_BAD_GID;
 	wire_dst_gid(pkt, gid);
 	return a == NULL || rx_gid_in(a, gid) ? DROP_NUM : DROP_NOT_OURS;
 }

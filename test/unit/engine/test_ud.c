@@ -213,6 +213,36 @@ loopback_sources_are_for_loopback_devices(void **state)
 	}
 }
 
+/* The control thread responds to the source, too. */
+REQUIREMENT("WIRE-11")
+static void
+datagrams_for_qp1_have_a_unicast_source(void **state)
+{
+	static const uint8_t from[][4] = {
+		{239, 1, 2, 3}, {255, 255, 255, 255}, {127, 0, 0, 1}, {0, 0, 0, 0}, {10, 1, 2, 3}};
+	const uint32_t good = RTE_DIM(from) - 1;
+	struct wire_fields f = {.opcode = UD(SEND_ONLY), .qkey = 0x80010000, .src_qpn = 1};
+	uint8_t frame[WIRE_MAX_OVERHEAD + 64];
+	struct wire_path path;
+	struct bench *b;
+	struct ud u;
+	uint32_t i;
+
+	ud_open(state, &u, false);
+	b = u.c->b;
+	path = u.c->peer_path;
+	qp_table_own(&b->qps, 1, 0);
+	engine_set_consumer(&b->engine, 1);
+	for (i = 0; i < RTE_DIM(from); i++) {
+		memcpy(path.sgid + 12, from[i], 4);
+		wire_tmpl_init(&u.c->peer, &path, 1, 0xffff);
+		frame_rx(b, frame, peer_frame(u.c, f, 0, 60, frame));
+		assert_int_equal(DROPS(u.c, BAD_GID), i < good ? i + 1 : good);
+		assert_int_equal(b->consumed, i == good);
+	}
+	engine_set_consumer(&b->engine, 0);
+}
+
 REQUIREMENT("WIRE-08")
 static void
 wrong_qkey_is_dropped(void **state)
@@ -397,6 +427,7 @@ main(void)
 		bench_test(datagram_fills_the_grh_area_and_completion),
 		bench_test(datagrams_from_a_non_unicast_source_are_dropped),
 		bench_test(loopback_sources_are_for_loopback_devices),
+		bench_test(datagrams_for_qp1_have_a_unicast_source),
 		bench_test(wrong_qkey_is_dropped),
 		bench_test(qkey_with_top_bit_sends_the_qps_qkey),
 		bench_test(datagram_longer_than_the_receive_is_dropped),
