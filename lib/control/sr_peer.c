@@ -188,7 +188,7 @@ agree_on_worker(struct worker *w, void *arg)
 		if (qp->bind.worker == worker_index(w) && qp->conn.sr.state == QP_SR_CAN &&
 		    memcmp(qp->conn.sgid, c->peer->local, 16) == 0 &&
 		    memcmp(qp->conn.dgid, c->peer->remote, 16) == 0)
-			qp_sr_set(worker_engine(w)->env.sr, qp, QP_SR_ON);
+			qp_sr_agree(&worker_engine(w)->env, qp);
 	}
 }
 

@@ -116,6 +116,14 @@ qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 	qp_sr_drop(p, qp);
 }
 
+void
+qp_sr_agree(struct qp_env *env, struct qp *qp)
+{
+	qp_sr_set(env->sr, qp, QP_SR_ON);
+	qp_loss_rewait(env, qp);
+	env->ops->qp_wake(env->ops_ctx, qp); /* its timer may be due earlier */
+}
+
 bool
 qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt, uint32_t len,
 	    struct rte_mbuf *m, bool *kept)

@@ -18,6 +18,7 @@
 #include "wire/psn.h"
 
 struct qp;
+struct qp_env;
 
 #define QP_SR_WINDOW 256u /* PSNs from the ePSN on that a SACK describes; a power of two */
 #define QP_SR_WIDE   160u /* PSNs outstanding while the peer holds some, at most */
@@ -282,6 +283,11 @@ bool qp_sr_pool_whole(const struct qp_sr_pool *p);
 
 /* Worker. Sets the selective-repeat state of qp, an RC QP. */
 void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
+/*
+ * Worker. The peer of qp, which is in state QP_SR_CAN, has agreed: sets QP_SR_ON. Packets in flight
+ * are probed as such a peer's are.
+ */
+void qp_sr_agree(struct qp_env *env, struct qp *qp);
 
 /* Worker. Gives qp a hold, if it has none; NULL: none is free. */
 struct qp_hold *qp_hold_take(struct qp_sr_pool *p, struct qp *qp);

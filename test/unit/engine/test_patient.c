@@ -345,6 +345,24 @@ probes_are_switched_while_packets_are_in_flight(void **state)
 	expect_probe_after(c, QP_PROBE_MIN_NS, WIRE_OP_SEND_ONLY, SQ + 2);
 }
 
+/* A peer that agrees late is probed at once as one that has agreed: it is no stranger. */
+REQUIREMENT("SR-01", "SR-04")
+static void
+peer_that_agrees_is_probed_soon(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_CAN);
+
+	conn_met(c, false);
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	qp_sr_agree(&c->b->engine.env, c->qp);
+	bench_run(c->b);
+	assert_int_equal(c->qp->conn.sr.state, QP_SR_ON);
+	expect_probe_after(c, QP_PROBE_FORGOT_NS, WIRE_OP_SEND_ONLY, SQ);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
 /* Selective repeat needs probes: one of the two is refused, or not agreed. */
 REQUIREMENT("REQ-04", "SR-01")
 static void
@@ -378,6 +396,7 @@ main(void)
 		bench_test(letter_sends_one_nak_for_a_gap),
 		bench_test(letter_requests_read_data_once_per_gap),
 		bench_test(probes_are_switched_while_packets_are_in_flight),
+		bench_test(peer_that_agrees_is_probed_soon),
 		bench_test(letter_and_selective_repeat_exclude_each_other),
 	};
 
