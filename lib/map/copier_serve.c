@@ -6,8 +6,10 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "map/copier_area.h"
+#include "mem/store.h"
 #include "sched/slice.h"
 
 #define FOLLOW_JOBS 4u /* in a row from another CPU, before the thread follows */
@@ -77,13 +79,48 @@ copier_mem_read(int mem, uint64_t va, void *dst, uint32_t len)
 	return 0;
 }
 
+/*
+ * Bytes at the end of a write that are stored last: an aligned word of 8 or 4 bytes, or the last
+ * byte. The kernel stores such a word at once, but may store the second of 2 bytes first.
+ */
+static uint32_t
+last_word(uint64_t end, uint32_t len)
+{
+	if (end % 8 == 0 && len >= 8)
+		return 8;
+	return end % 4 == 0 && len >= 4 ? 4 : 1;
+}
+
+/*
+ * Splits a write of len bytes to va into vectors, which the kernel writes one after the other: all
+ * but the last MEM_STORE_TAIL bytes, the rest of these, and the last word (mem/store.h). Within a
+ * vector the kernel stores in any order. Returns the number of vectors.
+ */
+static int
+write_split(uint64_t va, const uint8_t *from, uint32_t len, struct iovec *v)
+{
+	uint32_t part[3], n = 0;
+
+	part[2] = last_word(va + len, len);
+	part[1] = (len < MEM_STORE_TAIL ? len : MEM_STORE_TAIL) - part[2];
+	part[0] = len - part[1] - part[2];
+	for (uint32_t i = 0; i < 3; i++) {
+		if (part[i] == 0)
+			continue;
+		v[n++] = (struct iovec){.iov_base = (void *)from, .iov_len = part[i]};
+		from += part[i];
+	}
+	return (int)n;
+}
+
 int
 copier_mem_write(int mem, uint64_t va, const void *src, uint32_t len)
 {
 	const uint8_t *from = src;
+	struct iovec v[3];
 
 	while (len > 0) {
-		ssize_t n = pwrite(mem, from, len, (off_t)va);
+		ssize_t n = pwritev(mem, v, write_split(va, from, len, v), (off_t)va);
 
 		if (n <= 0)
 			return n == 0 ? -ESRCH : -EFAULT;

@@ -34,7 +34,7 @@ refusal(const struct mr *mr, uint32_t pd, uint32_t qpn, uint64_t addr, uint64_t 
 		return MR_OTHER_QP;
 	if ((mr->access & access) != access)
 		return MR_NO_RIGHT;
-	if (addr < mr->iova || len > mr->len || addr - mr->iova > mr->len - len)
+	if (!mr_covers(mr, addr, len))
 		return MR_OUT_OF_BOUNDS;
 	return MR_ALLOWED;
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "mem/store.h"
 
 /* Access rights; the values are those of enum ibv_access_flags. */
 enum mem_access {
@@ -96,7 +97,7 @@ struct mem_ops {
 
 struct mr {
 	uint64_t iova; /* first address, as used by WQEs and peers */
-	uint64_t len;  /* bytes */
+	uint64_t len;  /* bytes; iova + len does not overflow */
 	uint8_t *host; /* address of iova in this process; NULL: use ops */
 	uint64_t va;   /* address of iova in the client, for ops */
 	const struct mem_ops *ops;
@@ -168,6 +169,16 @@ void mr_table_show(struct mr_table *t, struct mr *mr);
 extern struct mr mr_hidden;
 
 /*
+ * Does mr cover [addr, addr + len) without overflow? If addr is below iova, the difference wraps
+ * to more than mr->len, because iova + mr->len does not overflow.
+ */
+static inline bool
+mr_covers(const struct mr *mr, uint64_t addr, uint64_t len)
+{
+	return len <= mr->len && addr - mr->iova <= mr->len - len;
+}
+
+/*
  * Worker. Returns the region of an L_Key if the key is valid, belongs to pd, covers [addr, addr +
  * len) without overflow and grants all of access (MEM-02); else NULL. Constant time.
  */
@@ -180,9 +191,7 @@ mr_lookup(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t addr, ui
 	if (mr == NULL || mr->kind != MR_REGION || mr->key != key || mr->pd != pd ||
 	    (mr->access & access) != access)
 		return NULL;
-	if (addr < mr->iova || len > mr->len || addr - mr->iova > mr->len - len)
-		return NULL;
-	return mr;
+	return mr_covers(mr, addr, len) ? mr : NULL;
 }
 
 /* Worker. Take a consistent copy of a window. False if the window is being changed. */
@@ -203,16 +212,13 @@ mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t q
 	if (mr == NULL)
 		return NULL;
 	if (mr->kind != MR_REGION) {
-		if (!mw_copy(mr, window))
+		if (!mw_copy(mr, window) || (window->qpn != 0 && window->qpn != qpn))
 			return NULL;
 		mr = window;
 	}
-	if (mr->key != key || mr->pd != pd || (mr->access & access) != access ||
-	    (mr->qpn != 0 && mr->qpn != qpn))
+	if (mr->key != key || mr->pd != pd || (mr->access & access) != access)
 		return NULL;
-	if (addr < mr->iova || len > mr->len || addr - mr->iova > mr->len - len)
-		return NULL;
-	return mr;
+	return mr_covers(mr, addr, len) ? mr : NULL;
 }
 
 /*
@@ -281,14 +287,19 @@ mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
 	return 0;
 }
 
+/* Worker. The same, into a region that is mapped (host != NULL). As mem_store. */
+static inline __attribute__((always_inline)) void
+mr_store(const struct mr *mr, uint64_t addr, const uint8_t *src, uint32_t len)
+{
+	mem_store(mr->host + (addr - mr->iova), src, len);
+}
+
 static inline int
 mr_write_once(const struct mr *mr, uint64_t addr, const void *src, uint32_t len, uint64_t once)
 {
-	uint64_t off = addr - mr->iova;
-
 	if (mr->host == NULL)
-		return mr->ops->write(mr->ops_ctx, mr->va + off, src, len, once);
-	memmove(mr->host + off, src, len);
+		return mr->ops->write(mr->ops_ctx, mr->va + (addr - mr->iova), src, len, once);
+	mr_store(mr, addr, src, len);
 	return 0;
 }
 

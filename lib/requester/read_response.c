@@ -219,8 +219,10 @@ store(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t k,
 	if (env->rx_next != NULL && off < sge->length)
 		mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr + off, sge->length - off,
 			       MEM_LOCAL_WRITE);
-	if (likely(mr != NULL && mr->host != NULL) && pkt->payload_len <= sge->length - off)
-		return mr_write(mr, sge->addr + off, pkt->payload, pkt->payload_len);
+	if (likely(mr != NULL && mr->host != NULL) && pkt->payload_len <= sge->length - off) {
+		mr_store(mr, sge->addr + off, pkt->payload, pkt->payload_len);
+		return 0;
+	}
 	if (mr == NULL || mr->host != NULL)
 		return req_scatter(env, qp, e, off, pkt->payload, pkt->payload_len);
 	return store_run(env, qp, e, k, pkt, mr);

@@ -282,9 +282,8 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t 
 	uint32_t off = flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
 	bool send = (flags & WIRE_F_SEND) != 0;
 
-	/* Mapped memory never fails. */
 	if (likely(to->mr != NULL) && likely(to->mr->host != NULL))
-		(void)mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
+		mr_store(to->mr, to->addr, pkt->payload, pkt->payload_len);
 	else if (!write_slowly(env, qp, pkt, off, to))
 		return RX_DONE;
 	rcv->msg_off = off + pkt->payload_len;

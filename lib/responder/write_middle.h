@@ -13,7 +13,7 @@
  * of which a long WRITE consists. Returns false, without a change, for any other packet; the caller
  * then calls rsp_execute, which finds the reason.
  */
-static inline bool
+static __rte_always_inline bool
 rsp_write_middle(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
@@ -28,7 +28,7 @@ rsp_write_middle(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 			      rcv->write_left, MEM_REMOTE_WRITE, &env->window);
 	if (mr == NULL || unlikely(mr->host == NULL))
 		return false;
-	(void)mr_write(mr, rcv->write_va, pkt->payload, len); /* mapped memory never fails */
+	mr_store(mr, rcv->write_va, pkt->payload, len);
 	rcv->msg_off += len;
 	rcv->write_va += len;
 	rcv->write_left -= len;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stores of received data into the memory of a client. A program may poll that memory instead of a
+ * completion queue: it takes a message as complete once it sees the message's last bytes. memmove
+ * must not store those, because it stores the tail of its destination first for some lengths.
+ */
+#ifndef MEM_STORE_H
+#define MEM_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MEM_STORE_TAIL 8u /* bytes that are stored last */
+
+typedef uint64_t __attribute__((may_alias)) mem_store_word;
+
+/* Worker. As mem_store, for data that ends within an aligned word or has less than one. */
+void mem_store_ragged(uint8_t *dst, const uint8_t *src, size_t len);
+
+/*
+ * Worker. Copies len bytes to dst, which is a client's memory. src may overlap dst. The last
+ * MEM_STORE_TAIL bytes, or all if there are fewer, are stored last, behind a release fence and in
+ * ascending order: who sees one of them, and reads with acquire order, sees all bytes in front of
+ * it. They are one store if they end at a multiple of 8, else few, each of them aligned. An aligned
+ * word of 2, 4 or 8 bytes at the end is therefore never seen in part.
+ */
+static inline __attribute__((always_inline)) void
+mem_store(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	uint64_t tail;
+	size_t body;
+
+	if (__builtin_expect(__builtin_sub_overflow(len, MEM_STORE_TAIL, &body), 0) ||
+	    __builtin_expect(((uintptr_t)(dst + body) & 7) != 0, 0)) {
+		mem_store_ragged(dst, src, len);
+		return;
+	}
+	memcpy(&tail, src + body, sizeof(tail)); /* before memmove: src may overlap */
+	dst = memmove(dst, src, body);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	__atomic_store_n((mem_store_word *)(dst + body), tail, __ATOMIC_RELAXED);
+}
+
+#endif
