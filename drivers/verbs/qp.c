@@ -256,7 +256,11 @@ prov_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 	return qp_mcast(ibqp, UROCE_CTRL_DETACH_MCAST, gid, lid);
 }
 
-/* Never in order: packets are placed in PSN order, but retransmission may write bytes again. */
+/*
+ * Not in order, for no operation: packets are stored in PSN order and the last bytes of each one
+ * last (mem/store.h), so that programs may poll those; but other bytes of a packet in any order.
+ * With flags the result is a set of capabilities, which is empty.
+ */
 int
 prov_query_qp_data_in_order(struct ibv_qp *ibqp, enum ibv_wr_opcode op, uint32_t flags)
 {

@@ -97,7 +97,7 @@ struct mem_ops {
 
 struct mr {
 	uint64_t iova; /* first address, as used by WQEs and peers */
-	uint64_t len;  /* bytes; iova + len does not overflow */
+	uint64_t len;  /* bytes; iova + len is at most 2^64 */
 	uint8_t *host; /* address of iova in this process; NULL: use ops */
 	uint64_t va;   /* address of iova in the client, for ops */
 	const struct mem_ops *ops;
@@ -170,7 +170,7 @@ extern struct mr mr_hidden;
 
 /*
  * Does mr cover [addr, addr + len) without overflow? If addr is below iova, the difference wraps
- * to more than mr->len, because iova + mr->len does not overflow.
+ * to mr->len or more, because iova + mr->len is at most 2^64.
  */
 static inline bool
 mr_covers(const struct mr *mr, uint64_t addr, uint64_t len)
@@ -287,11 +287,18 @@ mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
 	return 0;
 }
 
-/* Worker. The same, into a region that is mapped (host != NULL). As mem_store. */
+/* Worker. Copies *len bytes into a region that is mapped (host != NULL). As mem_store_of. */
+static inline __attribute__((always_inline)) uint32_t
+mr_store_of(const struct mr *mr, uint64_t addr, const uint8_t *src, const uint32_t *len)
+{
+	return mem_store_of(mr->host + (addr - mr->iova), src, len);
+}
+
+/* The same, len bytes. */
 static inline __attribute__((always_inline)) void
 mr_store(const struct mr *mr, uint64_t addr, const uint8_t *src, uint32_t len)
 {
-	mem_store(mr->host + (addr - mr->iova), src, len);
+	(void)mr_store_of(mr, addr, src, &len);
 }
 
 static inline int

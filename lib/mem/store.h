@@ -19,27 +19,40 @@ typedef uint64_t __attribute__((may_alias)) mem_store_word;
 void mem_store_ragged(uint8_t *dst, const uint8_t *src, size_t len);
 
 /*
- * Worker. Copies len bytes to dst, which is a client's memory. src may overlap dst. The last
+ * Worker. Copies *len bytes to dst, which is a client's memory. src may overlap dst. The last
  * MEM_STORE_TAIL bytes, or all if there are fewer, are stored last, behind a release fence and in
  * ascending order: who sees one of them, and reads with acquire order, sees all bytes in front of
  * it. They are one store if they end at a multiple of 8, else few, each of them aligned. An aligned
- * word of 2, 4 or 8 bytes at the end is therefore never seen in part.
+ * word of 2, 4 or 8 bytes at the end is therefore never seen in part. Returns *len, which is read
+ * again behind the copy: no register has to keep it.
  */
-static inline __attribute__((always_inline)) void
-mem_store(uint8_t *dst, const uint8_t *src, size_t len)
+static inline __attribute__((always_inline)) uint32_t
+mem_store_of(uint8_t *dst, const uint8_t *src, const uint32_t *len)
 {
+	size_t body = (size_t)*len - MEM_STORE_TAIL;
 	uint64_t tail;
-	size_t body;
+	uint32_t n;
 
-	if (__builtin_expect(__builtin_sub_overflow(len, MEM_STORE_TAIL, &body), 0) ||
-	    __builtin_expect(((uintptr_t)(dst + body) & 7) != 0, 0)) {
-		mem_store_ragged(dst, src, len);
-		return;
-	}
+	if (__builtin_expect(*len < MEM_STORE_TAIL, 0))
+		goto ragged;
+	if (__builtin_expect(((uintptr_t)(dst + body) & 7) != 0, 0))
+		goto ragged;
 	memcpy(&tail, src + body, sizeof(tail)); /* before memmove: src may overlap */
 	dst = memmove(dst, src, body);
+	n = *len;
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	__atomic_store_n((mem_store_word *)(dst + body), tail, __ATOMIC_RELAXED);
+	__atomic_store_n((mem_store_word *)(dst + n - MEM_STORE_TAIL), tail, __ATOMIC_RELAXED);
+	return n;
+ragged:
+	mem_store_ragged(dst, src, *len);
+	return *len;
+}
+
+/* The same, len bytes. */
+static inline __attribute__((always_inline)) void
+mem_store(uint8_t *dst, const uint8_t *src, uint32_t len)
+{
+	(void)mem_store_of(dst, src, &len);
 }
 
 #endif

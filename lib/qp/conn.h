@@ -171,7 +171,7 @@ struct qp_rcv {
 	uint8_t spare[2];
 
 	/* used by every request and turn: shares a cache line with the start of qp_bind */
-	uint32_t msg_off; /* bytes of the SEND (or WRITE) so far */
+	uint32_t msg_off; /* bytes of the SEND (or WRITE) so far; 0 between messages */
 	uint32_t epsn;
 	uint32_t msn;
 	uint32_t ack_psn;
@@ -189,6 +189,14 @@ struct qp_rcv {
 	bool holding : 1;  /* early requests are held (bind.hold); no NAK is due or sent then */
 	bool sack_due : 1; /* send a selective acknowledgement, in place of an ACK */
 };
+
+/* The message that is being received ends, or is given up. */
+static inline void
+qp_msg_end(struct qp_rcv *rcv)
+{
+	rcv->msg = QP_MSG_NONE;
+	rcv->msg_off = 0;
+}
 
 /*
  * Unknown R_Keys in requests to a QP (MEM-01). Each ends the connection, so a peer that guesses

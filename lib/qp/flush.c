@@ -144,7 +144,7 @@ flush_stop(struct qp *qp)
 	qp->conn.rcv.nak_due = false;
 	qp->conn.rcv.fatal = false;
 	qp->conn.rcv.rdq_n = 0;
-	qp->conn.rcv.msg = QP_MSG_NONE;
+	qp_msg_end(&qp->conn.rcv);
 }
 
 /* Flushes all WQEs taken from the SQ; the oldest gets status instead, unless that is SUCCESS. */

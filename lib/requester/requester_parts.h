@@ -142,7 +142,7 @@ req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t of
 	return req_gather_ahead(env, qp, e, mr, off, dst, len);
 }
 
-static inline int
+static __rte_always_inline int
 req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 	    const uint8_t *src, uint32_t len)
 {

@@ -126,8 +126,8 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		  struct rx_target *to)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
-	uint32_t off = pkt->op->flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
 	const struct uroce_sge *sge = qp->recv_sge;
+	uint32_t off = rcv->msg_off;
 
 	if (pkt->payload_len > rcv->cur.length - off) {
 		rsp_fault(env, qp, UROCE_ERROR_RECV_TOO_SMALL, pkt);
@@ -279,14 +279,15 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t 
 	const struct rx_target *to)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
-	uint32_t off = flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
 	bool send = (flags & WIRE_F_SEND) != 0;
 
-	if (likely(to->mr != NULL) && likely(to->mr->host != NULL))
-		mr_store(to->mr, to->addr, pkt->payload, pkt->payload_len);
-	else if (!write_slowly(env, qp, pkt, off, to))
-		return RX_DONE;
-	rcv->msg_off = off + pkt->payload_len;
+	if (likely(to->mr != NULL) && likely(to->mr->host != NULL)) {
+		rcv->msg_off += mr_store_of(to->mr, to->addr, pkt->payload, &pkt->payload_len);
+	} else {
+		if (!write_slowly(env, qp, pkt, rcv->msg_off, to))
+			return RX_DONE;
+		rcv->msg_off += pkt->payload_len;
+	}
 	if (!send && !(flags & WIRE_F_LAST))
 		write_advance(rcv, pkt, flags);
 	return flags & WIRE_F_IETH ? RX_INVALIDATE : RX_COMPLETE;
@@ -310,11 +311,12 @@ static enum rx_step
 complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
+	uint32_t bytes = rcv->msg_off;
 
 	qp_got(env, qp, flags);
 	rcv->epsn = psn_add(rcv->epsn, 1);
 	if (flags & WIRE_F_LAST) {
-		rcv->msg = QP_MSG_NONE;
+		qp_msg_end(rcv);
 		rcv->msn = (rcv->msn + 1) & WIRE_PSN_MASK;
 	} else {
 		rcv->msg = flags & WIRE_F_SEND ? QP_MSG_SEND : QP_MSG_WRITE;
@@ -326,7 +328,7 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 			.flags = (flags & WIRE_F_IMM ? UROCE_CQE_WITH_IMM : 0) |
 				 (flags & WIRE_F_IETH ? UROCE_CQE_WITH_INV : 0) |
 				 (pkt->solicited ? UROCE_CQE_SOLICITED : 0),
-			.byte_len = rcv->msg_off,
+			.byte_len = bytes,
 			.imm = flags & WIRE_F_IMM    ? pkt->imm
 			       : flags & WIRE_F_IETH ? pkt->inv_rkey
 						     : 0,

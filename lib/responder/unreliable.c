@@ -28,7 +28,7 @@ rsp_unreliable_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 
 	if (rcv->msg != QP_MSG_NONE && (first || pkt->psn != rcv->epsn)) {
 		env->counters->ctr[COUNTER_RSP_MSG_LOST]++;
-		rcv->msg = QP_MSG_NONE;
+		qp_msg_end(rcv);
 		if (!first || !(pkt->op->flags & WIRE_F_SEND))
 			abort_shared(env, qp);
 	}
@@ -43,7 +43,7 @@ rsp_unreliable_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return; /* it is tried again, or is lost: rsp_rx_lost */
 	/* Not executed: its message is aborted. */
 	if (rcv->epsn != next)
-		rcv->msg = QP_MSG_NONE;
+		qp_msg_end(rcv);
 	rcv->epsn = next;
 	if (rcv->msg == QP_MSG_NONE)
 		abort_shared(env, qp);
@@ -61,7 +61,7 @@ rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (qp->conn.type != QP_TYPE_UC)
 		return;
 	/* With it, the rest of its message is lost (RSP-06). */
-	rcv->msg = QP_MSG_NONE;
+	qp_msg_end(rcv);
 	rcv->epsn = psn_add(pkt->psn, 1);
 	abort_shared(env, qp);
 }

@@ -198,7 +198,7 @@ range_check_does_not_overflow(void **state)
 		  {UINT64_MAX - 99, 101, false},
 		  {UINT64_MAX, 1, true},
 		  {UINT64_MAX, 2, false},
-		  {0, 0, false},
+		  {0, 0, true}, /* its end, like 100 and 8192 above */
 		  {0, 1, false},
 		  {UINT64_MAX - 100, 1, false},
 		  {UINT64_MAX - 1, 2, true},
