@@ -144,8 +144,10 @@ MUTANTS = [Mutant(*row) for row in (
     # section 10: memory
     ('MEM-02', 'lib/mem/mr.h', 'mr->kind != MR_REGION || mr->key != key || mr->pd != pd',
      'mr->kind != MR_REGION || mr->key != key', 'access_needs_rights_and_the_protection_domain'),
-    ('MEM-02', 'lib/mem/mr.h', 'mr->pd != pd || (mr->access & access) != access ||\n	    (mr->qpn',
-     'mr->pd != pd ||\n	    (mr->qpn', 'every_forbidden_access_is_refused'),
+    ('MEM-02', 'lib/mem/mr.h', 'mr->pd != pd || (mr->access & access) != access)\n		return NULL;\n	return mr_covers',
+     'mr->pd != pd)\n		return NULL;\n	return mr_covers', 'every_forbidden_access_is_refused'),
+    ('RSP-08', 'lib/mem/store.h', 'dst = memmove(dst, src, body);', 'dst = memmove(dst, src, *len);',
+     'writes_store_their_tail_last'),
     ('MEM-04', 'lib/mem/mw.c', 'mw->qpn != qpn || !mw_claim(mw, key)', '!mw_claim(mw, key)',
      'type_2_window_belongs_to_one_qp'),
     # section 11: completion queues, shared receive queues

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that polls memory instead of completions, as perftest's write_lat and MPI's eager RDMA
+ * A program that polls memory instead of completions, as latency tests and MPI's eager RDMA
  * do: it takes a message as complete when it sees its last byte, or the flag that a second WRITE
  * brings. Two processes send each other messages in turn; each checks what it received.
  *

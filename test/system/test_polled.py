@@ -32,9 +32,9 @@ def main():
         link = make()
         for what, own in (("mapped", ()), ("copied", ("--copied",))):
             with lib.case(f"{name}: {what} memory"):
-                rounds = 100 if lib.SHORT else 200 if own else 1000
+                rounds = 100 if lib.SHORT else 150 if own else 500
                 lib.verbs_pair(link.b, link.a, POLLED,
-                               ["-d", "{dev}", "--mtu", str(link.mtu), "--rounds", str(rounds), *own], timeout=400)
+                               ["-d", "{dev}", "--mtu", str(link.mtu), "--rounds", str(rounds), *own], timeout=600)
         link.end(name)
     lib.finish()
 
