@@ -46,16 +46,15 @@ static const struct cli_field options[] = {
 	 .names = views,
 	 .arg = "KIND",
 	 .def = "auto",
-	 .help = "how the program sees the devices: in a mount\nnamespace, or by a preloaded "
-		 "library, "
-		 "which needs no\nprivilege (not for static and set-user-id programs);\nauto: "
-		 "preload "
-		 "if namespaces are refused"},
+	 .help = "how the program sees the devices: in a mount\n"
+		 "namespace, or by a preloaded library, which needs no\n"
+		 "privilege (not for static and set-user-id programs);\n"
+		 "auto: preload if namespaces are refused"},
 	{.name = "keep",
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct options, keep),
-	 .help = "show the kernel's RDMA devices, too; programs connect\nby rdma_cm only over "
-		 "uroce's"},
+	 .help = "show the kernel's RDMA devices, too; programs connect\n"
+		 "by rdma_cm only over uroce's"},
 	{.name = "install",
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct options, install),
@@ -105,6 +104,8 @@ parse(int argc, char **argv, struct options *o)
 	if (o->install + o->uninstall + (o->container != NULL) + (words > 0) > 1)
 		cli_wrong(&program,
 			  "give only one of --install, --uninstall, --container and a program");
+	if (words == 0 && (o->keep || o->view != RUN_VIEW_AUTO))
+		cli_wrong(&program, "--keep and --view are for a program");
 	if (words == 0 && !o->install && !o->uninstall && o->container == NULL)
 		cli_wrong(&program, "no program given (see --help)");
 	o->program = argv + 1;

@@ -135,6 +135,7 @@ int mount_ns_leave(const char *scratch);
 /*
  * Makes every later socket(AF_NETLINK, .., NETLINK_RDMA) of this process and its children fail with
  * EPROTONOSUPPORT, by a seccomp filter. Needs CAP_SYS_ADMIN in this process's user namespace.
+ * Prints nothing if it fails: there is another way.
  */
 int mount_ns_refuse_netlink(void);
 

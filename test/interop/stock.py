@@ -98,6 +98,7 @@ def firewall(machine, rule):
 def user(machine):
     """README's two machines as an ordinary user, with the limits that distributions set."""
     machine.good("two_machines && sysctl -w vm.unprivileged_userfaultfd=0 kernel.yama.ptrace_scope=1")
+    machine.guest.run("sysctl -w kernel.io_uring_disabled=2")  # later kernels have it
     write, ping = (("ib_write_bw -x 1", "ib_write_bw -x 1 192.168.1.20"),
                    ("rping -s -a 192.168.1.20 -C 10", "rping -c -a 192.168.1.20 -C 10 -v"))
     short = [f"{line} -n 100" for line in write]

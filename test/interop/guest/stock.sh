@@ -70,6 +70,7 @@ seen() {
 	[ "$("$@" ibv_devices | awk '/uroce|rxe/ {print $1}' | tr '\n' ' ')" = "uroce0 uroce1 " ] || return
 	"$@" ibv_devinfo -d uroce0 | grep -q PORT_ACTIVE || return
 	"$@" ibstat uroce0 | grep -q 'State: Active' || return
+	"$@" ucx_info -d | grep -A1 'Transport: rc_verbs' | grep -q uroce0 || return
 	"$@" ls /sys/class/infiniband | tr '\n' ' ' | grep -qx 'uroce0 uroce1 '
 }
 

@@ -217,7 +217,10 @@ socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).close()
         self.refused(2, "--frobnicate", args=("--frobnicate", "true"))
         self.refused(2, "-q", args=("-q", "true"))
         self.refused(2, "--socket", args=("--socket",))
-        self.refused(2, "no program")
+        self.refused(2, "no program" if "auto" in self.view[0] else "--view are for a program")
+        for option in ("--keep", "--view=namespace"):
+            self.refused(2, "--keep and --view are for a program", args=(option, "--container", "all"))
+        self.refused(2, "--view", "auto namespace preload", args=("--view=chroot", "true"))
 
     def test_no_daemon_is_said_so(self):
         self.refused(1, "/nonexistent", "No such file", args=("true",),
