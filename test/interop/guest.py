@@ -109,7 +109,7 @@ class Command:
 
 
 class Guest:
-    """A booted guest. mode is guest/agent.sh's argument: "tap", "two MTU" or "stock"."""
+    """A booted guest. mode is guest/agent.sh's argument: "tap", "two MTU" or "stock DIR"."""
 
     def __init__(self, mode, ns=None, tap=None, mtu=1500, more=(), kernel=None):
         self.share = lib.tmpdir()

@@ -38,7 +38,7 @@ class Machine:
     """The guest, and scripts in it that have the functions of guest/stock.sh."""
 
     def __init__(self):
-        self.guest = guestlib.Guest("stock", more=["--root", "--mem", "2048", "--timeout", "3000"],
+        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", "3000"],
                                     kernel=os.environ.get("UROCE_STOCK_KERNEL") or None)
         self.good(f"stock_programs {BUILD}")
         print(f"# kernel {self.good('uname -r').strip()}", flush=True)

@@ -4,7 +4,7 @@
 #
 #   agent.sh tap         rxe0 on eth0 = 10.77.0.2
 #   agent.sh two MTU     rxe0 and rxe1 on a veth pair (two-rxe.sh): proves the guest by itself
-#   agent.sh stock       no device; the host's root (stock.sh)
+#   agent.sh stock DIR   no device; the host's root, with DIR (stock.sh)
 #
 # The host renames a finished script to cmd/NAME.sh; the agent runs each in the background and
 # leaves cmd/NAME.out while it runs and cmd/NAME.rc (its exit status) behind it. cmd/stop ends it.
@@ -20,7 +20,7 @@ tap)
     for _ in $(seq 50); do [ -n "$(gid_index rxe0)" ] && break; sleep 0.1; done
     ;;
 two) two_rxe "$2" || exit 1 ;;
-stock) stock_root && limit=600 || exit 1 ;;
+stock) stock_root "$2" && limit=600 || exit 1 ;;
 *) echo "agent: tap, two MTU or stock, not '$1'"; exit 2 ;;
 esac
 mkdir -p cmd; : >cmd/ready

@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # Source this in the guest: the machine of a stranger, with a distribution's kernel and the host's programs.
 
-# stock_root: makes the host's root (run-guest.sh --root) the guest's, with changes in memory. /mnt/host and the
-# guest's modules stay visible.
+# stock_root SOURCE: makes the host's root (run-guest.sh --root) the guest's, with changes in memory. /mnt/host, the
+# guest's modules and the host's folder SOURCE stay visible.
 stock_root() {
 	local new=/run/stock/new dir
 	mkdir -p /run/stock/host /run/stock/memory "$new"
@@ -16,6 +16,7 @@ stock_root() {
 	for dir in proc sys dev lib/modules mnt/host; do mount --rbind "/$dir" "$new/$dir"; done
 	for dir in tmp run; do mount -t tmpfs -o mode=1777 tmpfs "$new/$dir"; done
 	chmod 755 "$new/run"
+	[ -d "$new$1" ] || { mkdir -p "$new$1" && mount --bind "/run/stock/host$1" "$new$1"; } || return
 	pivot_root "$new" "$new/mnt/old" && cd /mnt/host || return
 	ip link set lo up
 	PATH=/run/bin:$PATH
