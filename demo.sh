@@ -21,6 +21,8 @@ setup_packages $BUILD_PACKAGES
 # the comparison with kernel TCP creates network namespaces
 # shellcheck disable=SC2086
 [ "$(id -u)" != 0 ] || setup_packages $DEMO_PACKAGES
+# what runs below, not the tests
+setup_targets="$RUN_TARGETS app/uroce-bench/uroce-bench test/system/rcdata/rcdata"
 setup_build build
 setup_hugepages 384
 

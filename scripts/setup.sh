@@ -16,6 +16,9 @@ BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs c
 	chromium"
 # For the programs of `ninja programs-long`: about 200 MB.
 LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun runc mmdebstrap"
+# What users run, without tests and benches.
+RUN_TARGETS="app/uroced/uroced app/uroce-run/uroce-run app/urocectl/urocectl drivers/verbs/liburoce-rdmav34.so
+	drivers/verbs/liburoce-preload.so"
 DEMO_PACKAGES="iperf3 perftest" # the part of these for the demo's headline figures
 
 setup_quiet='' # not empty: setup_say is silent
@@ -84,7 +87,9 @@ setup_packages() {
 	rm -f "$log"
 }
 
-# setup_build DIR [MESON OPTION...]: configures DIR if necessary, and builds everything in it.
+# setup_build DIR [MESON OPTION...]: configures DIR if necessary, and builds setup_targets in it (empty: everything).
+setup_targets=''
+# shellcheck disable=SC2086
 setup_build() {
 	local dir=$1 log=$1.log
 	shift
@@ -93,9 +98,9 @@ setup_build() {
 		setup_run "$log" "configuring $dir" meson setup "$dir" "$@" || { tail -20 "$log" >&2; setup_fail "meson failed"; }
 	fi
 	# print nothing if nothing has changed
-	if ! ninja -C "$dir" -n | grep -q 'no work to do'; then
+	if ! ninja -C "$dir" -n $setup_targets | grep -q 'no work to do'; then
 		setup_say "building $dir"
-		setup_run "$log" "building $dir:" ninja -C "$dir" || { tail -40 "$log" >&2; setup_fail "the build failed"; }
+		setup_run "$log" "building $dir:" ninja -C "$dir" $setup_targets || { tail -40 "$log" >&2; setup_fail "the build failed"; }
 	fi
 	rm -f "$log"
 }

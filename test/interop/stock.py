@@ -30,7 +30,8 @@ def build():
     """Builds what runs in the guest, unless it is there."""
     with open(guestlib.cache_dir() / "stock.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        lib.sh("bash", "-c", f"cd {SOURCE} && . scripts/setup.sh && setup_build build-stock {' '.join(OPTIONS)}",
+        lib.sh("bash", "-c", f"cd {SOURCE} && . scripts/setup.sh && setup_targets=$RUN_TARGETS && "
+               f"setup_build build-stock {' '.join(OPTIONS)}",
                timeout=1800)
 
 
