@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "ipc/client.h"
@@ -55,32 +56,68 @@ starts_at(const char *words, size_t len, const char *socket)
 	return !given && !socket;
 }
 
-/* Returns true if a process named uroced may be about to listen at socket (NULL: the default). */
+/*
+ * Returns true if the process whose folder in /proc is dir runs under this user, sees the same
+ * files and has not run for long: only such a daemon may be about to listen at a path of ours.
+ */
+static bool
+is_young_of_ours(int dir)
+{
+	struct stat st, mnt, own;
+	char text[1024], *p;
+	struct timespec now;
+	unsigned long long start;
+	int fd = openat(dir, "stat", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	p = strrchr(text, ')'); /* behind the name; field 22 is the start, in ticks since boot */
+	for (unsigned int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	if (!p || sscanf(p, "%llu", &start) != 1 || clock_gettime(CLOCK_BOOTTIME, &now) < 0 ||
+	    start / (unsigned long long)sysconf(_SC_CLK_TCK) + START_MS / 1000 <
+		    (unsigned long long)now.tv_sec)
+		return false;
+	return fstat(dir, &st) == 0 && st.st_uid == geteuid() &&
+	       fstatat(dir, "ns/mnt", &mnt, 0) == 0 && stat("/proc/self/ns/mnt", &own) == 0 &&
+	       mnt.st_ino == own.st_ino;
+}
+
+/* Returns true if the process whose folder in /proc is name starts a daemon, as starts_at. */
+static bool
+process_starts_at(int proc, const char *name, const char *socket)
+{
+	int dir = openat(proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = dir < 0 ? -1 : openat(dir, "cmdline", O_RDONLY | O_CLOEXEC);
+	char words[4096];
+	ssize_t n = fd < 0 ? -1 : read(fd, words, sizeof(words) - 1);
+	bool starts = false;
+
+	if (n > 0) {
+		words[n] = '\0';
+		starts = strcmp(basename(words), "uroced") == 0 &&
+			 starts_at(words, (size_t)n, socket) && is_young_of_ours(dir);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (dir >= 0)
+		close(dir);
+	return starts;
+}
+
+/* Returns true if a daemon may be about to listen at socket (NULL: the default). */
 static bool
 is_starting(const char *socket)
 {
-	char path[64], words[4096];
+	DIR *proc = opendir("/proc");
 	bool found = false;
 	struct dirent *d;
-	ssize_t n;
-	DIR *proc = opendir("/proc");
 
-	while (proc && !found && (d = readdir(proc))) {
-		int fd = -1;
-
-		if (d->d_name[0] < '0' || d->d_name[0] > '9')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%.20s/cmdline", d->d_name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		n = fd < 0 ? 0 : read(fd, words, sizeof(words) - 1);
-		if (fd >= 0)
-			close(fd);
-		if (n <= 0)
-			continue;
-		words[n] = '\0';
-		found = strcmp(basename(words), "uroced") == 0 &&
-			starts_at(words, (size_t)n, socket);
-	}
+	while (proc && !found && (d = readdir(proc)))
+		found = d->d_name[0] > '0' && d->d_name[0] <= '9' &&
+			process_starts_at(dirfd(proc), d->d_name, socket);
 	if (proc)
 		closedir(proc);
 	return found;

@@ -247,6 +247,20 @@ socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).close()
                 starting.stdin.close()
             starting.wait(300)
 
+    @unittest.skipIf(os.geteuid(), "only root can become another user")
+    def test_other_daemons_are_not_waited_for(self):
+        """One of another user, and one that sees other files."""
+        sock = os.path.join(self.dir.name, "never")
+        for prefix, who in (([], {"user": NOBODY}), (["unshare", "--mount"], {})):
+            other = subprocess.Popen([*prefix, "bash", "-c", 'exec -a uroced sh -c "read x" "$@"', "bash", "--socket", sock],
+                                     stdin=subprocess.PIPE, **who)
+            while not text_of(f"/proc/{other.pid}/cmdline").startswith("uroced"):
+                time.sleep(0.01)
+            done = self.run_("true", env={"UROCE_SOCKET": sock})
+            self.assertEqual(done.returncode, 1)
+            self.assertNotIn("waiting", done.stderr)
+            other.communicate()
+
     def test_bad_provider(self):
         done = subprocess.run([RUN, "--provider", "/nonexistent.so", "true"], capture_output=True,
                               text=True, timeout=300, env={**os.environ, **SANITIZER})
