@@ -67,6 +67,10 @@ def states(machine):
         for name, run in runs(state):
             with lib.case(f"RDMA core {state}, {name}: devices, messages, rdma_cm"):
                 machine.good(f"seen {run} && transfers 18600 {run}")
+            if lib.FULL or (state, name) == ("loaded", "uid 65534, preload"):
+                with lib.case(f"RDMA core {state}, {name}: UCX, MPI"):
+                    become, bare = run.split("uroce-run")[0], "uroce-run" + run.split("uroce-run")[1]
+                    machine.good(f"ucx 18650 {run} && become='{become}' && mpi {bare}")
         if state == "unloaded":
             with lib.case("uroce-run has not loaded the RDMA core"):
                 machine.good("! core_loaded")

@@ -151,3 +151,45 @@ busy() {
 	! kill -0 "$1" 2>/dev/null || ip netns exec one ss -ltnH | grep -q 18515 ||
 		on one 'urocectl --json show cm' 2>/dev/null | grep -q '"LISTEN"'
 }
+
+# ucx PORT RUN..: messages of UCX's rc transport between the two devices
+ucx() {
+	local port=$1 server
+	shift
+	UCX_TLS=rc UCX_NET_DEVICES=uroce1:1 "$@" ucx_perftest -p "$port" -t tag_bw -s 8192 -n 200 &
+	server=$!
+	until_true listens "$port" &&
+		UCX_TLS=rc UCX_NET_DEVICES=uroce0:1 "$@" ucx_perftest 127.0.0.1 -p "$port" -t tag_bw -s 8192 -n 200 &&
+		wait $server
+}
+
+# frames: how many uroced has sent so far
+frames() { urocectl --json show stats | awk -F: '/"tx_frames"/ {n += $2} END {print n}'; }
+
+# mpi RUN..: two ranks, each started as `become` says, exchange messages of several sizes over RoCE, and check them
+mpi() {
+	local before
+	before=$(frames)
+	cat >/tmp/ranks.c <<-'END'
+	#include <mpi.h>
+	#include <string.h>
+	static char out[1 << 20], in[1 << 20];
+	int main(int argc, char **argv)
+	{
+		int rank;
+		MPI_Init(&argc, &argv);
+		MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+		for (int n = 1; n <= 1 << 20; n <<= 4) {
+			memset(out, rank + n % 101, n);
+			MPI_Sendrecv(out, n, MPI_CHAR, !rank, 0, in, n, MPI_CHAR, !rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			for (int i = 0; i < n; i++)
+				if (in[i] != (char)(!rank + n % 101))
+					MPI_Abort(MPI_COMM_WORLD, 1);
+		}
+		return MPI_Finalize();
+	}
+	END
+	[ -x /tmp/ranks ] || { mpicc -o /tmp/ranks /tmp/ranks.c && chmod 755 /tmp/ranks; } || return
+	OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HOME=/tmp $become mpirun -np 2 --oversubscribe --mca pml ucx \
+		--mca btl ^openib -x UCX_TLS=rc,self -x UCX_NET_DEVICES=uroce0:1 "$@" /tmp/ranks && [ "$(frames)" -gt $((before + 300)) ]
+}
