@@ -124,8 +124,14 @@ raise_qp(struct host *h, uint32_t i, const struct host *peer, uint32_t peer_i,
 	qp->bind.cc = *policy;
 	if (!rc_connect(&h->engine.env, qp, HOST_MTU, RC_QPN_BASE + peer_i, TIMEOUT, &path))
 		die("a QP cannot be connected");
+	/*
+	 * The hosts have talked before: their round trip was measured. An incast of first flights
+	 * would measure how long a QP waits for a peer that it does not know (qp/loss.h).
+	 */
+	qp->conn.loss.eager = true;
 	if (h->sr != NULL)
 		qp_sr_set(h->sr, qp, QP_SR_ON);
+	qp_loss_rewait(&h->engine.env, qp);
 }
 
 void
