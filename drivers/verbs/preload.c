@@ -5,13 +5,13 @@
  * LD_PRELOAD loads it before libc, so that the calls below come here. It does two things:
  *
  * - It refuses netlink sockets of the kernel's RDMA core. libibverbs and librdmacm ask the kernel
- * first and read sysfs only if this fails.
- * - If UROCE_VIEW names a folder, the paths in moved[] are looked up below that folder. uroce-run
- *   has put the files there that libibverbs expects (app/uroce-run/view.c).
+ *   first and read sysfs only if this fails.
+ * - If UROCE_VIEW names a folder, the paths in moved[] are looked up below that folder, where
+ *   uroce-run has put the files that libibverbs expects (app/uroce-run/preload.c).
  *
- * It cannot serve what does not call libc's functions: static programs, programs that the loader
- * starts in secure mode (set-user-id), and Go's own file operations. uroce-run prefers
- * a mount namespace and a seccomp filter, which serve these, too.
+ * It cannot serve static programs, programs that the loader starts in secure mode (set-user-id),
+ * and Go's own file operations, because these do not call libc. uroce-run prefers a mount namespace
+ * and a seccomp filter, which serve these, too.
  *
  * A call passes its path through view_path() and continues in the next library, which may be
  * another preloaded one. Every symbol that a program calls needs its definition here: libc's own

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stores of received data into the memory of a client. A program may poll that memory instead of a
+ * Stores received data in a client's memory. A program may poll that memory instead of a
  * completion queue: it takes a message as complete once it sees the message's last bytes. memmove
  * must not store those, because it stores the tail of its destination first for some lengths.
  */

@@ -18,10 +18,10 @@
  * within a data centre or between two comes near. ACK timeouts up to code 14 (67 ms) expire first:
  * no packet is sent twice before. With retry_cnt 0, which says that each packet is to be sent once,
  * there is no probe before the first sample. The price: a loss of the last packets of the first
- * flight is found late. Once an ACK timeout has expired, a packet is taken for lost, and the wait
- * is QP_PROBE_FORGOT_NS. It is the same if the round trip was measured and forgotten, and if the
- * peer has agreed to selective repeat; it is that long because the peer's worker may sleep or wait
- * for its core.
+ * flight, or of all of them, is found late. Once an ACK timeout has expired, a packet is taken for
+ * lost, and the wait is QP_PROBE_FORGOT_NS. It is the same if the round trip was measured and
+ * forgotten, and if the peer has agreed to selective repeat; it is that long because the peer's
+ * worker may sleep or wait for its core.
  *
  * QP_PLAIN_TIMERS (probe=off) switches probes off: for a peer that is to see what the specification
  * says and no more. Such a QP does not use selective repeat, whose end of a flight needs probes.
