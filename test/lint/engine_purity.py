@@ -17,7 +17,7 @@ import tree
 ROOMS = ('lib/wire/', 'lib/mem/', 'lib/cq/', 'lib/counters/counters.c', 'lib/cc/', 'lib/qp/', 'lib/requester/', 'lib/responder/',
          'lib/engine/', 'lib/cm/')
 FLAGS = ['-O2', '-std=gnu11', '-D_GNU_SOURCE', '-DALLOW_EXPERIMENTAL_API', '-march=native', '-Ilib', '-Iinclude',
-         '-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-gnu/dpdk',
+         '-isystem', str(tree.ROOT / 'lib/dpdk'), '-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-gnu/dpdk',
          '-include', 'rte_config.h']
 
 # Allowed for all files. Of DPDK only mempools: their inline functions look up the lcore's cache.

@@ -10,7 +10,7 @@ import sys
 
 import tree
 
-DPDK = ['-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-gnu/dpdk',
+DPDK = ['-isystem', str(tree.ROOT / 'lib/dpdk'), '-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-gnu/dpdk',
         '-include', 'rte_config.h']
 WARN = ['-Wall', '-Wextra', '-Werror', '-Wno-unused-parameter', '-Wno-address-of-packed-member',
         '-Wno-missing-field-initializers']
