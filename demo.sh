@@ -22,7 +22,7 @@ setup_packages $BUILD_PACKAGES
 # shellcheck disable=SC2086
 [ "$(id -u)" != 0 ] || setup_packages $DEMO_PACKAGES
 # what runs below, not the tests
-setup_targets="$RUN_TARGETS app/uroce-bench/uroce-bench test/system/rcdata/rcdata"
+setup_targets="$RUN_TARGETS app/uroce-bench/uroce-bench app/uroce-bench/check/rcdata"
 setup_build build
 setup_hugepages 384
 
@@ -59,14 +59,15 @@ ready() { # waits until the daemon is
 ready
 
 port=$((20000 + $$ % 10000))
-data=build/test/system/rcdata/rcdata
+bench=build/app/uroce-bench/uroce-bench
 
+# A limit of time only ends what hangs.
 # pair CLIENT-ARG...: runs a server on uroce1 and a client on uroce0; both must succeed
 pair() {
-	on "$data" -d uroce1 -p "$port" >"$run/server" 2>&1 &
+	on "$bench" check -d uroce1 -p "$port" >"$run/server" 2>&1 &
 	server=$!
-	if ! timeout 60 build/app/uroce-run/uroce-run --socket "$run/sock" \
-		"$data" -d uroce0 -p "$port" "$@" 127.0.0.1 >"$run/client" 2>&1 || ! wait "$server"; then
+	if ! timeout 600 build/app/uroce-run/uroce-run --socket "$run/sock" \
+		"$bench" check -d uroce0 -p "$port" "$@" 127.0.0.1 >"$run/client" 2>&1 || ! wait "$server"; then
 		cat "$run/client" "$run/server" "$run/log" >&2
 		setup_fail "the transfer failed"
 	fi
@@ -89,10 +90,10 @@ setup_say "the same on the host's own address: uroced without ports, device uroc
 build/app/uroced/uroced --socket "$run/sock" --file-prefix "demo$$" >"$run/log" 2>&1 &
 daemon=$!
 ready
-on "$data" -d uroce_lo -p "$port" >"$run/server" 2>&1 &
+on "$bench" check -d uroce_lo -p "$port" >"$run/server" 2>&1 &
 server=$!
-if ! timeout 60 build/app/uroce-run/uroce-run --socket "$run/sock" \
-	"$data" -d uroce_lo -p "$port" --ops 2000 --seed "$$" 127.0.0.1 >"$run/client" 2>&1 || ! wait "$server"; then
+if ! timeout 600 build/app/uroce-run/uroce-run --socket "$run/sock" \
+	"$bench" check -d uroce_lo -p "$port" --ops 2000 --seed "$$" 127.0.0.1 >"$run/client" 2>&1 || ! wait "$server"; then
 	cat "$run/client" "$run/server" "$run/log" >&2
 	setup_fail "the transfer failed"
 fi

@@ -168,8 +168,8 @@ int bench_connect(const struct bench_options *o, struct bench_report *r);
 int bench_probe(const struct bench_options *o, struct bench_report *r);
 
 /*
- * Executes the script of argv[1] if that is a mode in Python. Returns 0 if it is not, else the exit
- * status of a failure, which is printed.
+ * Executes the program of argv[1] if that is a mode in Python, or "check". Returns 0 if it is not,
+ * else the exit status of a failure, which is printed.
  */
 int bench_script(int argc, char **argv);
 

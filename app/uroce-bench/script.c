@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Modes in Python, which start and compare other programs (daemons, clients, iperf3, a guest). They
- * are in report/ of the source tree, or in the data directory of an installation.
+ * Modes that are other programs. Those in Python start and compare programs (daemons, clients,
+ * iperf3, a guest); they are in report/ of the source tree, or in the data directory of an
+ * installation. "check" is a verbs program that links neither DPDK nor the transport
+ * (check/rcdata.h), in the build or in the libexec directory.
  */
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +25,10 @@ is_scripted(const char *mode)
 	return 0;
 }
 
-/* Find the scripts that belong to the program at exe, and set their environment. */
+/* Find what belongs to the program at exe: its scripts, with their environment, or (check) rcdata.
+ */
 static void
-find_scripts(const char *exe, char *path, size_t size)
+find(const char *exe, bool check, char *path, size_t size)
 {
 	int folder = (int)(strrchr(exe, '/') - exe);
 	char build[PATH_MAX];
@@ -34,9 +38,12 @@ find_scripts(const char *exe, char *path, size_t size)
 	if (realpath(BENCH_BUILD, build) != NULL && strlen(build) == (size_t)folder &&
 	    strncmp(exe, build, folder) == 0) {
 		setenv("UROCE_BENCH_SOURCE", BENCH_SOURCE, 1);
-		snprintf(path, size, "%s/app/uroce-bench/report", BENCH_SOURCE);
+		snprintf(path, size, "%s",
+			 check ? BENCH_BUILD "/check/rcdata"
+			       : BENCH_SOURCE "/app/uroce-bench/report");
 	} else {
-		snprintf(path, size, "%.*s/../%s", folder, exe, BENCH_SCRIPTS);
+		snprintf(path, size, "%.*s/../%s", folder, exe,
+			 check ? BENCH_LIBEXEC "/rcdata" : BENCH_SCRIPTS);
 	}
 }
 
@@ -45,9 +52,10 @@ bench_script(int argc, char **argv)
 {
 	char exe[PATH_MAX], path[2 * PATH_MAX];
 	char *args[BENCH_MAX_ARGS + 4] = {"python3", "-B", path};
+	bool check = argc > 1 && strcmp(argv[1], "check") == 0;
 	ssize_t n;
 
-	if (argc < 2 || !is_scripted(argv[1]))
+	if (argc < 2 || (!check && !is_scripted(argv[1])))
 		return 0;
 	if (argc > BENCH_MAX_ARGS) {
 		fprintf(stderr, "uroce-bench: more than %d arguments\n", BENCH_MAX_ARGS);
@@ -59,10 +67,16 @@ bench_script(int argc, char **argv)
 		return 2;
 	}
 	exe[n] = '\0';
-	find_scripts(exe, path, sizeof(path));
+	find(exe, check, path, sizeof(path));
 	if (access(path, R_OK | X_OK) != 0) {
-		fprintf(stderr, "uroce-bench: %s: its scripts are not in %s: %s\n", argv[1], path,
-			strerror(errno));
+		fprintf(stderr, "uroce-bench: %s: its %s not in %s: %s\n", argv[1],
+			check ? "program is" : "scripts are", path, strerror(errno));
+		return 2;
+	}
+	if (check) {
+		argv[1] = "uroce-bench check";
+		execv(path, argv + 1);
+		fprintf(stderr, "uroce-bench: check: %s: %s\n", path, strerror(errno));
 		return 2;
 	}
 	memcpy(args + 3, argv + 1, (size_t)(argc - 1) * sizeof(*argv));

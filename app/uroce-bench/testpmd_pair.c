@@ -59,7 +59,7 @@ static void
 start(struct testpmd_pair *t, unsigned s, const char *vdev)
 {
 	static unsigned serial;
-	char prefix[32], lcores[16], text[64];
+	char prefix[32], lcores[32], text[64];
 	/* line buffered, or its output is delayed */
 	char *argv[] = {"stdbuf",
 			"-oL",

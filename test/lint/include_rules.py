@@ -26,6 +26,7 @@ LEVELS = (
 OTHERS = {
     'include/uroce': (),
     'include/uroce_abi': (),
+    'lib/dpdk': (),  # in front of DPDK's own headers
     'lib/wire': (),  # not even uroce_abi: only the wire formats
     'lib/cm': ('lib/wire', 'lib/counters'),  # sans I/O, and separate from the data path
     # Every client process loads it: only the client side of ipc, and code for both sides (sched, doorbells).

@@ -26,7 +26,7 @@ BUILD = pathlib.Path(os.environ.get("UROCE_BUILD", HERE.parent.parent / "build")
 UROCED = BUILD / "app/uroced/uroced"
 UROCECTL = BUILD / "app/urocectl/urocectl"
 UROCE_RUN = BUILD / "app/uroce-run/uroce-run"
-RCDATA = BUILD / "test/system/rcdata/rcdata"
+RCDATA = BUILD / "app/uroce-bench/check/rcdata"
 SANITIZED = os.environ.get("UROCE_SANITIZED") == "1"  # the provider needs libasan preloaded
 SHORT = os.environ.get("UROCE_TEST_SHORT") == "1"  # fewer sizes, for slow (sanitized) builds
 FULL = os.environ.get("UROCE_TEST_FULL") == "1"  # every combination of suite programs: minutes

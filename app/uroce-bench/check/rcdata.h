@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcdata: an ordinary verbs program that moves data between two processes over RC queue pairs and
- * checks every byte of it. It does not depend on uroce: the same binary runs on any verbs device.
+ * `uroce-bench check`: an ordinary verbs program that moves data between two processes over RC
+ * queue pairs and checks every byte of it. It does not depend on uroce: the same binary runs on any
+ * verbs device.
  *
- *   rcdata [options]            the server waits for one client
- *   rcdata [options] HOST       the client; its options decide what both sides do
+ *   uroce-bench check [options]            the server waits for one client
+ *   uroce-bench check [options] HOST       the client; its options decide what both sides do
  *
  * Two modes. "check" posts random SEND, WRITE (each with and without immediate) and READ requests
  * in both directions on several queue pairs at once (check.c). With --mixed it also posts atomics

@@ -8,7 +8,8 @@
 #define OPEN_WAIT_S 20
 
 static const char usage[] =
-	"usage: rcdata [options] [HOST]      no HOST: wait for a client\n"
+	"usage: uroce-bench check [options] [HOST]      no HOST: wait for a client\n"
+	"Moves random data between two verbs devices and compares every byte.\n"
 	"  -d, --dev NAME       verbs device (the first one)\n"
 	"  -i, --ib-port N      its port (1)\n"
 	"  -g, --gid-index N    source GID (1)\n"
