@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/results.py: what runs again, what counts as passed, and what is told of it."""
+"""scripts/results.py: what counts as passed, and what is told of it; scripts/long.py: order, time, resuming."""
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-TOOL = pathlib.Path(__file__).resolve().parents[2] / "scripts/results.py"
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+import long  # noqa: E402
 
 
 def log(path, **results):
@@ -21,34 +23,81 @@ def log(path, **results):
     return path
 
 
-def tool(what, *logs):
-    done = subprocess.run([sys.executable, TOOL, what, *logs], text=True, capture_output=True, check=False)
+def report(*logs):
+    done = subprocess.run([sys.executable, SCRIPTS / "results.py", *logs], text=True, capture_output=True, check=False)
     assert not done.stderr, done.stderr
     return done.returncode, done.stdout.splitlines()
 
 
-with tempfile.TemporaryDirectory() as folder:
-    one, two = pathlib.Path(folder) / "build", pathlib.Path(folder) / "build-sanitized"
-    a = log(one / "meson-logs/testlog.json", unit__a="OK", system_hostile__b="FAIL", docs__c="SKIP")
-    b = log(two / "meson-logs/testlog.json", system_hostile__b="OK", cm__d="TIMEOUT")
-    assert tool("again", a, b) == (0, [f"{one} b", f"{two} d"])
-    status, said = tool("report", a, b)
+def results_are_counted(folder):
+    one, two = folder / "build", folder / "build-sanitized"
+    a = log(one / "meson-logs/first.json", unit__a="OK", system_hostile__b="FAIL", docs__c="SKIP")
+    b = log(two / "meson-logs/long.json", system_hostile__b="OK", cm__d="TIMEOUT")
+    status, said = report(a, b)
     assert status == 1 and said[-1] == "2 passed, 2 failed, 1 skipped", said
     assert f"FAIL: uroce:system+hostile / b ({a})" in said and "    not ok 1 - b fails" in said, said
 
+    # A second run counts in the second tier, and only there.
+    log(two / "meson-logs/again.json", cm__d="OK")
     log(one / "meson-logs/again.json", system_hostile__b="OK")
-    log(two / "meson-logs/again.json", cm__d="FAIL")
-    status, said = tool("report", a, b)
+    status, said = report(a, b)
     assert status == 1 and said[-2:] == ["1 of those that passed did so only at a second run",
                                          "3 passed, 1 failed, 1 skipped"], said
-    assert f"PASSED ONLY WHEN IT RAN AGAIN, ALONE: uroce:system+hostile / b ({a})" in said, said
-    assert "    not ok 1 - b fails" in said, said
-    log(two / "meson-logs/again.json", cm__d="OK")
-    assert tool("report", a, b)[0] == 0
+    assert f"PASSED ONLY WHEN IT RAN AGAIN, ALONE: uroce:cm / d ({b})" in said, said
+    assert "    not ok 1 - d fails" in said, said
+    assert report(b)[0] == 0
+    log(two / "meson-logs/again.json", cm__d="FAIL")
+    assert report(b)[0] == 1
 
-    # A test with the same result each time is not run again. If many tests failed, none is.
-    assert tool("again", a, log(one / "meson-logs/beside.json", sim__e="FAIL")) == (0, [])
-    assert tool("again", a, b, log(one / "meson-logs/lane.json", cm__f="FAIL", cm__g="ERROR")) == (0, [])
-    assert tool("again", a, one / "none.json") == (0, [])
-    status, said = tool("report", one / "none.json")
+    status, said = report(one / "none.json")
     assert status == 1 and said[-1] == "0 passed, 1 failed, 0 skipped", said
+
+
+class FakeTests:
+    """Instead of meson: three tests, of which "chance" fails once and "wrong" always; one second each."""
+
+    def __init__(self, tests):
+        self.ran, self.now = [], 0
+        long.ROOT = tests
+        long.EXPECTED, long.LEARNED = tests / "none.json", tests / "durations.json"
+        long.state = lambda: "same files"
+        long.steps = lambda: [long.Step("build", {"name": name, "suite": ["uroce:" + suite]})
+                              for name, suite in (("chance", "system"), ("good", "cm"), ("wrong", "docs"))]
+        long.run = self.run
+        long.changed = set
+        long.time.monotonic = lambda: self.now
+        long.say = lambda text: None
+        (tests / "build/meson-logs").mkdir(parents=True)
+
+    def run(self, step):
+        self.now += 1
+        self.ran.append(step.name)
+        good = step.name == "good" or (step.name == "chance" and self.ran.count("chance") > 1)
+        return {"name": f"uroce:{step.name} / {step.name}", "result": "OK" if good else "FAIL", "duration": 1.0}
+
+    def main(self, *args):
+        self.ran = []
+        long.main(args)
+        return self.ran
+
+
+def second_tier(folder):
+    fake = FakeTests(folder / "tree")
+    logs = folder / "tree/build/meson-logs"
+    assert fake.main() == ["chance", "chance", "good", "wrong", "wrong"]
+    assert report(logs / "long.json")[1][-1] == "2 passed, 1 failed, 0 skipped"
+    # What passed runs no more with the same files, and no test is counted twice.
+    assert fake.main("--resume") == ["chance", "chance", "wrong", "wrong"]
+    assert report(logs / "long.json")[1][-1] == "2 passed, 1 failed, 0 skipped"
+    long.state = lambda: "other files"
+    assert fake.main("--resume") == ["chance", "chance", "good", "wrong", "wrong"]
+    # Only what fits: "good" took a second, others are not known.
+    assert fake.main("--minutes", "0.5") == ["good"]
+    # What the changes touch comes first, whatever the date.
+    long.changed = lambda: {"lib/cm/path.c", "README.md"}
+    assert set(fake.main("--touched")[:2]) <= {"good", "wrong"} and fake.ran[-1] == "chance", fake.ran
+
+
+with tempfile.TemporaryDirectory() as place:
+    results_are_counted(pathlib.Path(place))
+    second_tier(pathlib.Path(place))
