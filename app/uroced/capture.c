@@ -16,6 +16,7 @@
 #include <rte_common.h>
 #include <rte_lcore.h>
 #include "control/log_event.h"
+#include "dpdk/compat.h"
 #include "drivers/impair/impair.h"
 #include "show.h"
 #include "wire/parse.h"
@@ -89,7 +90,7 @@ _Static_assert(sizeof(struct impair_fate) <= sizeof(struct capture_fault),
 	       "a capture has room for what the injector did");
 
 struct device_capture {
-	pthread_t writer;
+	struct dpdk_thread writer;
 	FILE *file;
 	unsigned nrings;
 	uint32_t qpn;           /* frames of this QP only; 0: all */
@@ -273,7 +274,7 @@ write_oldest(struct device_capture *dc)
 	return true;
 }
 
-static void *
+static void
 writer_main(void *arg)
 {
 	static const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -287,7 +288,6 @@ writer_main(void *arg)
 		if (!stop)
 			nanosleep(&nap, NULL);
 	} while (!stop);
-	return NULL;
 }
 
 static void
@@ -355,7 +355,7 @@ capture_open(struct device *dev, int fd, uint32_t qpn)
 		dc->qpn = qpn;
 	snprintf(name, sizeof(name), "capture-%.7s", dev->name);
 	if (rc == 0)
-		rc = -rte_ctrl_thread_create(&dc->writer, name, NULL, writer_main, dc);
+		rc = -dpdk_thread_start(&dc->writer, name, writer_main, dc);
 	if (rc != 0) {
 		if (dc != NULL)
 			capture_close(dc);
@@ -386,7 +386,7 @@ capture_end(struct device *dev)
 	impair_set_watch(dev->port.id, NULL, NULL);
 	worker_capture(dev->d->workers, dev->port.id, NULL);
 	__atomic_store_n(&dc->stop, 1, __ATOMIC_RELEASE);
-	pthread_join(dc->writer, NULL);
+	pthread_join(dc->writer.id, NULL);
 	if (!put_tail(dc, lost(dc)) && dc->error == 0)
 		dc->error = (uint32_t)errno;
 }

@@ -13,6 +13,7 @@
 #include <rte_lcore.h>
 #include "control/device.h"
 #include "control/log.h"
+#include "dpdk/compat.h"
 
 #define TERMS    8
 #define TEXT_MAX 32
@@ -84,7 +85,7 @@ static struct live {
 	int root; /* descriptor of SOCKET.sysfs */
 	struct live_device dev[UROCE_MAX_DEVICES];
 	uint32_t ndevs;
-	pthread_t thread;
+	struct dpdk_thread thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t wake;
 	bool running, stop; /* stop: under mutex */
@@ -233,7 +234,7 @@ refresh(struct live_device *l, bool first)
 	l->failed = rc < 0;
 }
 
-static void *
+static void
 live_main(void *arg)
 {
 	struct timespec at;
@@ -252,7 +253,6 @@ live_main(void *arg)
 		pthread_mutex_lock(&live.mutex);
 	}
 	pthread_mutex_unlock(&live.mutex);
-	return NULL;
 }
 
 static int
@@ -293,7 +293,7 @@ live_start(struct daemon *d)
 		rc = device_open(&live.dev[i], d->dev[i]);
 	}
 	if (rc >= 0)
-		rc = -rte_ctrl_thread_create(&live.thread, "live", NULL, live_main, NULL);
+		rc = dpdk_thread_start(&live.thread, "live", live_main, NULL);
 	live.running = rc == 0;
 	if (rc != 0)
 		LOG(WARNING,
@@ -338,7 +338,7 @@ live_stop(struct daemon *d)
 		live.stop = true;
 		pthread_cond_signal(&live.wake);
 		pthread_mutex_unlock(&live.mutex);
-		pthread_join(live.thread, NULL);
+		pthread_join(live.thread.id, NULL);
 		live.running = false;
 	}
 	for (uint32_t i = 0; i < live.ndevs; i++)

@@ -15,6 +15,7 @@
 #include "control/device.h"
 #include "control/log.h"
 #include "control/obj.h"
+#include "dpdk/compat.h"
 #include "show.h"
 #include "wire/hdr.h"
 
@@ -258,7 +259,7 @@ put_dict(struct rte_tel_data *to, const char *name, const json_t *value)
 			put_dict(to, sub, v);
 		}
 	} else if (json_is_integer(value)) {
-		rte_tel_data_add_dict_u64(to, name, (uint64_t)json_integer_value(value));
+		rte_tel_data_add_dict_uint(to, name, (uint64_t)json_integer_value(value));
 	} else if (json_is_boolean(value)) {
 		rte_tel_data_add_dict_int(to, name, json_is_true(value));
 	} else {
@@ -275,13 +276,13 @@ put_array(struct rte_tel_data *to, const json_t *from)
 	json_t *v;
 	size_t i;
 
-	rte_tel_data_start_array(to, text ? RTE_TEL_STRING_VAL : RTE_TEL_U64_VAL);
+	rte_tel_data_start_array(to, text ? RTE_TEL_STRING_VAL : RTE_TEL_UINT_VAL);
 	json_array_foreach(from, i, v)
 	{
 		if (text)
 			rte_tel_data_add_array_string(to, json_string_value(v));
 		else
-			rte_tel_data_add_array_u64(to, (uint64_t)json_integer_value(v));
+			rte_tel_data_add_array_uint(to, (uint64_t)json_integer_value(v));
 	}
 }
 

@@ -95,8 +95,8 @@ finish_ipv6(const struct super *s, struct rte_mbuf *m)
 	};
 
 	ip->payload_len = rte_cpu_to_be_16((uint16_t)(m->data_len - s->l3 - IPV6_LEN));
-	memcpy(pseudo.src, ip->src_addr, 16);
-	memcpy(pseudo.dst, ip->dst_addr, 16);
+	memcpy(pseudo.src, &ip->src_addr, 16);
+	memcpy(pseudo.dst, &ip->dst_addr, 16);
 	return rte_raw_cksum(&pseudo, sizeof(pseudo));
 }
 

@@ -54,7 +54,7 @@ hostif_start(struct hostif *h)
 	int rc = hostif_tap_up(h);
 
 	if (rc == 0)
-		rc = -rte_ctrl_thread_create(&h->thread, "hostif", NULL, hostif_move, h);
+		rc = dpdk_thread_start(&h->thread, "hostif", hostif_move, h);
 	h->started = rc == 0;
 	return rc;
 }
@@ -67,7 +67,7 @@ stop(struct hostif *h)
 	__atomic_store_n(&h->stop, 1, __ATOMIC_RELEASE);
 	if (write(h->host.wake_fd, &one, sizeof(one)) < 0)
 		errno = 0; /* full, hence readable */
-	pthread_join(h->thread, NULL);
+	pthread_join(h->thread.id, NULL);
 }
 
 void

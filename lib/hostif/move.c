@@ -123,7 +123,7 @@ wait(struct hostif *h, bool blocked)
 	worker_host_awake(&h->host);
 }
 
-void *
+void
 hostif_move(void *arg)
 {
 	struct hostif *h = arg;
@@ -135,5 +135,4 @@ hostif_move(void *arg)
 		if (n == 0)
 			wait(h, blocked);
 	}
-	return NULL;
 }

@@ -13,10 +13,10 @@
 #define HOSTIF_PARTS_H
 
 #include <net/if.h>
-#include <pthread.h>
 #include <sys/uio.h>
 #include <linux/virtio_net.h>
 #include <rte_mbuf.h>
+#include "dpdk/compat.h"
 #include "hostif/hostif.h"
 
 #define HOSTIF_RING  512   /* frames to the kernel that wait; a power of two */
@@ -35,7 +35,7 @@ struct hostif {
 	uint16_t dev, vlan;
 	char name[IF_NAMESIZE];
 
-	pthread_t thread;
+	struct dpdk_thread thread;
 	bool started;
 	uint32_t stop; /* atomic */
 
@@ -52,7 +52,7 @@ int hostif_tap_open(struct hostif *h, const struct hostif_params *p, char *err, 
 int hostif_tap_up(const struct hostif *h);
 
 /* move.c. The thread's function; arg: the struct hostif. */
-void *hostif_move(void *arg);
+void hostif_move(void *arg);
 
 /*
  * cut.c. Makes frames for the wire of what the kernel gave: frame[0 .. len) with its header vh. A

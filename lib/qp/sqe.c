@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <rte_bitops.h>
 #include <rte_common.h>
 #include "qp/sqe.h"
 

@@ -13,7 +13,7 @@ LEVELS = (
     ('qp',),
     ('requester', 'responder'),
     ('engine',),
-    ('sched', 'cli'),
+    ('sched', 'cli', 'dpdk'),
     ('map',),
     ('ipc',),
     ('port',),
@@ -26,7 +26,6 @@ LEVELS = (
 OTHERS = {
     'include/uroce': (),
     'include/uroce_abi': (),
-    'lib/dpdk': (),  # in front of DPDK's own headers
     'lib/wire': (),  # not even uroce_abi: only the wire formats
     'lib/cm': ('lib/wire', 'lib/counters'),  # sans I/O, and separate from the data path
     # Every client process loads it: only the client side of ipc, and code for both sides (sched, doorbells).
@@ -44,10 +43,10 @@ OTHERS = {
 SYSTEM = (
     (r'rte_byteorder\.h', ('lib', 'drivers/impair', 'app', 'test')),
     (r'rte_(ethdev|eal|lcore|launch|dev|bus\w*|eth_\w+|pdump|pcapng|telemetry|cfgfile)\.h',
-     ('lib/port', 'lib/worker', 'lib/hostif', 'lib/counters/telemetry.c', 'drivers/impair', 'app', 'test')),
+     ('lib/port', 'lib/worker', 'lib/hostif', 'lib/dpdk', 'lib/counters/telemetry.c', 'drivers/impair', 'app', 'test')),
     # lib/wire works on bytes, not mbufs; client processes have no DPDK.
     (r'rte_\w+\.h', ('lib/mem', 'lib/cq', 'lib/net', 'lib/counters', 'lib/qp', 'lib/requester',
-                     'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'lib/hostif', 'lib/control', 'drivers/impair',
+                     'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'lib/hostif', 'lib/control', 'lib/dpdk', 'drivers/impair',
                      'app',
                      'test')),
     (r'infiniband/\w+\.h', ('drivers/verbs', 'app/uroce-bench', 'test')),
