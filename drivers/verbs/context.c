@@ -328,26 +328,28 @@ prov_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 
 	(void)priv;
 	fork_enter();
-	ctx = _verbs_init_and_alloc_context(device, cmd_fd, sizeof(*ctx),
-					    &((struct prov_context *)NULL)->vctx, 0);
+	ctx = rca_context_alloc(device, cmd_fd, sizeof(*ctx), offsetof(struct prov_context, vctx));
 	if (!ctx)
 		return NULL;
 	pthread_mutex_init(&ctx->seg_mutex, NULL);
 	prov_rings_init(ctx);
 	prov_daemon_lost_init(ctx);
-	rc = context_hello(ctx, device->name);
+	rc = rca_context_set_ops(&ctx->vctx, &prov_context_ops);
+	if (rc == 0) {
+		rc = context_hello(ctx, device->name);
+		if (rc)
+			context_release(ctx);
+	}
 	if (rc) {
-		context_release(ctx);
-		verbs_uninit_context(&ctx->vctx);
+		rca_context_uninit(&ctx->vctx);
 		free(ctx);
 		errno = rc;
 		return NULL;
 	}
-	verbs_set_ops(&ctx->vctx, &prov_context_ops);
 	ctx->vctx.context.num_comp_vectors = (int)ctx->nworkers;
 	context_link(ctx);
 	prov_share_offer(ctx, device->name);
-	return &ctx->vctx;
+	return rca_context_seen(&ctx->vctx);
 }
 
 void
@@ -359,6 +361,6 @@ prov_free_context(struct ibv_context *ibctx)
 	prov_event_forget(ctx);
 	context_release(ctx);
 	prov_ref_free_unacked(ctx);
-	verbs_uninit_context(&ctx->vctx);
+	rca_context_uninit(&ctx->vctx);
 	fork_free(ctx);
 }

@@ -36,6 +36,6 @@ const struct verbs_device_ops prov_device_ops = {
 static __attribute__((constructor)) void
 prov_register(void)
 {
-	prov_hooks_install();
-	verbs_register_driver_34(&prov_device_ops);
+	if (rca_register(&prov_device_ops))
+		prov_hooks_install();
 }

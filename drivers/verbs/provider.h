@@ -4,6 +4,7 @@
  * for each kind of object; this header declares the objects and the functions shared by the files.
  *
  *   device.c   discovery: which devices in sysfs are ours
+ *   rdma_core.c   which libibverbs this process has, and its private functions
  *   context.c  open (HELLO), close, the table of operations
  *   rings.c    requests whose replies name rings in shared segments
  *   fork.c     the process forks, maybe with verbs called from its own fork handlers
@@ -39,7 +40,7 @@
 #include "ipc/client.h"
 #include "map/segmap.h"
 #include "lock.h"
-#include "rdma_core_abi.h"
+#include "rdma_core.h"
 #include "uroce_abi/cqe.h"
 #include "uroce_abi/ring.h"
 #include "uroce_abi/wqe.h"
@@ -90,6 +91,7 @@ enum prov_poll_mode {
 #define PROV_MAX_ENTRIES (1u << 24) /* no ring has more */
 
 struct prov_context {
+	uint8_t headroom[RCA_CONTEXT_HEADROOM]; /* libibverbs' verbs_context may start here */
 	struct verbs_context vctx;
 	struct ipc_client ipc;
 	bool lost;   /* daemon gone, or forked: all operations fail (daemon_lost.c); atomic */

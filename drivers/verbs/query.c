@@ -86,7 +86,8 @@ prov_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *a
 	rc = prov_call(ibctx, UROCE_CTRL_QUERY_PORT, &req, sizeof(req), &rep, sizeof(rep));
 	if (rc)
 		return rc;
-	memset(attr, 0, sizeof(*attr));
+	/* An earlier libibverbs has no room for the members that a later header adds at the end. */
+	memset(attr, 0, offsetof(struct ibv_port_attr, port_cap_flags2) + sizeof(uint16_t));
 	attr->state = rep.state;
 	attr->max_mtu = rep.max_mtu;
 	attr->active_mtu = rep.active_mtu;

@@ -309,7 +309,7 @@ prov_wr_init(struct prov_qp *qp)
 {
 	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 
-	qp->vqp.comp_mask |= RCA_QP_EX;
+	rca_qp_set_ex(&qp->vqp);
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
 	ex->wr_bind_mw = wr_bind_mw;

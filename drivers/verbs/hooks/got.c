@@ -175,6 +175,8 @@ hook_apply(const struct prov_hook *h)
 
 		rc = n < 0 ? n : rc + n;
 	}
+	if (rc == 0 && h->old_symbol)
+		rc = object_redirect(&s.object, h->old_symbol, h->old_replacement);
 	if (rc == 0)
 		return "the library does not call it";
 	return rc < 0 ? strerror(-rc) : NULL;

@@ -23,6 +23,10 @@ struct prov_hook {
 	/* aliases of symbol in a library built for large files or hardened; unused: NULL */
 	const char *other[PROV_HOOK_OTHERS];
 	void *replacement; /* of the same type as symbol */
+	/* what a library built with glibc 2.32 or earlier calls instead, of another type; or NULL
+	 */
+	const char *old_symbol;
+	void *old_replacement;
 };
 
 /* Returns true if a library of this SONAME is in the process. */

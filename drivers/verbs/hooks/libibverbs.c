@@ -82,6 +82,13 @@ hook_openat(int dir, const char *path, int flags, ...)
 	return fd;
 }
 
+static int
+hook_fxstat(int version, int fd, struct stat *st)
+{
+	(void)version; /* on 64-bit machines there is only one */
+	return prov_share_fstat(fd, st);
+}
+
 void
 prov_hooks_install(void)
 {
@@ -92,7 +99,12 @@ prov_hooks_install(void)
 		/* for sysfs.c */
 		{LIBIBVERBS, "open", {"open64"}, (void *)hook_open},
 		{LIBIBVERBS, "openat", {"openat64"}, (void *)hook_openat},
-		{LIBIBVERBS, "fstat", {"fstat64"}, (void *)prov_share_fstat},
+		{LIBIBVERBS,
+		 "fstat",
+		 {"fstat64"},
+		 (void *)prov_share_fstat,
+		 "__fxstat",
+		 (void *)hook_fxstat},
 		{LIBIBVERBS, "ioctl", {NULL}, (void *)prov_share_ioctl},
 	};
 

@@ -59,12 +59,24 @@ hook_open(const char *path, int flags, ...)
 	return open(path, flags, mode);
 }
 
+static int
+hook_fxstat(int version, int fd, struct stat *st)
+{
+	(void)version; /* on 64-bit machines there is only one */
+	return prov_cm_fstat(fd, st);
+}
+
 void
 prov_hooks_librdmacm(void)
 {
 	static const struct prov_hook hooks[] = {
 		{LIBRDMACM, "open", {"open64", "__open_2", "__open64_2"}, (void *)hook_open},
-		{LIBRDMACM, "fstat", {"fstat64"}, (void *)prov_cm_fstat},
+		{LIBRDMACM,
+		 "fstat",
+		 {"fstat64"},
+		 (void *)prov_cm_fstat,
+		 "__fxstat",
+		 (void *)hook_fxstat},
 		{LIBRDMACM, "write", {NULL}, (void *)prov_cm_write},
 		{LIBRDMACM, "close", {NULL}, (void *)prov_cm_close},
 	};
