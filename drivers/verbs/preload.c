@@ -33,6 +33,7 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+#include "old_glibc.h"
 #include "uroce_abi/ctrl.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -82,6 +83,8 @@ view_path(const char *path, char there[THERE])
 	return path;
 }
 
+OLD_DECLARE(OLD_FIRST, void *, dlsym, (void *handle, const char *name));
+
 /* The definition of name that would be called without this library. Aborts if there is none. */
 static void *
 next_of(const char *name, void **cache)
@@ -89,7 +92,7 @@ next_of(const char *name, void **cache)
 	void *next = __atomic_load_n(cache, __ATOMIC_ACQUIRE);
 
 	if (!next) {
-		next = dlsym(RTLD_NEXT, name);
+		next = old_dlsym(RTLD_NEXT, name);
 		if (!next)
 			abort();
 		__atomic_store_n(cache, next, __ATOMIC_RELEASE);

@@ -158,6 +158,12 @@ class Lint(unittest.TestCase):
         self.assertNotIn('leaked', output)
         self.assertIn('gone: in the version map', output)
 
+    def test_symbols_of_a_later_libc(self):
+        self.put('x.c', '#include <sys/mount.h>\nint main(void) { return fsopen("tmpfs", 0); }\n')
+        program = self.root / 'x'
+        subprocess.run(['cc', '-o', program, self.root / 'x.c'], check=True)
+        self.expect('symbols.py', 'fsopen needs GLIBC_2.36, later than 2.31', str(program))
+
     def test_references(self):
         # The other scripts refer to files of the real tree.
         for script in (self.root / 'test/lint').iterdir():

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce-run against a fake daemon: the program sees the devices, and the host stays unchanged.
 
-test_run.py UROCE_RUN PROVIDER FAKE_UROCED SWAP_LIBRARY
+test_run.py UROCE_RUN PROVIDER FAKE_UROCED SWAP_LIBRARY DYNAMIC_UROCE_RUN
 """
 import errno
 import json
@@ -32,7 +32,7 @@ def lock(errors, argv):
 
 if sys.argv[1] == "lock":
     lock(json.loads(sys.argv[2]), sys.argv[3:])
-RUN, PROVIDER, FAKE, SWAP = (os.path.abspath(a) for a in sys.argv[1:5])
+RUN, PROVIDER, FAKE, SWAP, DYNAMIC = (os.path.abspath(a) for a in sys.argv[1:6])
 # A sanitized provider needs its run-time first in the process; ignore leaks of other libraries.
 SANITIZER = {}
 if os.environ.get("UROCE_SANITIZED") == "1":
@@ -397,8 +397,8 @@ class Hook(WithDaemon):
     def hook(self, before="", swap="", then=""):
         preload = " ".join(filter(None, [SANITIZER.get("LD_PRELOAD"), SWAP if swap else ""]))
         env = {**os.environ, **SANITIZER, "LD_PRELOAD": "", "UROCE_SOCKET": self.sock}
-        return subprocess.run(["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", self.root, before, preload, swap, RUN,
-                               PROVIDER, self.state, then],
+        return subprocess.run(["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", self.root, before, preload, swap,
+                               DYNAMIC if swap else RUN, PROVIDER, self.state, then],
                               env=env, text=True, capture_output=True, timeout=300)
 
     def mounts(self, done):
