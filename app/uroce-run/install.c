@@ -30,7 +30,8 @@
 #define CLASS      "/sys/class"
 #define NODES      "/dev/infiniband"
 #define CONFIG_DIR "/etc/libibverbs.d"
-#define DRIVER     CONFIG_DIR "/uroce.driver"
+#define DRIVER     CONFIG_DIR "/" RUN_DRIVER
+#define LINKS      SYSTEM "/provider"
 #define MODPROBE   "/run/modprobe.d"
 #define NO_NETLINK "uroce.conf" /* in MODPROBE */
 #define CORE       "/sys/module/ib_core"
@@ -207,8 +208,8 @@ system_install(const struct run_device *dev, unsigned int ndev, const char *prov
 		complain("cannot make " SYSTEM ": %s", strerror(errno));
 		return -1;
 	}
-	if (tree_common(SYSTEM "/class", "/dev") || tree_driver(CONFIG_DIR, provider) ||
-	    tree_rdma_cm(SYSTEM "/class"))
+	if (tree_common(SYSTEM "/class", "/dev") ||
+	    tree_driver(CONFIG_DIR, LINKS, LINKS, provider) || tree_rdma_cm(SYSTEM "/class"))
 		goto undo;
 	for (unsigned int i = ndev; i-- > 0;) {
 		if (tree_device(SYSTEM "/class", "/dev", &dev[i], i))

@@ -52,8 +52,21 @@ own_folder(const char *base, char own[PATH_MAX])
 static const char *const kept[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs",
 				   "/dev/infiniband", "/etc/libibverbs.d"};
 
+/* Returns true for the entries of these folders that uroce's replace. */
+static bool
+is_ours(const char *name)
+{
+	static const char *const ours[] = {"abi_version", "rdma_cm", RUN_DRIVER, RUN_LINKS};
+
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+		if (strcmp(name, ours[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Calls fn with each entry of kept and arg, except for the two that are uroce's. Returns 0, or what
+ * Calls fn with each entry of kept and arg, except for those that are uroce's. Returns 0, or what
  * fn returned if it was not 0.
  */
 static int
@@ -66,8 +79,7 @@ for_each_kept(int (*fn)(const char *dir, const char *name, void *arg), void *arg
 		DIR *dir = opendir(kept[i]);
 
 		while (dir && rc == 0 && (d = readdir(dir))) {
-			if (d->d_name[0] != '.' && strcmp(d->d_name, "abi_version") != 0 &&
-			    strcmp(d->d_name, "rdma_cm") != 0)
+			if (d->d_name[0] != '.' && !is_ours(d->d_name))
 				rc = fn(kept[i], d->d_name, arg);
 		}
 		if (dir)
@@ -93,18 +105,22 @@ link_entry(const char *dir, const char *name, void *folder)
 	return put_link(to, name, target);
 }
 
-/* Writes all files below folder. */
+/* Writes all files below folder, which will be renamed to final. */
 static int
-fill(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev, char *folder)
+fill(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev, char *folder,
+     const char *final)
 {
 	unsigned int first = plan->keep ? view_first_free() : 0;
-	char class[PATH_LEN], node[PATH_LEN], config[PATH_LEN];
+	char class[PATH_LEN], node[PATH_LEN], config[PATH_LEN], links[PATH_LEN], seen[PATH_LEN];
 
 	path_of(class, "%s/sys/class", folder);
 	path_of(node, "%s/dev", folder);
 	path_of(config, "%s/etc/libibverbs.d", folder);
+	/* The loader of the program's libraries is not redirected. */
+	path_of(links, "%s/provider", folder);
+	path_of(seen, "%s/provider", final);
 	if ((plan->keep && for_each_kept(link_entry, folder)) || tree_common(class, node) ||
-	    tree_rdma_cm(class) || tree_driver(config, plan->provider))
+	    tree_rdma_cm(class) || tree_driver(config, links, seen, plan->provider))
 		return -1;
 	/* The last one first, as in a mount namespace. */
 	for (unsigned int i = ndev; i-- > 0;) {
@@ -144,7 +160,7 @@ preload_folder(const struct run_plan *plan, const struct run_device *dev, unsign
 		return 0;
 	snprintf(fresh, sizeof(fresh), "%.300s/new-%d", own, (int)getpid());
 	put_remove(fresh); /* left by a process of that pid */
-	if (fill(plan, dev, ndev, fresh)) {
+	if (fill(plan, dev, ndev, fresh, folder)) {
 		put_remove(fresh);
 		return -1;
 	}

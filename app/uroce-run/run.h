@@ -48,6 +48,9 @@ struct run_device {
 };
 
 #define RUN_PROVIDER "liburoce-rdmav34.so"
+/* In /etc/libibverbs.d: what names the provider, and a folder with links to it. */
+#define RUN_DRIVER "uroce.driver"
+#define RUN_LINKS  "uroce"
 
 /* --view; the order is that of its names. */
 enum run_view {
@@ -82,8 +85,12 @@ int tree_device(const char *sysfs, const char *dev, const struct run_device *d, 
 int tree_common(const char *sysfs, const char *dev);
 /* Writes class/misc/rdma_cm. */
 int tree_rdma_cm(const char *sysfs);
-/* Writes the file that makes libibverbs load the provider at path, in dir. */
-int tree_driver(const char *dir, const char *provider);
+/*
+ * Writes the file that makes libibverbs load the provider, in config, and links to the provider in
+ * the folder links, which programs see as seen. One of the links has the name that a program's
+ * libibverbs looks for.
+ */
+int tree_driver(const char *config, const char *links, const char *seen, const char *provider);
 
 /* ---- parent.c ---- */
 /* Reads what the host's sysfs says about the hardware under d->netdev. */

@@ -250,16 +250,22 @@ tree_rdma_cm(const char *sysfs)
 	return put(dir, "abi_version", "%d", UROCE_CM_ABI) | put(dir, "dev", CM_NUMBER) ? -1 : 0;
 }
 
-int
-tree_driver(const char *dir, const char *provider)
-{
-	static const char suffix[] = "-rdmav34.so";
-	size_t len = strlen(provider);
+/*
+ * libibverbs appends the number of its private ABI to the provider's name. One provider serves many
+ * numbers, and says so when it is loaded by a libibverbs that it does not know. So there is a link
+ * for each number up to this one.
+ */
+#define MAX_PRIVATE_ABI 99
 
-	/* libibverbs appends the suffix of its private ABI itself. */
-	if (len <= strlen(suffix) || strcmp(provider + len - strlen(suffix), suffix) != 0) {
-		complain("%s is not named lib*%s", provider, suffix);
-		return -1;
+int
+tree_driver(const char *config, const char *links, const char *seen, const char *provider)
+{
+	char name[32];
+
+	for (unsigned int abi = 1; abi <= MAX_PRIVATE_ABI; abi++) {
+		snprintf(name, sizeof(name), "liburoce-rdmav%u.so", abi);
+		if (put_link(links, name, provider))
+			return -1;
 	}
-	return put(dir, "uroce.driver", "driver %.*s", (int)(len - strlen(suffix)), provider);
+	return put(config, RUN_DRIVER, "driver %s/liburoce", seen);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define CONFIG_DIR "/etc/libibverbs.d"
+#define COPY       "liburoce.so" /* the provider's copy, beside the links to it */
 
 static int
 need_libibverbs(bool there)
@@ -99,10 +100,10 @@ build_view(const struct run_plan *plan, const struct run_root *r, const struct r
 {
 	static const char *const hide_class[] = {"infiniband", "infiniband_verbs", "misc", NULL};
 	static const char *const hide_dev[] = {"infiniband", NULL};
-	static const char *const hide_nothing[] = {NULL};
+	static const char *const hide_driver[] = {RUN_DRIVER, RUN_LINKS, NULL};
 	unsigned int first = plan->keep ? view_first_free() : 0;
 	const char *scratch = mount_ns_scratch(r);
-	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX], beside[PATH_MAX + 8];
+	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX], links[PATH_MAX + 8];
 
 	if (!scratch)
 		return -1;
@@ -111,17 +112,17 @@ build_view(const struct run_plan *plan, const struct run_root *r, const struct r
 	snprintf(config, sizeof(config), "%s/config", scratch);
 	if (mount_ns_stage(class, r->class, "/sys/class", hide_class) ||
 	    mount_ns_stage(node, r->dev, "/dev", hide_dev) ||
-	    (plan->keep ? mount_ns_stage(config, r->config, CONFIG_DIR, hide_nothing)
+	    (plan->keep ? mount_ns_stage(config, r->config, CONFIG_DIR, hide_driver)
 			: mount_ns_stage_empty(config)) ||
 	    (plan->keep && stage_kernel(r, class, node)) || tree_common(class, node) ||
 	    stage_misc(class, r->misc))
 		return -1;
 	/* libibverbs reads files in config and ignores folders. */
-	snprintf(beside, sizeof(beside), "%s/uroce", config);
-	if (copy && (copy_file(copy[0], beside, RUN_PROVIDER) ||
-		     copy_file(copy[1], beside, UROCE_PRELOAD_NAME)))
+	snprintf(links, sizeof(links), "%s/" RUN_LINKS, config);
+	if (copy &&
+	    (copy_file(copy[0], links, COPY) || copy_file(copy[1], links, UROCE_PRELOAD_NAME)))
 		return -1;
-	if (tree_driver(config, copy ? UROCE_CONTAINER_DIR "/" RUN_PROVIDER : plan->provider))
+	if (tree_driver(config, links, UROCE_CONTAINER_DIR, copy ? COPY : plan->provider))
 		return -1;
 	/*
 	 * Start with the last device: a tmpfs lists new entries first, and programs use the first

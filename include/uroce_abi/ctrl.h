@@ -45,7 +45,7 @@
 #define UROCE_SOCK_ENV     "UROCE_SOCKET" /* overrides the default for every client */
 #define UROCE_VIEW_ENV     "UROCE_VIEW"   /* folder of files for the preloaded library */
 #define UROCE_PRELOAD_NAME "liburoce-preload.so"
-/* Folder in a container with copies of the provider and the preloaded library. */
+/* Folder in a view with links to the provider; in a container also with the files themselves. */
 #define UROCE_CONTAINER_DIR "/etc/libibverbs.d/uroce"
 #define UROCE_MAX_GIDS      64
 #define UROCE_MAX_PKEYS     16

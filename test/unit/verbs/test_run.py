@@ -130,6 +130,32 @@ class Run(WithDaemon):
         self.assertIn("uroce0", self.ok("ibv_devices", **kw))
         self.assertIn("192.0.2.1", self.ok("ibv_devinfo", "-v", **kw))
 
+    def test_every_libibverbs_finds_the_provider(self):
+        """Whatever number its private ABI has, and whatever the provider's file is called."""
+        driver = self.ok("cat", "/etc/libibverbs.d/uroce.driver").split()[1]
+        for abi in (33, 34, 57, 59, 64, 65, 66):
+            self.assertEqual(self.ok("readlink", "-f", f"{driver}-rdmav{abi}.so").strip(), os.path.realpath(PROVIDER))
+        renamed = os.path.join(self.dir.name, "provider.so")
+        shutil.copy(PROVIDER, renamed)
+        shutil.copy(os.path.join(os.path.dirname(PROVIDER), "liburoce-preload.so"), self.dir.name)
+        self.assertIn("uroce0", self.ok("--provider", renamed, "ibv_devinfo"))
+
+    @unittest.skipIf(os.geteuid(), "needs root (mounts)")
+    def test_kept_files_stay_as_they_are(self):
+        """Those of urocectl install are replaced in the view only."""
+        config = "/etc/libibverbs.d"
+        script = f"mount -t tmpfs tmpfs {config}; echo driver old >{config}/uroce.driver; echo driver other >{config}/other.driver; " \
+                 f'mkdir {config}/uroce; "$@"; cat {config}/uroce.driver'
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock}
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", RUN, "--provider", PROVIDER, *self.view, "--keep",
+                               "sh", "-c", f"ls {config}; cat {config}/other.driver {config}/uroce.driver"], env=env, text=True,
+                              capture_output=True, timeout=300)
+        self.assertEqual(done.stderr, "")
+        *names, other, ours, kept = done.stdout.splitlines()
+        self.assertLessEqual({"other.driver", "uroce.driver"}, set(names))
+        self.assertEqual((other, kept), ("driver other", "driver old"))
+        self.assertRegex(ours, "driver /.*/liburoce$")
+
     def test_live_files_are_the_daemons(self):
         """Files that the daemon keeps beside its socket show their current contents."""
         live = os.path.join(self.dir.name, "sock.sysfs", "uroce0")
