@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # `ninja programs-long`, as root: programs whose packages are large (Ceph, MPICH, podman), and tests that
-# take minutes or gigabytes. Installs what is missing; runs all, or those named:
-# long.sh BUILD [mpi|ceph|containers|podman|mappings|message ..].
+# take minutes or gigabytes (distros: five Debian releases). Installs what is missing; runs all, or those named:
+# long.sh BUILD [mpi|ceph|containers|podman|distros|mappings|message ..].
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../../scripts/setup.sh"
@@ -11,7 +11,7 @@ shift
 # shellcheck disable=SC2086
 setup_packages $LONG_PACKAGES || exit 1
 status=0
-for name in ${*:-mpi ceph containers podman mappings message}; do
+for name in ${*:-mpi ceph containers podman distros mappings message}; do
 	echo "# $name"
 	/usr/bin/python3 "$here/long_$name.py" | tee "$UROCE_BUILD/long_$name.tap"
 	# a program that died printed no plan

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-import pyverbs.enums as e
+from constants import e
 from pyverbs.device import Context, get_device_list
 from pyverbs.mr import MR
 from pyverbs.pd import PD

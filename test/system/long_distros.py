@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unmodified programs of other Debian releases, in unprivileged containers of podman with `urocectl cdi`, on one daemon
+of this machine: each release has its own glibc, libibverbs and librdmacm, and all get the same provider file.
+
+long_distros.py [RELEASE ..]. The releases' files are in the build folder's distros/, made by mmdebstrap at the first
+run (2 GB); delete a folder there to make it again."""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+import container_kit
+import lib
+import perftool
+
+RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid")
+MIRROR = "http://deb.debian.org/debian"
+PACKAGES = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")
+ADDRESSES = ("10.9.0.101", "10.9.0.102")
+UNPRIVILEGED = ("--network", "none", "--user", "1000:1000", "--cap-drop", "all", "--security-opt", "no-new-privileges",
+                "--read-only")
+PERFTEST = ("-x", "1", "-F", "-n", "500", *perftool.PATIENT)
+
+
+def root_of(release):
+    """The folder with the release's files."""
+    name = f"{release}-{hashlib.sha256(' '.join(PACKAGES).encode()).hexdigest()[:8]}"
+    folder = lib.BUILD / "distros" / name
+    if not folder.exists():
+        folder.parent.mkdir(exist_ok=True)
+        fresh = folder.with_name(f"{name}.{os.getpid()}")
+        lib.processes.at_end(lambda: shutil.rmtree(fresh, ignore_errors=True))
+        # an archived mirror's lists have expired
+        lib.sh("mmdebstrap", "--quiet", "--variant=minbase", "--include=" + ",".join(PACKAGES),
+               '--aptopt=Acquire::Check-Valid-Until "false"', release, fresh, MIRROR, timeout=1500)
+        fresh.rename(folder)
+    return folder
+
+
+class Container:
+    """An idle container of a release, with both devices."""
+
+    def __init__(self, podman, release, scripts, spec):
+        self.podman = podman
+        # podman 4.3 gives the container's own program what the file says, but not those of podman exec
+        self.env = [f"--env={pair}" for pair in json.loads(spec.read_text())["containerEdits"]["env"]]
+        self.main, self.name = podman.spawn(*UNPRIVILEGED, "--device", "uroce.dev/rdma=all", "-v", f"{scripts}:/scripts:ro",
+                                            "--rootfs", f"{root_of(release)}:O", "sleep", "infinity")
+        self.pid = lib.until("the container runs", self.find_pid, every=0.2)
+
+    def find_pid(self):
+        assert self.main.poll() is None, self.main.output()
+        shown = lib.subprocess.run([*map(str, self.podman.base), "inspect", self.name], text=True, capture_output=True,
+                                   check=False)
+        state = json.loads(shown.stdout)[0]["State"] if shown.returncode == 0 else {}
+        return state.get("Running") and state["Pid"]
+
+    def spawn(self, *argv):
+        return lib.Proc([*self.podman.base, "exec", *self.env, self.name, *argv])
+
+    def run(self, *argv):
+        """Output of a program, which must succeed."""
+        return self.spawn(*argv).result(lib.processes.HANGS_S)
+
+    def listens(self, port):
+        """Whether a program in the container listens on this TCP port."""
+        rows = [line.split() for table in ("tcp", "tcp6")
+                for line in pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text().splitlines()]
+        return any(row[3:4] == ["0A"] and row[1].endswith(f":{port:04X}") for row in rows)
+
+    def pair(self, listens, server_argv, client_argv):
+        """Runs both ends of a program; listens(): whether the server is ready. Returns the client's output."""
+        server = self.spawn(*server_argv)
+        lib.until("the server listens", lambda: server.poll() is not None or listens(), every=0.2)
+        assert server.poll() is None, server.output()
+        said = self.run(*client_argv)
+        return said + server.result(lib.processes.HANGS_S)
+
+    def over_tcp(self, tool, *argv):
+        """A program whose ends first connect by TCP."""
+        port = lib.tcp_port()
+        argv = (tool, "-p", port, *argv)
+        return self.pair(lambda: self.listens(port), (*argv, "-d", "uroce1"), (*argv, "-d", "uroce0", "127.0.0.1"))
+
+    def over_cm(self, daemon, server_argv, client_argv):
+        """A program whose ends connect by rdma_cm."""
+        return self.pair(lambda: any(i["state"] == "LISTEN" for i in daemon.show("cm")["cm"]), server_argv, client_argv)
+
+
+def devinfo(container, _):
+    said = container.run("ibv_devinfo", "-v")
+    assert said.count("PORT_ACTIVE (4)") == 2 and "uroce1\n" in said and "::ffff:10.9.0.101" in said, said
+
+
+def pingpong(*options):
+    def run(container, _):
+        said = container.over_tcp("ibv_rc_pingpong", "-g", "1", *options)
+        assert said.count("1000 iters in") == 2, said
+    return run
+
+
+def write_bw(container, _):
+    said = container.over_tcp("ib_write_bw", *PERFTEST)
+    assert "BW average" in said, said
+
+
+def write_bw_cm(container, daemon):
+    port = lib.tcp_port()
+    argv = ("ib_write_bw", "-R", "-p", port, *PERFTEST)
+    said = container.over_cm(daemon, (*argv, "-d", "uroce1"), (*argv, "-d", "uroce0", ADDRESSES[1]))
+    assert "BW average" in said, said
+
+
+def rping(container, daemon):
+    common = ("rping", "-p", lib.tcp_port(), "-C", "20", "-V")
+    container.over_cm(daemon, (*common, "-s", "-a", ADDRESSES[1]), (*common, "-c", "-a", ADDRESSES[1], "-I", ADDRESSES[0]))
+
+
+def pyverbs(container, _):
+    said = container.run("/usr/bin/python3", "/scripts/smoke.py", "uroce0", "uroce1")
+    assert "pyverbs: good" in said, said
+
+
+def imports(container, _):
+    said = container.run("/usr/bin/python3", "/scripts/imports.py", "uroce0")
+    assert "imports: good" in said, said
+
+
+def ucmatose(container, daemon):
+    common = ("ucmatose", "-p", lib.tcp_port())
+    container.over_cm(daemon, (*common, "-b", ADDRESSES[1]), (*common, "-b", ADDRESSES[0], "-s", ADDRESSES[1]))
+
+
+PROGRAMS = {"ibv_devinfo": devinfo, "ibv_rc_pingpong": pingpong(), "ibv_rc_pingpong -N": pingpong("-N"),
+            "ibv_rc_pingpong -e": pingpong("-e"), "ib_write_bw": write_bw, "ib_write_bw -R": write_bw_cm, "rping": rping,
+            "ucmatose": ucmatose, "pyverbs": pyverbs, "pyverbs, import of a context": imports}
+
+
+def main(releases):
+    lib.need_root()
+    container_kit.private_mounts()
+    container_kit.install()
+    container_kit.private_null()
+    container_kit.empty("/var/run/cdi")
+    spec = container_kit.empty("/etc/cdi") / "uroce.json"
+    lib.subprocess.run(["umount", "/sys/fs/cgroup/unified"], capture_output=True, check=False)  # crun takes no hybrid
+    devs = [f"name=uroce{i},port=net_ring_p{end},addr={ADDRESSES[i]}/24" for i, end in enumerate("ab")]
+    daemon = lib.Daemon([], devs, None, ("--pair", "p", "--socket-mode", "0666"))
+    daemon.socket.parent.chmod(0o755)
+    lib.sh(lib.UROCECTL, "--socket", daemon.socket, "cdi", "--output", spec)
+    scripts = lib.tmpdir()
+    for name in ("constants.py", "smoke.py", "imports.py"):
+        shutil.copy(lib.HERE / "pyverbs" / name, scripts)
+    scripts.chmod(0o755)
+    podman = container_kit.Podman("crun")
+    for release in releases:
+        with lib.case(f"{release}: a container with the devices"):
+            container = Container(podman, release, scripts, spec)
+            version = "dpkg-query -Wf '${binary:Package} ${Version} ' libc6 libibverbs1 perftest"
+            print("#", release, container.run("sh", "-c", version))
+        for name, program in PROGRAMS.items():
+            with lib.case(f"{release}: {name}"):
+                program(container, daemon)
+        podman.remove()
+    with lib.case("nothing is left, the daemon ends cleanly"):
+        lib.until("no object is left", lambda: not any(daemon.objects().values()))
+        daemon.stop()
+    lib.finish()
+
+
+main(sys.argv[1:] or RELEASES)
