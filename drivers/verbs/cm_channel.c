@@ -284,14 +284,19 @@ static dev_t
 device_number(void)
 {
 	FILE *f = fopen(DEV_FILE, "re");
-	unsigned int major = 0, minor = 0;
+	char text[32] = "", *minor;
+	dev_t number = 0;
 
-	if (f) {
-		if (fscanf(f, "%u:%u", &major, &minor) != 2)
-			major = minor = 0;
-		fclose(f);
+	if (f && fgets(text, sizeof(text), f)) {
+		unsigned long major = strtoul(text, &minor, 10);
+
+		if (*minor == ':')
+			number = makedev((unsigned int)major,
+					 (unsigned int)strtoul(minor + 1, NULL, 10));
 	}
-	return makedev(major, minor);
+	if (f)
+		fclose(f);
+	return number;
 }
 
 int
