@@ -45,6 +45,8 @@ net_nd_solicit(const struct net_dev *d, const uint8_t ip[16], const uint8_t *dma
 	const uint8_t *src = net_source_for(d, ip);
 	uint8_t group[16], mac[6];
 
+	if (src == NULL)
+		return; /* RFC 4861 4.3: without an address a node solicits only its own */
 	if (dmac != NULL) {
 		put_nd(d, out, dmac, src, ip, NET_ICMP6_NS, 0, ip);
 		return;

@@ -161,6 +161,7 @@ ask(struct net_dev *d, struct net_neigh *n, uint64_t now_ns, struct net_frame *o
 	bool unicast = n->state == NET_NEIGH_KNOWN && n->asked < CHECK_UNICASTS && !n->doubtful;
 	uint64_t wait_ns = CHECK_NS;
 
+	out->len = 0;
 	if (net_gid_is_v4(n->ip))
 		net_arp_request(d, n->ip, unicast ? n->mac : NULL, out);
 	else

@@ -138,6 +138,30 @@ silent_neighbour_is_asked_again_and_then_abandoned(void **state)
 	assert_true(out.len > 0);
 }
 
+/* The host's interface vanishes with its addresses while a neighbour is asked for: no address to ask from. */
+static void
+neighbour_is_not_asked_without_an_address(void **state)
+{
+	struct net_addr addr[2] = {{.plen = 24, .v4 = true}, {.plen = 64}};
+	uint64_t added, gone, next;
+	uint8_t v6[16];
+
+	gid_of("10.0.0.1", addr[0].gid);
+	gid_of("fd00::1", addr[1].gid);
+	net_host_init(&dev, our_mac, 0);
+	net_host_addrs_set(&dev, addr, 2, &added, &gone);
+	assert_true(net_neigh_ask(&dev, gid_of("fd00::2", v6), 0, 0, &out));
+	assert_true(out.len > 0);
+	net_host_addrs_set(&dev, addr, 0, &added, &gone);
+	assert_true(net_tick(&dev, 100 * MS, &out, &next));
+	assert_int_equal(out.len, 0);
+	assert_false(net_tick(&dev, 100 * MS, &out, &next));
+	/* it is asked as soon as there is an address again */
+	net_host_addrs_set(&dev, addr, 2, &added, &gone);
+	assert_true(net_tick(&dev, next, &out, &next));
+	assert_true(out.len > 0);
+}
+
 static void
 known_neighbour_is_revalidated(void **state)
 {
@@ -332,6 +356,7 @@ main(void)
 		cmocka_unit_test(changed_mac_of_a_known_neighbour_is_reported),
 		cmocka_unit_test(advertisement_without_override_does_not_replace),
 		cmocka_unit_test(silent_neighbour_is_asked_again_and_then_abandoned),
+		cmocka_unit_test(neighbour_is_not_asked_without_an_address),
 		cmocka_unit_test(known_neighbour_is_revalidated),
 		cmocka_unit_test(flapping_mac_changes_seldom),
 		cmocka_unit_test(full_table_drops_silent_neighbours_first),
