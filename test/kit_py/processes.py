@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-HANGS_S = 60  # only ends a hang: nothing that works takes so long, even on a machine ten times slower
+HANGS_S = 120  # only ends a hang: nothing that works takes so long, even on a machine twenty times slower
 
 _cleanup = contextlib.ExitStack()
 _serial = itertools.count()
@@ -265,7 +265,7 @@ def _both(server, client):
     return f"--- server:\n{server.tail(1500)}\n--- client:\n{client.tail(1500)}"
 
 
-def run_pair(start_server, start_client, port, timeout=60):
+def run_pair(start_server, start_client, port, timeout=HANGS_S):
     """Starts a server and, once it listens on port, its client; waits for both."""
     server = start_server()
     try:

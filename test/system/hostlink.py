@@ -25,7 +25,7 @@ def spaces(mtu):
 
 
 def pingpong(link, *args, tool="ibv_rc_pingpong"):
-    lib.verbs_pair(link.b, link.a, tool, ["-d", "{dev}", "-c", *args], timeout=60)
+    lib.verbs_pair(link.b, link.a, tool, ["-d", "{dev}", "-c", *args])
 
 
 def gids(daemon):
@@ -69,7 +69,7 @@ def tcp_stream(link, stop):
     while not stop.is_set():
         sent += client.send(bytes(1 << 16))
     client.close()
-    drainer.join(30)
+    drainer.join(lib.processes.HANGS_S)
     return got[0] if got else 0, sent
 
 

@@ -155,7 +155,7 @@ class Daemon(processes.Daemon):
     def show(self, what):
         """Returns `urocectl --json show WHAT`, decoded."""
         done = subprocess.run([UROCECTL, "--socket", self.socket, "--json", "show", what],
-                              text=True, capture_output=True, timeout=60)
+                              text=True, capture_output=True, timeout=processes.HANGS_S)
         if done.returncode:
             self.alive()
         assert done.returncode == 0, f"urocectl show {what}: {done.stdout}{done.stderr}"
@@ -288,7 +288,7 @@ def logs(*sides):
     return "\n".join(f"--- its daemon {daemon.proc.pid}:\n{daemon.proc.tail(1000)}" for daemon in daemons)
 
 
-def verbs_pair(server, client, tool, args=(), *, server_args=None, timeout=60):
+def verbs_pair(server, client, tool, args=(), *, server_args=None, timeout=processes.HANGS_S):
     """Runs a verbs program between two sides: server side, client side. Replaces {dev} in args. The server gets
     server_args instead of args, if given. Both must end with status 0."""
     port = tcp_port()

@@ -29,7 +29,7 @@ def rows(text):
 PATIENT = ("-u", "18")
 
 
-def run(link, tool, *args, sizes, timeout=90):
+def run(link, tool, *args, sizes, timeout=lib.processes.HANGS_S):
     """Server on link.b, client on link.a. The client's table must have every size, with a nonzero number of
     iterations. Returns the pair."""
     pair = lib.verbs_pair(link.b, link.a, tool, ["-d", "{dev}", "-x", "1", "-F", *PATIENT, *args],

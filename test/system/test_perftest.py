@@ -16,7 +16,7 @@ BANDWIDTH = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
 LANES = 2
 
 
-def perf(link, tool, *args, sizes, timeout=90):
+def perf(link, tool, *args, sizes, timeout=lib.processes.HANGS_S):
     perftool.run(link, tool, "-m", str(link.mtu), *args, sizes=sizes, timeout=timeout)
 
 

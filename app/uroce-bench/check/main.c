@@ -5,7 +5,7 @@
 #include <string.h>
 #include "rcdata.h"
 
-#define OPEN_WAIT_S 20
+#define OPEN_WAIT_S 90
 
 static const char usage[] =
 	"usage: uroce-bench check [options] [HOST]      no HOST: wait for a client\n"

@@ -11,7 +11,7 @@ AMPLIFY_BY     amplifiers, separated by spaces; default: all of BY below. 'load 
 AMPLIFY_TESTS  arguments of meson test that choose tests; default: the suites of the first tier
 AMPLIFY_JOBS   how many tests run at once; default 2. Tests of real daemons run one at a time in any case.
 
-The output of tests that failed is in BUILD/meson-logs/HOW-amplify.txt, with the seed.
+The output of tests that failed is in BUILD/meson-logs/HOW-N-amplify.txt, with the seed.
 """
 import collections
 import json
@@ -27,28 +27,26 @@ SLOWER = 40  # than meson's limits, which only end hangs
 PASSED, SKIPPED = ("OK", "EXPECTEDFAIL"), "SKIP"
 
 
-def command(build, how, runs, tests, jobs):
-    """The command line of all runs under one amplifier. meson gives each test a session, so each has its own load."""
-    return ["meson", "test", "-C", build, "--no-rebuild", "--logbase", how, "--repeat", str(runs),
+def command(build, how, number, tests, jobs):
+    """The command line of one run of all tests. meson gives each test a session, so each has its own load; --repeat
+    would end at the first failure."""
+    return ["meson", "test", "-C", build, "--no-rebuild", "--logbase", f"{how}-{number}",
             "--num-processes", str(jobs), "--timeout-multiplier", str(SLOWER), "--wrapper",
             " ".join([str(HERE / "amplify"), *how.split("-"), "--"]), *tests]
 
 
-def log_of(build, how):
-    """meson adds the wrapper's name."""
-    return pathlib.Path(build, "meson-logs", f"{how}-amplify.json")
-
-
-def results(log):
-    """[passed, runs] by test; a run that was skipped counts as neither."""
-    counts = collections.defaultdict(lambda: [0, 0])
+def count(log, counts):
+    """Adds the results in meson's log to counts, [passed, runs] by test. A run that was skipped counts as neither.
+    Returns the names of the tests that failed."""
+    failed = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         run = json.loads(line)
-        count = counts[run["name"].rpartition(" / ")[2]]
+        name = run["name"].rpartition(" / ")[2]
         if run["result"] != SKIPPED:
-            count[0] += run["result"] in PASSED
-            count[1] += 1
-    return counts
+            counts[name][0] += run["result"] in PASSED
+            counts[name][1] += 1
+            failed += [name] if run["result"] not in PASSED else []
+    return failed
 
 
 def table(by_how):
@@ -74,15 +72,15 @@ def main():
     runs, jobs = (int(os.environ.get(name, default)) for name, default in (("AMPLIFY_RUNS", 20), ("AMPLIFY_JOBS", 2)))
     tests = os.environ.get("AMPLIFY_TESTS", FIRST_TIER).split()
     os.environ["UROCE_AMPLIFY_CLOCK_SO"] = str(pathlib.Path(build, "test/kit/amplify/libamplify-clock.so").resolve())
-    by_how = {}
+    by_how = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0]))
     for how in os.environ.get("AMPLIFY_BY", " ".join(BY)).split():
-        argv = command(build, how, runs, tests, jobs)
-        print(f"amplify: {' '.join(argv)}", flush=True)
-        if plan:
-            continue
-        log_of(build, how).unlink(missing_ok=True)
-        subprocess.run(argv, check=False, stdout=subprocess.DEVNULL)
-        by_how[how] = results(log_of(build, how))
+        print(f"amplify: {runs} x {' '.join(command(build, how, 'N', tests, jobs))}", flush=True)
+        for number in range(0 if plan else runs):
+            log = pathlib.Path(build, "meson-logs", f"{how}-{number}-amplify.json")  # meson adds the wrapper's name
+            log.unlink(missing_ok=True)
+            subprocess.run(command(build, how, number, tests, jobs), check=False, stdout=subprocess.DEVNULL)
+            for name in count(log, by_how[how]):
+                print(f"amplify: {name} failed: {log.with_suffix('.txt')}", flush=True)
     if plan:
         return 0
     if not all(any(runs for passed, runs in counts.values()) for counts in by_how.values()):

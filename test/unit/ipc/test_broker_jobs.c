@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "ipc/broker_parts.h"
+#include "../../kit/hang.h"
 
 #define USERS  (BROKER_THREADS / BROKER_USER_THREADS)
-#define HANG_S 30 /* a job that has not run by then does not run */
 #define FINDS  12 /* registrations of one client, one after the other */
 
 static sem_t begun, go_on, root_ran;
@@ -63,7 +63,7 @@ in_time(sem_t *sem)
 	struct timespec end;
 
 	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += HANG_S;
+	end.tv_sec += HANGS_S;
 	return sem_timedwait(sem, &end);
 }
 

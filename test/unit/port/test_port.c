@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -16,6 +17,7 @@
 #include <rte_mbuf.h>
 #include "port/burst.h"
 #include "port/port.h"
+#include "../../kit/hang.h"
 
 static struct rte_mempool *pool, *small_pool;
 static char prefix[64]; /* names that no other process uses */
@@ -67,28 +69,23 @@ make_frame(uint32_t len, uint8_t fill)
 	return m;
 }
 
-#define LONG_MS 30000 /* ends a wait in vain, however busy the machine is */
-
 /* Waits for one frame and checks its bytes. */
 static void
 expect_frame(const struct port *p, uint16_t queue, uint32_t len, uint8_t fill)
 {
 	struct rte_mbuf *m;
+	const uint8_t *bytes;
 
-	for (int i = 0; i < LONG_MS; i++) {
-		if (port_rx_burst(p->id, queue, &m, 1) == 1) {
-			const uint8_t *bytes = rte_pktmbuf_mtod(m, const uint8_t *);
-
-			assert_int_equal(m->pkt_len, len);
-			assert_int_equal(m->nb_segs, 1);
-			assert_int_equal(bytes[0], fill);
-			assert_int_equal(bytes[len - 1], fill);
-			rte_pktmbuf_free(m);
-			return;
-		}
-		usleep(1000);
+	if (!COMES_TRUE(port_rx_burst(p->id, queue, &m, 1) == 1)) {
+		fail_msg("nothing came on %s", p->name);
+		return;
 	}
-	fail_msg("nothing came on %s", p->name);
+	bytes = rte_pktmbuf_mtod(m, const uint8_t *);
+	assert_int_equal(m->pkt_len, len);
+	assert_int_equal(m->nb_segs, 1);
+	assert_int_equal(bytes[0], fill);
+	assert_int_equal(bytes[len - 1], fill);
+	rte_pktmbuf_free(m);
 }
 
 static void
@@ -129,7 +126,6 @@ memif_links_up_and_carries_a_full_frame(void **state)
 	struct port_params params = {.nqueues = 1, .name = "net_memif0", .mac = mac};
 	struct port a, b;
 	struct rte_mbuf *m;
-	int wait = 0;
 
 	assert_int_equal(port_open(&a, &params, pool), 0);
 	assert_memory_equal(a.mac, mac, 6);
@@ -138,12 +134,11 @@ memif_links_up_and_carries_a_full_frame(void **state)
 	params.name = "net_memif1";
 	params.mac = NULL;
 	assert_int_equal(port_open(&b, &params, pool), 0);
-	while (!(a.link_up && b.link_up) && wait++ < LONG_MS) {
+	assert_true(COMES_TRUE(({
 		port_poll_link(&a);
 		port_poll_link(&b);
-		usleep(1000);
-	}
-	assert_true(a.link_up && b.link_up);
+		a.link_up && b.link_up;
+	})));
 	/* the server sends into buffers that the client hands out when it polls */
 	assert_int_equal(port_rx_burst(b.id, 0, &m, 1), 0);
 	m = make_frame(a.link_mtu + 14, 0x5a);
@@ -161,6 +156,7 @@ start_server(void)
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		execl("/proc/self/exe", "test_port", "server", prefix, NULL);
 		_exit(127);
 	}
@@ -179,21 +175,20 @@ be_server(const char *name)
 	snprintf(file_prefix, sizeof(file_prefix), "%sb", name);
 	if (init_eal(file_prefix, &(char *){vdev}, 1) != 0 || port_open(&p, &params, pool) != 0)
 		return 1;
-	for (int ms = 0; ms < 60000; ms++) { /* it is killed long before */
+	for (;;) { /* until its parent kills it, or ends */
 		while (port_rx_burst(p.id, 0, &m, 1) == 1) {
 			if (port_tx_burst(p.id, 0, &m, 1) != 1)
 				rte_pktmbuf_free(m);
 		}
 		usleep(1000);
 	}
-	return 0;
 }
 
 /* As the daemon does it: check the link periodically, and restart the port while it is down. */
 static void
 restart_until_up(struct port *p)
 {
-	for (int i = 0; i < LONG_MS / 100 && !p->link_up; i++) {
+	for (int i = 0; i < HANGS_S * 10 && !p->link_up; i++) {
 		if (port_wants_restart(p))
 			(void)port_restart(p);
 		usleep(100000);
@@ -228,11 +223,10 @@ memif_client_waits_for_its_server(void **state)
 		expect_frame(&p, 0, 100, (uint8_t)(0x5a + life));
 		kill(server, SIGKILL);
 		waitpid(server, NULL, 0);
-		for (int ms = 0; ms < LONG_MS && p.link_up; ms++) {
+		assert_true(COMES_TRUE(({
 			port_poll_link(&p);
-			usleep(1000);
-		}
-		assert_false(p.link_up);
+			!p.link_up;
+		})));
 		assert_true(port_wants_restart(&p));
 	}
 	port_close(&p);

@@ -28,6 +28,7 @@
 #include "port/udp_seg.h"
 #include "wire/hdr.h"
 #include "wire/icrc_id.h"
+#include "../../kit/hang.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -83,15 +84,11 @@ stats(void)
 static struct rte_mbuf *
 frame_of(const struct port_queue *q)
 {
-	struct rte_mbuf *m;
+	struct rte_mbuf *m = NULL;
 
-	for (int i = 0; i < 300000; i++) {
-		if (port_queue_rx(q, &m, 1) == 1)
-			return m;
-		usleep(100);
-	}
-	fail_msg("a datagram is missing");
-	return NULL;
+	if (!COMES_TRUE(port_queue_rx(q, &m, 1) == 1))
+		fail_msg("a datagram is missing");
+	return m;
 }
 
 /* m is the datagram message[off .. off + len), segment k of its super-frame. */

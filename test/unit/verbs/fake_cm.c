@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include <rdma/rdma_user_cm.h>
+#include "../../kit/hang.h"
 
 /* A reply being made. */
 struct reply {
@@ -182,13 +183,12 @@ fake_cm_die(struct fake_cm *cm)
 bool
 fake_cm_ended(struct fake_cm *cm)
 {
-	bool ended = false;
+	return COMES_TRUE(({
+		bool ended;
 
-	for (unsigned int i = 0; i < 30000 && !ended; i++) {
 		pthread_mutex_lock(&cm->mutex);
 		ended = cm->ended;
 		pthread_mutex_unlock(&cm->mutex);
-		usleep(1000);
-	}
-	return ended;
+		ended;
+	}));
 }

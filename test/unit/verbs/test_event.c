@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "provider_fixture.h"
+#include "../../kit/hang.h"
 #include "../../kit/requirement.h"
 
 static bool
@@ -82,7 +83,9 @@ destroy_cq_drops_its_events(void **state)
 
 struct late_ack {
 	struct ibv_cq *cq;
-	bool acked;
+	const bool *live; /* in the fake daemon */
+	pid_t destroyer;  /* thread */
+	bool acked, slept;
 };
 
 static void *
@@ -90,7 +93,8 @@ ack_later(void *arg)
 {
 	struct late_ack *a = arg;
 
-	usleep(50 * 1000);
+	a->slept = COMES_TRUE(!__atomic_load_n(a->live, __ATOMIC_RELAXED) &&
+			      thread_sleeps(a->destroyer));
 	__atomic_store_n(&a->acked, true, __ATOMIC_SEQ_CST);
 	ibv_ack_cq_events(a->cq, 1);
 	return NULL;
@@ -101,7 +105,8 @@ destroy_cq_waits_for_the_ack(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
-	struct late_ack late = {.cq = second};
+	struct late_ack late = {
+		.cq = second, .live = &r->f->cq[1].live, .destroyer = gettid()};
 	struct ibv_cq *cq;
 	void *cookie;
 	pthread_t t;
@@ -112,6 +117,7 @@ destroy_cq_waits_for_the_ack(void **state)
 	assert_int_equal(ibv_destroy_cq(second), 0);
 	assert_true(__atomic_load_n(&late.acked, __ATOMIC_SEQ_CST));
 	pthread_join(t, NULL);
+	assert_true(late.slept);
 }
 
 static void
@@ -268,7 +274,7 @@ child_calls(struct fixture *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
 	struct ibv_recv_wr rwr = {0}, *rbad;
 
-	alarm(10);
+	alarm(HANGS_S);
 	if (ibv_post_send(r->qp, &wr, &bad) != EIO || ibv_post_recv(r->qp, &rwr, &rbad) != EIO ||
 	    ibv_post_srq_recv(srq, &rwr, &rbad) != EIO)
 		return 1;

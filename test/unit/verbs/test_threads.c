@@ -17,12 +17,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "provider_fixture.h"
+#include "../../kit/hang.h"
 #include "../../kit/requirement.h"
 
 #define POSTERS  3
 #define PER_POST 100000
 #define TOTAL    (POSTERS * PER_POST)
-#define WAIT_MS  5000
+#define WAIT_MS  (HANGS_S * 1000)
 #define RACE_MS  500
 #define ENTRIES  1024 /* of the queues: deep, so that the threads run concurrently */
 
