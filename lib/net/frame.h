@@ -108,9 +108,9 @@ void net_gid_from_v4(uint8_t gid[16], const uint8_t v4[4]);
 bool net_mac_is_station(const uint8_t mac[6]);
 
 /*
- * Build a request for ip, sent to dmac, or to the broadcast or multicast address if dmac is NULL. The
- * device may have no address of ip's family: then the ARP request names no sender, and there is no
- * solicitation (out->len 0).
+ * Build a request for ip, sent to dmac, or to the broadcast or multicast address if dmac is NULL.
+ * The device may have no address of ip's family: then the ARP request names no sender, and there is
+ * no solicitation (out->len 0).
  */
 void net_arp_request(const struct net_dev *d, const uint8_t ip[16], const uint8_t *dmac,
 		     struct net_frame *out);

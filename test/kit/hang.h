@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bounds of waits in tests. They only end a hang: no working code takes so long, however busy the machine is. */
+/* Bounds of waits in tests. They only end a hang: no working code takes so long, however busy the
+ * machine is. */
 #ifndef KIT_HANG_H
 #define KIT_HANG_H
 

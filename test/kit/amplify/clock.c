@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A library that `amplify clock` preloads: clocks that count from the machine's start jump forward. UROCE_AMPLIFY_CLOCK
- * has the time of the start (CLOCK_MONOTONIC, ns) and a seed, so all processes see the same jumps.
+ * A library that `amplify clock` preloads: clocks that count from the machine's start jump forward.
+ * UROCE_AMPLIFY_CLOCK has the time of the start (CLOCK_MONOTONIC, ns) and a seed, so all processes
+ * see the same jumps.
  *
  * Absolute deadlines of these clocks are translated; relative ones pass through.
  */
@@ -17,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MS UINT64_C(1000000)
-#define S  (1000 * MS)
+#define MS    UINT64_C(1000000)
+#define S     (1000 * MS)
 #define JUMPS 512 /* the last after about 17 minutes */
 
 /* Jump i happens at at_ns after the start; from then on clocks are ahead by ahead_ns. */
@@ -47,7 +48,8 @@ draw(uint64_t *state, uint64_t n)
 	return (z ^ z >> 31) % n;
 }
 
-/* Earlier than other libraries' constructors where the linker allows it; clocks read before are real. */
+/* Earlier than other libraries' constructors where the linker allows it; clocks read before are
+ * real. */
 __attribute__((constructor(101))) static void
 prepare(void)
 {
@@ -69,8 +71,8 @@ prepare(void)
 static int
 jumping(clockid_t id)
 {
-	return start_ns && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_RAW || id == CLOCK_MONOTONIC_COARSE ||
-			    id == CLOCK_BOOTTIME);
+	return start_ns && (id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_RAW ||
+			    id == CLOCK_MONOTONIC_COARSE || id == CLOCK_BOOTTIME);
 }
 
 /* By how much the clocks are ahead now. */
@@ -124,14 +126,15 @@ timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimersp
 	struct itimerspec at = *new;
 
 	/* A monotonic one: the machine has not been up for 30 years. */
-	if (start_ns && flags & TFD_TIMER_ABSTIME && (at.it_value.tv_sec || at.it_value.tv_nsec) && at.it_value.tv_sec < 1000000000)
+	if (start_ns && flags & TFD_TIMER_ABSTIME && (at.it_value.tv_sec || at.it_value.tv_nsec) &&
+	    at.it_value.tv_sec < 1000000000)
 		translate(&at.it_value);
 	return (int)syscall(SYS_timerfd_settime, fd, flags, &at, old);
 }
 
 /*
- * Those of libc that take a deadline and are used by threads of the tests and of Python. x86-64 has an older version of
- * pthread_cond_timedwait, too, which dlsym may find.
+ * Those of libc that take a deadline and are used by threads of the tests and of Python. x86-64 has
+ * an older version of pthread_cond_timedwait, too, which dlsym may find.
  */
 static void *
 next(const char *name)
@@ -153,7 +156,8 @@ sem_clockwait(sem_t *sem, clockid_t id, const struct timespec *until)
 }
 
 int
-pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t id, const struct timespec *until)
+pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t id,
+		       const struct timespec *until)
 {
 	struct timespec at = *until;
 

@@ -14,8 +14,8 @@
 #include "ipc/broker_parts.h"
 #include "../../kit/hang.h"
 
-#define USERS  (BROKER_THREADS / BROKER_USER_THREADS)
-#define FINDS  12 /* registrations of one client, one after the other */
+#define USERS (BROKER_THREADS / BROKER_USER_THREADS)
+#define FINDS 12 /* registrations of one client, one after the other */
 
 static sem_t begun, go_on, root_ran;
 static bool late; /* a thread that sends a message gets no CPU time for a while afterwards */

@@ -138,7 +138,8 @@ silent_neighbour_is_asked_again_and_then_abandoned(void **state)
 	assert_true(out.len > 0);
 }
 
-/* The host's interface vanishes with its addresses while a neighbour is asked for: no address to ask from. */
+/* The host's interface vanishes with its addresses while a neighbour is asked for: no address to
+ * ask from. */
 static void
 neighbour_is_not_asked_without_an_address(void **state)
 {

@@ -137,7 +137,7 @@ memif_links_up_and_carries_a_full_frame(void **state)
 	assert_true(COMES_TRUE(({
 		port_poll_link(&a);
 		port_poll_link(&b);
-		a.link_up && b.link_up;
+		a.link_up &&b.link_up;
 	})));
 	/* the server sends into buffers that the client hands out when it polls */
 	assert_int_equal(port_rx_burst(b.id, 0, &m, 1), 0);

@@ -105,8 +105,7 @@ destroy_cq_waits_for_the_ack(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
-	struct late_ack late = {
-		.cq = second, .live = &r->f->cq[1].live, .destroyer = gettid()};
+	struct late_ack late = {.cq = second, .live = &r->f->cq[1].live, .destroyer = gettid()};
 	struct ibv_cq *cq;
 	void *cookie;
 	pthread_t t;
