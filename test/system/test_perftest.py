@@ -39,7 +39,7 @@ def all_sizes(link):
     sizes = [1 << n for n in range(1, 24)]
     for tool in BANDWIDTH:
         yield (f"{link.kind}: {tool} -a",
-               functools.partial(perf, link, tool, "-n", "20", "-a", sizes=sizes, timeout=120))
+               functools.partial(perf, link, tool, "-n", "20", "-a", sizes=sizes, timeout=5 * lib.processes.HANGS_S))
 
 
 def latency(link):
