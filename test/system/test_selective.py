@@ -57,11 +57,15 @@ def writes():
     for seed, side in enumerate((lnk.a, lnk.b), 1):
         impair(side, "set", f"drop=1%,seed={seed}")
     perftool.run(lnk, "ib_write_bw", "-m", "4096", "-n", "1000", "-s", "65536", sizes=[65536])
-    lost = sum(impair(side, "show")["drop"] for side in (lnk.a, lnk.b))
     after = totals(lnk)
-    again, probes = (after[name] - before[name] for name in ("retransmitted_packets", "sent_probes"))
-    print(f"# lost {lost}, sent again {again}, probes {probes}, spurious {after['spurious_retransmissions']}")
-    assert lost > 50 and again <= 1.1 * lost + probes + 20, (lost, again, probes)
+    now = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    drops = sum(impair(side, "show")["drop"] for side in (lnk.a, lnk.b))
+    # A daemon that does not run for a while loses frames, too: its peer's port is full for 100 ms. Early requests that
+    # the responder cannot hold are lost to it. (sim_goodput_with_selective_repeat has neither.)
+    lost = drops + now.get("tx_port_down", 0) + now["out_of_sequence_requests"] - now["held_requests"]
+    print(f"# lost {lost}, of these injected {drops}; {now}")
+    assert drops > 50 and now["selective_retransmissions"] > drops / 2, (drops, now)
+    assert now["retransmitted_packets"] <= 1.1 * lost + now.get("sent_probes", 0) + 20, (lost, now)
     lnk.stop()
 
 
