@@ -16,7 +16,7 @@ SHAPES = {  # name -> the client's options
 
 def rcdata(link, plan, *own):
     pair = lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--json", *own, *plan],
-                          server_args=["-d", "{dev}", "--json", *own], timeout=120)
+                          server_args=["-d", "{dev}", "--json", *own], timeout=5 * lib.processes.HANGS_S)
     for proc in (pair.server, pair.client):
         result = json.loads(proc.output().splitlines()[-1])
         assert result["ok"] is True, proc.output()
@@ -29,7 +29,7 @@ def test_messages_of_2_to_the_31_bytes():
     own = ["-d", "{dev}", "--json", "--timeout", "18", "--stall", "60"]
     plan = ["--bench", "--rounds", "1", "--iters", "100", "--max-len", str(1 << 31), "--bytes",
             str(1 << 31)]
-    pair = lib.verbs_pair(link.b, link.a, lib.RCDATA, [*own, *plan], server_args=own, timeout=200)
+    pair = lib.verbs_pair(link.b, link.a, lib.RCDATA, [*own, *plan], server_args=own, timeout=900)
     result = json.loads(pair.client.output().splitlines()[-1])
     assert result["ok"] is True and result["SEND"]["bytes"] == 1 << 31, pair.client.output()
     link.stop()
