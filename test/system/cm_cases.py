@@ -30,7 +30,7 @@ class Case:
     rcs: tuple = (0,)  # good statuses of the client
     again: tuple = ()  # Again: run up to 5 times if one of them applies
     env: dict = dataclasses.field(default_factory=dict)
-    timeout: int = 60
+    timeout: int = 300
 
 
 def both(program, options, server="", client="", **kw):
