@@ -126,7 +126,7 @@ static uint32_t
 sack_dups(struct conn *c, uint32_t psn)
 {
 	struct wire_pkt p = pkt_expect(c, WIRE_OPCODE_SACK, psn);
-	struct wire_sack s;
+	struct wire_sack s = {0};
 
 	assert_true(wire_sack_get(&p, &s));
 	assert_int_equal(s.flags, WIRE_SACK_DUPLICATE);
