@@ -74,6 +74,7 @@ static struct cli_program program = {
 		 "       urocectl [options] impair DEVICE set SPEC | show | clear\n"
 		 "       urocectl [options] capture DEVICE start FILE [qpn=N] | show | stop\n"
 		 "       urocectl [options] rdma dev|link|res [show ..]\n"
+		 "       urocectl [options] doctor [PEER]\n"
 		 "       urocectl [--socket PATH] cdi [--output FILE]\n"
 		 "       urocectl [--socket PATH] install | uninstall\n",
 	.options = options,
@@ -81,9 +82,9 @@ static struct cli_program program = {
 
 /* The commands in the order of --help; each has a file. */
 static const struct command *const commands[] = {
-	&show_command,    &watch_command, &top_command, &trace_command, &set_command,
-	&addr_command,    &pkey_command,  &cc_command,  &probe_command, &impair_command,
-	&capture_command, &rdma_command,  &cdi_command,
+	&show_command,    &watch_command, &top_command,    &trace_command, &set_command,
+	&addr_command,    &pkey_command,  &cc_command,     &probe_command, &impair_command,
+	&capture_command, &rdma_command,  &doctor_command, &cdi_command,
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -213,8 +214,8 @@ find_command(struct request *rq, int words, char **argv)
 static char *
 help_text(void)
 {
-	const char *const parts[] = {watch_help,  top_help,  other_help, set_help,   cc_help,
-				     impair_help, rdma_help, cdi_help,   status_help};
+	const char *const parts[] = {watch_help,  top_help,  other_help,  set_help, cc_help,
+				     impair_help, rdma_help, doctor_help, cdi_help, status_help};
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
@@ -340,7 +341,7 @@ main(int argc, char **argv)
 	int status;
 
 	parse(&rq, argc, argv);
-	status = connect_and_run(&rq);
+	status = rq.cmd == &doctor_command ? doctor_run(&rq) : connect_and_run(&rq);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		fprintf(stderr, "urocectl: cannot write the output: %s\n", strerror(errno));
 		return EXIT_FAILURE;

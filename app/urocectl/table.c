@@ -46,6 +46,9 @@ static const struct {
 	{"worker",
 	 {"worker", "lcore", "state", "busy_ns", "idle_ns", "qps", "rx_frames", "rx_bytes",
 	  "tx_frames", "tx_bytes", "doorbells"}},
+	{"daemon",
+	 {"version", "pid", "uid", "pages", "reads_any_user", "maps_any_file", "open_files",
+	  "memlock_bytes"}},
 	{"config", {"option", "value", "default"}},
 };
 

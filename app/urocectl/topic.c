@@ -35,6 +35,7 @@ static const struct topic topics[] = {
 	{"stats", FILTER_DEV, true, "counters"},
 	{"drops", FILTER_DEV, true, "packets that were dropped, by reason"},
 	{"cm_stats", 0, true, "counters of the connection manager"},
+	{"daemon", 0, false, "its version, process, rights and limits"},
 	{"config", 0, false, "the options that the daemon runs with"},
 	{"trace", OWNED | FILTER_QPN | FILTER_STATE | FILTER_TYPE, false,
 	 "QPs with recorded events; trace QPN prints them", QP_STATES, QP_TYPES},

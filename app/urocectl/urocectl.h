@@ -27,7 +27,7 @@ struct request {
 	bool all;            /* counters that are zero too */
 	const char *what;    /* show: the topic; else the device */
 	const char *verb;    /* of impair, capture, addr, pkey */
-	const char *value;   /* of addr and pkey; capture: the file; NULL: none yet */
+	const char *value;   /* of addr and pkey; capture: the file; doctor: the peer; NULL: none */
 	const char *index;   /* of pkey; NULL: none yet */
 	bool of_set;         /* addr or pkey after the word set */
 	const char *keyword; /* "dev" or "index" while its value comes next */
@@ -64,7 +64,7 @@ struct command {
 
 extern const struct command show_command, impair_command, capture_command, addr_command,
 	pkey_command, trace_command, set_command, watch_command, top_command, rdma_command,
-	cdi_command, cc_command, probe_command;
+	cdi_command, cc_command, probe_command, doctor_command;
 
 /* show.c, for watch: the first word; a word that is not a filter (exits); the reply; its text. */
 void show_take_topic(struct request *rq, const char *word);
@@ -97,6 +97,9 @@ uint32_t take_verb(struct request *rq, const char *word, const char *const *name
 json_t *ask_filtered(struct ipc_client *c, const struct request *rq, const char *of,
 		     const char *what);
 
+/* doctor.c. Connects and prints all findings. Returns the exit status. */
+int doctor_run(const struct request *rq);
+
 /* show.c. Is there such a device? If not, prints that of the command `of`, with those there are. */
 bool device_is_known(struct ipc_client *c, const char *of, const char *name);
 
@@ -108,6 +111,6 @@ void print_refusal(struct ipc_client *c, const struct request *rq, int rc);
 
 /* What --help prints of each command. */
 extern const char impair_help[], set_help[], cc_help[], watch_help[], top_help[], rdma_help[],
-	cdi_help[];
+	cdi_help[], doctor_help[];
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static json_t *
@@ -110,9 +111,21 @@ rx_wake(const struct port *p)
 	return p->inward ? "own" : "timer";
 }
 
+/* Returns what the receive buffer of a port's first socket holds, in the kernel's count. */
+static int
+rx_buffer(const struct port *p)
+{
+	int bytes = 0;
+	socklen_t len = sizeof(bytes);
+
+	if (getsockopt(port_rx_fd(p, 0), SOL_SOCKET, SO_RCVBUF, &bytes, &len) < 0)
+		return 0;
+	return bytes;
+}
+
 /* Returns the counters of a port on kernel sockets, in addition to the worker's. */
 static json_t *
-socket_stats(const struct port_udp_stats *s)
+socket_stats(const struct port_udp_stats *s, const struct port *p)
 {
 	json_t *o = json_object();
 
@@ -127,6 +140,7 @@ socket_stats(const struct port_udp_stats *s)
 	show_set_int(o, "rx_no_buffer", s->rx_no_buffer);
 	show_set_int(o, "rx_errors", s->rx_errors);
 	show_set_int(o, "rx_socket_full", s->rx_socket_full);
+	show_set_int(o, "rx_buffer_bytes", rx_buffer(p));
 	return o;
 }
 
@@ -169,9 +183,9 @@ show_port(const struct device *dev, json_t *out)
 	if (p->caps.known)
 		show_set(o, "capabilities", show_caps(&p->caps));
 	if (port_udp_stats(p, &udp))
-		show_set(o, "udp", socket_stats(&udp));
+		show_set(o, "udp", socket_stats(&udp, p));
 	if (packet != NULL)
-		show_set(o, "packet", socket_stats(packet));
+		show_set(o, "packet", socket_stats(packet, p));
 	if (dev->hostif != NULL)
 		show_set(o, "hostif", hostif(dev->hostif));
 	show_set(o, "gids", port_gids(dev));
@@ -314,6 +328,7 @@ static const struct {
 	{"ah", NULL, show_ahs},
 	{"quota", NULL, NULL, show_quota},
 	{"worker", NULL, NULL, show_workers},
+	{"daemon", NULL, NULL, show_daemon},
 	{"config", NULL, NULL, show_config},
 	{"cm", NULL, NULL, show_cm},
 	{"cm_stats", NULL, NULL, show_cm_stats},

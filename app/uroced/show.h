@@ -72,6 +72,7 @@ void show_ahs(const struct session *s, bool all, json_t *out);
 void show_quota(const struct session *to, json_t *out);
 void show_workers(const struct session *to, json_t *out);
 void show_config(const struct session *to, json_t *out);
+void show_daemon(const struct session *to, json_t *out);
 /* Sets the options that show_config shows; they must outlive it. Call before show_config. */
 struct options;
 void show_config_of(const struct options *o);

@@ -2,6 +2,10 @@
 /* State of the daemon itself as JSON: limits of users, workers, options. */
 #include "show.h"
 
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <rte_log.h>
 #include "options.h"
 
@@ -92,6 +96,50 @@ show_workers(const struct session *to, json_t *out)
 		show_set_int(o, "doorbells", sum_of(d, w, COUNTER_DOORBELLS));
 		json_array_append_new(out, o);
 	}
+}
+
+/* Reads the effective capabilities of this process, a bit each; 0: none or unknown. */
+static uint64_t
+capabilities(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long caps = 0;
+	char line[256];
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		if (sscanf(line, "CapEff: %llx", &caps) == 1)
+			break;
+	}
+	if (f != NULL)
+		fclose(f);
+	return caps;
+}
+
+static int64_t
+limit_of(int resource)
+{
+	struct rlimit r;
+
+	return getrlimit(resource, &r) == 0 && r.rlim_cur != RLIM_INFINITY ? (int64_t)r.rlim_cur
+									   : -1;
+}
+
+void
+show_daemon(const struct session *to, json_t *out)
+{
+	uint64_t caps = capabilities();
+	json_t *o = json_object();
+
+	show_set(o, "version", json_string(UROCE_VERSION));
+	show_set_int(o, "pid", getpid());
+	show_set_int(o, "uid", geteuid());
+	show_set(o, "pages", json_string(to->d->huge ? "huge" : "ordinary"));
+	show_set(o, "reads_any_user", json_boolean(caps >> CAP_SYS_PTRACE & 1));
+	show_set(o, "maps_any_file",
+		 json_boolean((caps >> CAP_SYS_ADMIN | caps >> CAP_CHECKPOINT_RESTORE) & 1));
+	show_set_int(o, "open_files", limit_of(RLIMIT_NOFILE));
+	show_set_int(o, "memlock_bytes", limit_of(RLIMIT_MEMLOCK));
+	json_array_append_new(out, o);
 }
 
 void

@@ -10,7 +10,8 @@
  *
  * The first request is HELLO (hello.h, also for clients of other versions). It creates the context:
  * closing the socket destroys everything the context owns. A HELLO with an empty device name
- * creates an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE, SET and CM_OPEN work.
+ * creates an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE, SET, CM_OPEN and
+ * ASK_PEER work.
  *
  *   client                                  daemon
  *   HELLO(device, versions)   -->
@@ -90,6 +91,7 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_IMPORT_MR,
 	UROCE_CTRL_QUERY_CLOCK,
 	UROCE_CTRL_CM_OPEN,
+	UROCE_CTRL_ASK_PEER,
 	UROCE_CTRL_OPS,
 };
 
@@ -541,5 +543,34 @@ struct uroce_set_rep {
 	uint8_t spare[8];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_set_rep) == 264, "set_rep size");
+
+/*
+ * Asks the uroced at a peer's address to answer, on the way that RDMA takes. With len a datagram of
+ * that length goes to QP1 of the peer, which returns one of the same length; the reply has its
+ * number. With len 0 and a number the reply says whether the answer has come. The daemon remembers
+ * the last 16 and repeats none. Refusals name the reason, such as no route.
+ */
+enum uroce_ask_peer_state {
+	UROCE_ASK_SENT = 0,     /* no answer yet */
+	UROCE_ASK_ANSWERED = 1, /* rtt_ns and path_mtu are valid */
+	UROCE_ASK_NO_MAC = 2,   /* not sent: the next hop's MAC was requested; ask again */
+};
+struct uroce_ask_peer_req {
+	char device[UROCE_DEV_NAME_MAX];
+	uint8_t remote[16]; /* GID */
+	uint64_t number;    /* len is 0: of an earlier request */
+	uint32_t gid_index; /* source */
+	uint32_t len;       /* 0, or 256 to the path MTU in bytes, a multiple of 4 */
+	uint8_t spare[8];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_ask_peer_req) == 72, "ask_peer_req size");
+struct uroce_ask_peer_rep {
+	uint64_t number;   /* never 0 */
+	uint64_t rtt_ns;   /* from the request to the answer */
+	uint32_t state;    /* enum uroce_ask_peer_state */
+	uint32_t path_mtu; /* of the peer's device, in bytes */
+	uint8_t spare[8];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_ask_peer_rep) == 32, "ask_peer_rep size");
 
 #endif

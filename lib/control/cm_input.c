@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <rte_cycles.h>
 #include "control/cm_parts.h"
+#include "control/peer_probe.h"
 #include "control/slow_path.h"
 
 #define TICK_STEP 100000ull /* the timer is not moved for a deadline that is earlier by less */
@@ -57,7 +58,7 @@ on_datagram(void *ctx, const struct slow_datagram *g)
 		.src_qpn = g->remote_qpn,
 	};
 
-	if (sr_peer_rx(g))
+	if (sr_peer_rx(g) || peer_probe_rx(g))
 		return;
 	memcpy(info.addr.local, g->local, 16);
 	memcpy(info.addr.remote, g->remote, 16);

@@ -19,6 +19,7 @@
  *   session_end.c    a client's objects end, step by step
  *   object.c         create and destroy objects          device_*.c       attributes and addresses
  *   sr_peer.c        agreement with peers on selective repeat
+ *   peer_probe.c     asks a peer's daemon to answer, for urocectl doctor
  *   slow_path.c      datagrams for QP1, in and out
  *   fault_log.c      logs why QPs failed              fault_text.c  names for these lines
  *   log_event.c      log lines with fields
@@ -45,6 +46,7 @@
 #include "control/loop.h"
 #include "mem/mr.h"
 #include "control/config.h"
+#include "control/peer_probe.h"
 #include "qp/qp.h"
 #include "control/qpn.h"
 #include "control/quota.h"
@@ -96,10 +98,11 @@ struct daemon {
 		void (*fn)(void *ctx, const struct slow_datagram *g);
 		void *ctx;
 	} qp1;
-	struct cm_service *cms; /* the connection manager (cm.h); NULL: none */
-	uint64_t mw_releases;   /* count so far (mw_release_begin) */
-	struct defer lost;      /* regions whose memory failed and whose windows must be unbound */
-	uint64_t lost_release;  /* release (mw_release_begin) that does it */
+	struct peer_probes probes; /* questions to peers' daemons */
+	struct cm_service *cms;    /* the connection manager (cm.h); NULL: none */
+	uint64_t mw_releases;      /* count so far (mw_release_begin) */
+	struct defer lost;     /* regions whose memory failed and whose windows must be unbound */
+	uint64_t lost_release; /* release (mw_release_begin) that does it */
 	struct watch hello_timer;
 	struct throttle_list throttled; /* connections of throttled users (throttle.c) */
 	struct watch throttle_timer;

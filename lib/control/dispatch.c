@@ -6,6 +6,7 @@
 #include "control/program.h"
 #include "control/device.h"
 #include "control/obj.h"
+#include "control/peer_probe.h"
 
 static int
 query_device(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)
@@ -85,6 +86,7 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_QUERY_PKEY] = query_pkey,
 	[UROCE_CTRL_SET] = set_request,
 	[UROCE_CTRL_CM_OPEN] = cms_channel_open,
+	[UROCE_CTRL_ASK_PEER] = peer_probe_request,
 };
 
 /* Operations that destroy the object they name. DEREG_MR has additional reasons to refuse. */

@@ -120,7 +120,7 @@ slow_path_send(const struct slow_datagram *g, uid_t uid)
 
 	if (rc < 0)
 		return -EADDRNOTAVAIL;
-	if (g->len > SLOW_DATAGRAM_MAX)
+	if (g->len > 128u << dev->max_mtu)
 		return -EMSGSIZE;
 	ah.sgid_index = (uint8_t)rc;
 	memcpy(ah.dgid, g->remote, 16);

@@ -28,9 +28,8 @@ struct slow_datagram {
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* to be sent: 0 means 64 */
 	const uint8_t *payload;
-	uint32_t len; /* of payload, 0 .. SLOW_DATAGRAM_MAX */
+	uint32_t len; /* of payload; to be sent: at most the device's path MTU */
 };
-#define SLOW_DATAGRAM_MAX 256u /* to be sent: a MAD; smaller than any path MTU */
 
 /* g and what it points to are valid during the call. The function may send and (un)register. */
 typedef void slow_path_fn(void *ctx, const struct slow_datagram *g);

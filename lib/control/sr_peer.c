@@ -6,30 +6,15 @@
 #include "control/device.h"
 #include "control/obj.h"
 #include "control/slow_path.h"
-#include "wire/mad.h"
+#include "control/vendor_mad.h"
 #include "wire/sack.h"
 
 #define AGAIN_NS   100000000ull  /* between two queries */
 #define GIVE_UP_NS 5000000000ull /* longest wait for the next hop's MAC */
 
-/* Offsets and values of the fields of a MAD (doc/selective-repeat.md). */
-enum {
-	MAD_BASE_VERSION = 0,
-	MAD_CLASS = 1,
-	MAD_CLASS_VERSION = 2,
-	MAD_METHOD = 3,
-	MAD_TID = 8,        /* 8 bytes */
-	MAD_ATTRIBUTE = 16, /* 2 bytes */
-	MAD_OUI = 37,       /* 3 bytes */
-	MAD_VERSION = 40,   /* of the fields below */
-	MAD_FLAGS = 41,
-};
-#define CLASS_UROCE    0x3eu /* of the vendors' classes with an OUI */
-#define METHOD_ASK     0x01u /* Get */
-#define METHOD_ANSWER  0x81u /* GetResp */
+/* Values of the fields of a MAD (doc/selective-repeat.md). */
 #define ATTRIBUTE      0x5352u
 #define FLAG_SELECTIVE 1u
-static const uint8_t oui[3] = {0x02, 'u', 'r'}; /* locally administered */
 
 static struct sr_peer *
 find(const struct device *dev, const uint8_t local[16], const uint8_t remote[16])
@@ -61,14 +46,7 @@ static int
 send_mad(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uint16_t pkey,
 	 uint8_t method, uint64_t tid, uid_t uid)
 {
-	uint8_t mad[WIRE_MAD_LEN] = {[MAD_BASE_VERSION] = 1,
-				     [MAD_CLASS] = CLASS_UROCE,
-				     [MAD_CLASS_VERSION] = 1,
-				     [MAD_METHOD] = method,
-				     [MAD_ATTRIBUTE] = ATTRIBUTE >> 8,
-				     [MAD_ATTRIBUTE + 1] = ATTRIBUTE & 0xff,
-				     [MAD_VERSION] = WIRE_SACK_VERSION,
-				     [MAD_FLAGS] = dev->sr.on ? FLAG_SELECTIVE : 0};
+	uint8_t mad[WIRE_MAD_LEN] = {0};
 	struct slow_datagram g = {
 		.dev = dev,
 		.local_qpn = WIRE_GSI_QPN,
@@ -79,8 +57,9 @@ send_mad(struct device *dev, const uint8_t local[16], const uint8_t remote[16], 
 		.len = sizeof(mad),
 	};
 
-	memcpy(mad + MAD_TID, &tid, sizeof(tid));
-	memcpy(mad + MAD_OUI, oui, sizeof(oui));
+	vendor_mad_init(mad, method, ATTRIBUTE, tid);
+	mad[VENDOR_MAD_VERSION] = WIRE_SACK_VERSION;
+	mad[VENDOR_MAD_FLAGS] = dev->sr.on ? FLAG_SELECTIVE : 0;
 	memcpy(g.local, local, 16);
 	memcpy(g.remote, remote, 16);
 	return slow_path_send(&g, uid);
@@ -89,7 +68,7 @@ send_mad(struct device *dev, const uint8_t local[16], const uint8_t remote[16], 
 static void
 ask(struct device *dev, struct sr_peer *p)
 {
-	int rc = send_mad(dev, p->local, p->remote, dev->pkey[0], METHOD_ASK, p->tid, p->uid);
+	int rc = send_mad(dev, p->local, p->remote, dev->pkey[0], VENDOR_MAD_ASK, p->tid, p->uid);
 
 	p->asked_ns = daemon_now_ns();
 	p->unsent = rc == -EAGAIN;
@@ -121,7 +100,7 @@ sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16
 static int
 send_reply(struct device *dev, const struct sr_owed *o)
 {
-	return send_mad(dev, o->local, o->remote, o->pkey, METHOD_ANSWER, o->tid, o->uid);
+	return send_mad(dev, o->local, o->remote, o->pkey, VENDOR_MAD_ANSWER, o->tid, o->uid);
 }
 
 /* Keeps the reply to g until the MAC of its next hop is known. A repeated query has one reply. */
@@ -203,7 +182,7 @@ on_answer(const struct slow_datagram *g, uint64_t tid)
 		return;
 	p->told_ns = daemon_now_ns();
 	p->tries = 0;
-	p->agreed = (g->payload[MAD_FLAGS] & FLAG_SELECTIVE) != 0;
+	p->agreed = (g->payload[VENDOR_MAD_FLAGS] & FLAG_SELECTIVE) != 0;
 	if (p->agreed)
 		worker_call_all(g->dev->d->workers, agree_on_worker, &c);
 }
@@ -236,17 +215,13 @@ sr_peer_rx(const struct slow_datagram *g)
 	const uint8_t *mad = g->payload;
 	uint64_t tid;
 
-	if (g->len != WIRE_MAD_LEN || mad[MAD_CLASS] != CLASS_UROCE)
+	if (g->len != WIRE_MAD_LEN || !vendor_mad_is(g, ATTRIBUTE) ||
+	    mad[VENDOR_MAD_VERSION] != WIRE_SACK_VERSION)
 		return false;
-	if (mad[MAD_BASE_VERSION] != 1 || mad[MAD_CLASS_VERSION] != 1 || g->qkey != WIRE_GSI_QKEY ||
-	    g->remote_qpn != WIRE_GSI_QPN ||
-	    (mad[MAD_ATTRIBUTE] << 8 | mad[MAD_ATTRIBUTE + 1]) != ATTRIBUTE ||
-	    memcmp(mad + MAD_OUI, oui, sizeof(oui)) != 0 || mad[MAD_VERSION] != WIRE_SACK_VERSION)
-		return false;
-	memcpy(&tid, mad + MAD_TID, sizeof(tid));
-	if (mad[MAD_METHOD] == METHOD_ANSWER)
+	memcpy(&tid, mad + VENDOR_MAD_TID, sizeof(tid));
+	if (mad[VENDOR_MAD_METHOD] == VENDOR_MAD_ANSWER)
 		on_answer(g, tid);
-	else if (mad[MAD_METHOD] == METHOD_ASK)
+	else if (mad[VENDOR_MAD_METHOD] == VENDOR_MAD_ASK)
 		on_question(g, tid);
 	else
 		return false;

@@ -57,6 +57,8 @@ SPARE(import_req, AT(import_req, spare));
 SPARE(import_mr_rep, AT(import_mr_rep, spare));
 SPARE(cm_open_req, AT(cm_open_req, spare));
 SPARE(cm_open_rep, AT(cm_open_rep, spare));
+SPARE(ask_peer_req, AT(ask_peer_req, spare));
+SPARE(ask_peer_rep, AT(ask_peer_rep, spare));
 
 #define BODY(type)                                                                                 \
 	{                                                                                          \
@@ -108,6 +110,7 @@ static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
 	OP(IMPORT_PD, BODY(import_req), BODY(handle), CONTEXT, 0),
 	OP(IMPORT_MR, BODY(import_req), BODY(import_mr_rep), CONTEXT, 0),
 	OP(CM_OPEN, BODY(cm_open_req), BODY(cm_open_rep), OBSERVER, 0),
+	OP(ASK_PEER, BODY(ask_peer_req), BODY(ask_peer_rep), OBSERVER, 0),
 };
 
 const struct ipc_op *

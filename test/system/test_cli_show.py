@@ -13,7 +13,7 @@ import cli
 import control
 import lib
 
-PUBLIC = ("device", "port", "gid", "neigh", "quota", "worker", "stats", "drops", "cm_stats", "config")
+PUBLIC = ("device", "port", "gid", "neigh", "quota", "worker", "stats", "drops", "cm_stats", "config", "daemon")
 UD = 4
 
 

@@ -1,0 +1,205 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""urocectl doctor: nothing is wrong with a working set-up, and a broken one is named in one line with its remedy."""
+import json
+import re
+import subprocess
+
+import cli
+import lib
+from hostlink import ADDRESSES, spaces
+
+US, PEER = ADDRESSES[0][0], ADDRESSES[1][0]
+STRANGER = 12345
+
+
+def daemon_of(ns, dev="name=uroce0,port=udp,iface=eth0", extra=lib.ONE_WORKER, **more):
+    return lib.Daemon([], [dev], ns, extra, **more)
+
+
+def doctor(daemon, *words, ns=None, before=(), tool=lib.UROCECTL):
+    """Runs it in the daemon's network namespace; returns exit status and output."""
+    where = daemon.socket if daemon and not isinstance(daemon, str) else daemon
+    inside = ["ip", "netns", "exec", ns or daemon.ns] if ns or not isinstance(daemon, str) else []
+    done = subprocess.run([*inside, *map(str, before), tool, *(["--socket", where] if where else []), "doctor", *words],
+                          text=True, capture_output=True, timeout=60, check=False)
+    assert done.stderr == "", done.stderr
+    return done.returncode, done.stdout
+
+
+def names(said, check, *words):
+    """The findings must include a fault of this check, in one line with all of the words, and exit status 1."""
+    status, text = said
+    faults = [line for line in text.splitlines() if line.startswith("fault")]
+    assert status == cli.FAILURE and faults, said
+    assert any(line.split()[1] == check and all(word in line for word in words) for line in faults), text
+
+
+def firewall(ns, chain, verdict):
+    lib.sh("ip", "netns", "exec", ns, "iptables", "-A", chain, "-p", "udp", "--dport", "4791", "-j", *verdict.split())
+
+
+def flush(ns):
+    lib.sh("ip", "netns", "exec", ns, "iptables", "-F")
+
+
+def sockets():
+    """Faults in the connection to the daemon."""
+    gone = lib.tmpdir() / "uroced.sock"
+    alone = ("unshare", "--pid", "--fork", "--mount-proc")  # other tests' daemons run on this machine
+    with lib.case("no daemon: what to start"):
+        done = subprocess.run([*alone, lib.UROCECTL, "--socket", gone, "doctor"], text=True, capture_output=True,
+                              timeout=60, check=False)
+        names((done.returncode, done.stdout), "daemon", f"no daemon at {gone}", "start uroced", "--socket")
+    daemon = daemon_of(spaces(1500)[0], extra=("--socket-mode", "0600"))
+    with lib.case("another socket than the daemon's: a running daemon's is named"):
+        names(doctor(str(gone)), "socket", f"no daemon at {gone}, but uroced runs as pid")
+    tool = lib.public_copy() / "app/urocectl/urocectl"
+    stranger = ("setpriv", "--reuid", STRANGER, "--regid", STRANGER, "--clear-groups")
+    with lib.case("a folder that another user may not search"):
+        daemon.socket.parent.chmod(0o700)
+        names(doctor(str(daemon.socket), before=stranger, tool=tool, ns=daemon.ns), "socket",
+              f"uid {STRANGER} may not look into the folder", "chmod a+x")
+    with lib.case("a socket that another user may not open"):
+        daemon.socket.parent.chmod(0o755)
+        names(doctor(str(daemon.socket), before=stranger, tool=tool, ns=daemon.ns), "socket", "mode 0600", "group root",
+              "--socket-mode", "--socket-group")
+    with lib.case("a daemon that was killed"):
+        daemon.proc.kill()
+        done = subprocess.run([*alone, lib.UROCECTL, "--socket", daemon.socket, "doctor"], text=True, capture_output=True,
+                              timeout=60, check=False)
+        names((done.returncode, done.stdout), "daemon", "has ended", "log")
+
+
+def peers(a, b):
+    """Faults on the way to a peer. a, b: daemons."""
+    with lib.case("nothing is wrong: no fault, exit status 0, JSON as described"):
+        status, text = doctor(a, PEER)
+        assert status == cli.OK and "fault" not in text, text
+        assert re.search(r"^ok +peer +uroce0: uroced at 10.9.0.2 answers in \d+ us, UDP port 4791 is open both ways", text,
+                         re.M), text
+        done = subprocess.run(["ip", "netns", "exec", a.ns, lib.UROCECTL, "--socket", a.socket, "--json", "doctor", PEER],
+                              text=True, capture_output=True, timeout=60, check=True)
+        found = cli.validate("doctor", json.loads(done.stdout))["doctor"]
+        assert [line["verdict"] for line in found if line["check"] == "peer"] == ["ok"], found
+        assert {line["check"] for line in found} >= {"socket", "daemon", "rights", "kernel", "memory", "link", "gids", "mtu",
+                                                     "buffers", "firewall"}, found
+    with lib.case("the peer by its IPv6 address, and this host itself"):
+        for address in (ADDRESSES[1][1], US):
+            status, text = doctor(a, address)
+            assert status == cli.OK and "open both ways" in text, text
+    with lib.case("this host's firewall drops 4791"):
+        firewall(a.ns, "INPUT", "DROP")
+        names(doctor(a, PEER), "firewall", "-A INPUT -p udp -m udp --dport 4791 -j DROP", "delete it")
+        names(doctor(a, PEER), "peer", "answers ping, but nothing on UDP port 4791", "firewall")
+        flush(a.ns)
+    with lib.case("this host's policy is to drop"):
+        lib.sh("ip", "netns", "exec", a.ns, "iptables", "-P", "INPUT", "DROP")
+        status, text = doctor(a)
+        assert status == cli.OK and re.search(r"^hint +firewall .*--dport 4791 -j ACCEPT", text, re.M), text
+        lib.sh("ip", "netns", "exec", a.ns, "iptables", "-P", "INPUT", "ACCEPT")
+    with lib.case("this host's firewall drops 4791 on the way out"):
+        firewall(a.ns, "OUTPUT", "DROP")
+        names(doctor(a, PEER), "peer", "kernel does not send UDP port 4791", "output")
+        flush(a.ns)
+    with lib.case("the peer's firewall drops 4791"):
+        firewall(b.ns, "INPUT", "DROP")
+        names(doctor(a, PEER), "peer", f"{PEER} answers ping, but nothing on UDP port 4791", "firewall")
+        flush(b.ns)
+    with lib.case("the peer's firewall rejects 4791"):
+        firewall(b.ns, "INPUT", "REJECT")
+        names(doctor(a, PEER), "peer", f"{PEER} refuses UDP port 4791", "firewall rejects")
+        flush(b.ns)
+    with lib.case("a peer to which no route leads, one that is no host"):
+        names(doctor(a, "192.0.2.7"), "peer", "no route")
+        names(doctor(a, "nosuchhost.invalid"), "peer", "'nosuchhost.invalid' is no host")
+    with lib.case("a peer that is down"):
+        names(doctor(a, "10.9.0.77"), "peer", "10.9.0.77", "is it up")
+    with lib.case("the peer's uroced does not run"):
+        b.stop()
+        names(doctor(a, PEER), "peer", f"{PEER} refuses UDP port 4791: no uroced runs there")
+    with lib.case("another RoCE at the peer, which does not answer"):
+        other = lib.spawn(["/usr/bin/python3", "-c", "import socket, time; s = socket.socket(2, 2); "
+                           f"s.bind(('{PEER}', 4791)); print('bound', flush=True); time.sleep(600)"], ns=b.ns)
+        lib.until("it is bound", lambda: "bound" in other.output())
+        names(doctor(a, PEER), "peer", "its RoCE is not uroce (rxe, a NIC: try rping)")
+        other.kill()
+
+
+def devices(daemon):
+    """Faults of a device: its link, addresses, MTU, and the kernel's RDMA on its interface."""
+    ns = daemon.ns
+    with lib.case("rxe on the device's interface"):
+        fake = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/class && mkdir -p /sys/class/infiniband/rxe0 && '
+                'echo eth0 > /sys/class/infiniband/rxe0/parent && exec "$@"', "sh")
+        names(doctor(daemon, before=fake), "kernel", "rxe0 holds UDP port 4791 of eth0", "rdma link delete rxe0")
+    with lib.case("the interface's MTU is smaller than at the start"):
+        lib.sh("ip", "-n", ns, "link", "set", "eth0", "mtu", "1500")
+        names(doctor(daemon), "mtu", "eth0 has MTU 1500, and had", "path MTU 4096 does not fit", "ip link set eth0 mtu")
+        lib.sh("ip", "-n", ns, "link", "set", "eth0", "mtu", "9000")
+    with lib.case("an interface that is down"):
+        lib.sh("ip", "-n", ns, "link", "set", "eth0", "down")
+        lib.until("the daemon has noticed", lambda: not daemon.link_up())
+        names(doctor(daemon), "link", "eth0 is down", "ip link set eth0 up")
+        lib.sh("ip", "-n", ns, "link", "set", "eth0", "up")
+    with lib.case("an interface without an address"):
+        lib.sh("ip", "-n", ns, "addr", "flush", "dev", "eth0", "scope", "global")
+        lib.until("the daemon has noticed", lambda: not any(g["index"] for g in daemon.show("gid")["gid"]))
+        names(doctor(daemon), "gids", "eth0 has no address", "ip addr add ADDRESS/LENGTH dev eth0")
+
+
+def mtu_mismatch():
+    """Interfaces of different MTU: this host's packets of its path MTU do not arrive."""
+    both = spaces(9000)
+    lib.sh("ip", "-n", both[1], "link", "set", "eth0", "mtu", "1500")
+    a, b = (daemon_of(ns) for ns in both)
+    names(doctor(a, PEER), "peer", "path MTU 4096 here, 1024 at 10.9.0.2", "4096 bytes do not arrive")
+    a.stop()
+    b.stop()
+
+
+def own_addresses():
+    """Devices with addresses of their own: ARP gets no reply; a device without an address."""
+    both = spaces(1500)
+    daemon = lib.Daemon([lib.af_packet("eth0")], ["name=uroce0,port=net_af_packet0,addr=10.9.0.101/24"], both[0])
+    names(doctor(daemon, "10.9.0.102"), "peer", "no answer to ARP or neighbour discovery for 10.9.0.102")
+    daemon.stop()
+    daemon = lib.Daemon([lib.af_packet("eth0")], ["name=uroce0,port=net_af_packet0"], both[0])
+    names(doctor(daemon, "10.9.0.102"), "gids", "urocectl addr add ADDRESS/LENGTH dev uroce0")
+    names(doctor(daemon, "10.9.0.102"), "peer", "no device has an IPv4 address to reach 10.9.0.102 from")
+    daemon.stop()
+
+
+def ordinary_user():
+    """Hints for a daemon without privilege: memory of others, socket buffers. They are no faults."""
+    plain = ("setpriv", "--reuid", STRANGER, "--regid", STRANGER, "--clear-groups", "--inh-caps=-all",
+             "--bounding-set=-all", "--no-new-privs")
+    folder = lib.tmpdir()
+    folder.chmod(0o777)
+    daemon = daemon_of(spaces(1500)[0], before=plain, socket=folder / "s", program=lib.public_copy() / "app/uroced/uroced")
+    status, text = doctor(daemon)
+    assert status == cli.OK, text
+    assert re.search(rf"^hint +memory +uroced runs as uid {STRANGER} without CAP_SYS_PTRACE", text, re.M), text
+    with open("/proc/sys/net/core/rmem_max", encoding="ascii") as file:
+        small = int(file.read()) < 1 << 20
+    assert not small or re.search(r"^hint +buffers +uroce0: .*net.core.rmem_max", text, re.M), text
+    daemon.stop()
+
+
+def main():
+    lib.need_root()
+    sockets()
+    a, b = (daemon_of(ns) for ns in spaces(9000))
+    peers(a, b)
+    devices(a)
+    a.stop()
+    with lib.case("a peer whose interface has a smaller MTU"):
+        mtu_mismatch()
+    with lib.case("devices with addresses of their own"):
+        own_addresses()
+    with lib.case("an ordinary user's daemon: hints, no fault"):
+        ordinary_user()
+    lib.finish()
+
+
+main()
