@@ -71,6 +71,45 @@ entry_of(const char *path, struct entry *e)
 	return *p >= '0' && *p <= '9' && *end == 0;
 }
 
+static bool
+is_empty(const struct uroce_gid_rep *gid)
+{
+	static const uint8_t none[16];
+
+	return memcmp(gid->gid, none, sizeof(none)) == 0;
+}
+
+/*
+ * Warns of an empty GID that the program has asked for by its index, once: such a program does not
+ * look at the GID, and its peer fails later. A program that looks for a GID reads all indexes from
+ * 0 on, so it has read the index before.
+ */
+static void
+note_gid(const struct entry *e, const struct uroce_gid_rep *gid)
+{
+	static uint64_t read_before; /* a bit for each index, of all devices */
+	struct uroce_gid_req req = {.port = 1};
+	struct uroce_gid_rep rep;
+	char list[96] = "none";
+	size_t len = 0;
+	uint64_t before;
+
+	if (e->index >= UROCE_MAX_GIDS)
+		return;
+	before = __atomic_fetch_or(&read_before, 1ull << e->index, __ATOMIC_RELAXED);
+	if (!is_empty(gid) || e->index == 0 || (before >> (e->index - 1) & 3) != 0)
+		return;
+	for (; req.index < UROCE_MAX_GIDS && len + 8 < sizeof(list); req.index++) {
+		if (!prov_call_device(e->device, UROCE_CTRL_QUERY_GID, &req, sizeof(req), &rep,
+				      sizeof(rep)) &&
+		    !is_empty(&rep))
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u",
+						len ? ", " : "", req.index);
+	}
+	fprintf(stderr, "uroce: GID index %u of %s is empty; indexes: %s\n", e->index, e->device,
+		list);
+}
+
 /* Gets the file's text in the kernel's format. Returns false if the daemon does not provide it. */
 static bool
 read_gid(const struct entry *e, char *text, size_t room)
@@ -81,6 +120,7 @@ read_gid(const struct entry *e, char *text, size_t room)
 
 	if (prov_call_device(e->device, UROCE_CTRL_QUERY_GID, &req, sizeof(req), &rep, sizeof(rep)))
 		return false;
+	note_gid(e, &rep);
 	for (unsigned int k = 0; k < 16; k += 2)
 		n += (size_t)snprintf(text + n, room - n, "%02x%02x%c", rep.gid[k], rep.gid[k + 1],
 				      k < 14 ? ':' : '\n');

@@ -35,13 +35,37 @@ neigh_send(struct device *dev, const struct net_frame *f)
 	(void)worker_send_frame(dev->d->workers, dev->port.id, m);
 }
 
+/* Lists the GID indexes that are not empty, as far as room allows. */
+static const char *
+used_indexes(const struct net_dev *net, char *list, size_t room)
+{
+	size_t len = 0;
+
+	snprintf(list, room, "none");
+	for (unsigned i = 0; i < UROCE_MAX_GIDS && len + 8 < room; i++) {
+		if (net->gid[i].used)
+			len += (size_t)snprintf(list + len, room - len, "%s%u", len > 0 ? ", " : "",
+						i);
+	}
+	return list;
+}
+
 void
 neigh_why(const struct session *s, const struct uroce_ah_attr *ah, const char *what,
 	  char why[UROCE_CTRL_MAX_WHY])
 {
 	const char *path = net_path_why(&s->dev->net, ah);
+	char list[96];
 
-	if (path != NULL)
+	if (path == NULL)
+		return;
+	if (!ah->is_global)
+		snprintf(why, UROCE_CTRL_MAX_WHY, "%s%s", what, path);
+	else if (ah->sgid_index >= UROCE_MAX_GIDS || !s->dev->net.gid[ah->sgid_index].used)
+		snprintf(why, UROCE_CTRL_MAX_WHY, "%sGID index %u of %s is empty; indexes: %s",
+			 what, ah->sgid_index, s->dev->name,
+			 used_indexes(&s->dev->net, list, sizeof(list)));
+	else
 		snprintf(why, UROCE_CTRL_MAX_WHY, "%sGID index %u of %s: %s", what, ah->sgid_index,
 			 s->dev->name, path);
 }

@@ -158,8 +158,9 @@ int net_path(const struct net_dev *d, const struct uroce_ah_attr *ah, uint32_t l
 	     struct wire_path *path, bool *loopback, uint8_t hop[16]);
 
 /*
- * Why net_path refuses ah: a static one-line message for users that also says what to do. NULL if
- * net_path does not refuse it.
+ * Why net_path refuses ah: a static one-line message for users that also says what to do, unless
+ * the GID index is empty: the caller then lists those that are not. NULL if net_path does not
+ * refuse it.
  */
 const char *net_path_why(const struct net_dev *d, const struct uroce_ah_attr *ah);
 

@@ -117,13 +117,14 @@ net_path_why(const struct net_dev *d, const struct uroce_ah_attr *ah)
 	if (rc == 0 || rc == -EINPROGRESS)
 		return NULL;
 	if (!ah->is_global)
-		return "RoCE needs a GRH: -g 1 (is_global = 1 and grh.sgid_index = 1)";
+		return "RoCE needs a GRH: -g 1, or, if it was given, the peer sent no GID: its "
+		       "index is empty (is_global = 1 and grh.sgid_index = 1)";
 	if (rc == -ENETUNREACH)
 		return d->host ? "no route: `ip route get` says what the kernel knows"
 			       : "no route: the destination is in none of the device's addr= "
 				 "prefixes and no gateway= is set";
 	if (ah->sgid_index >= UROCE_MAX_GIDS || !d->gid[ah->sgid_index].used)
-		return "this GID index is empty: `ibv_devinfo -v` lists the GIDs";
+		return "this index is empty";
 	if (d->gid[ah->sgid_index].v4 != net_gid_is_v4(ah->dgid))
 		return "one GID is IPv4, the other IPv6: use indexes of the same kind at both ends "
 		       "(-g 1 for the first IPv4 address)";

@@ -14,6 +14,8 @@
 #include "wire/psn.h"
 #include "wire/timer.h"
 
+#define MTU_LARGEST 5u /* of enum ibv_mtu: 4096 bytes */
+
 /*
  * Every flag of enum ibv_access_flags and IBV_ACCESS_OPTIONAL_RANGE. Those that only regions know
  * change nothing: programs pass one set of flags for both (libdapl: IBV_ACCESS_MW_BIND), and
@@ -111,6 +113,11 @@ values_valid(struct qp_refusal *r, const struct qp *qp, uint32_t mask,
 
 		if ((mask & b->bit) && !in_range(r, b->field, value_of(b, a), b->min, b->max))
 			return false;
+	}
+	if ((mask & QP_PATH_MTU) && a->path_mtu > lim->max_mtu && a->path_mtu <= MTU_LARGEST) {
+		*r = (struct qp_refusal){QP_REFUSED_MTU, .value = a->path_mtu};
+		r->max = lim->max_mtu;
+		return false;
 	}
 	if ((mask & QP_PATH_MTU) && !in_range(r, "path_mtu", a->path_mtu, 1, lim->max_mtu))
 		return false;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include "qp/state.h"
 
+#define HEADERS 104u /* bytes of an IP packet that are not payload, at most, rounded up */
+
 /* Bits of enum ibv_qp_attr_mask, without IBV_QP_. */
 static const char *const attr_name[32] = {
 	"STATE",
@@ -119,6 +121,13 @@ qp_refusal_print(const struct qp_refusal *r, char *to, size_t len)
 		break;
 	case QP_REFUSED_VALUE:
 		add(&t, "%s is %u, not in %u .. %u", r->field, r->value, r->min, r->max);
+		break;
+	case QP_REFUSED_MTU:
+		add(&t,
+		    "path_mtu is %u bytes (%u), and the port allows %u (%u): raise the interface's "
+		    "MTU to %u, and restart uroced",
+		    128u << r->value, r->value, 128u << r->max, r->max,
+		    (128u << r->value) + HEADERS);
 		break;
 	case QP_REFUSED_FLAGS:
 		add(&t, "%s has unknown flags: 0x%x", r->field, r->bits);

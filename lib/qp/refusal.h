@@ -15,6 +15,7 @@ enum qp_refused {
 	QP_REFUSED_EXTRA,      /* bits: attributes that this transition does not take */
 	QP_REFUSED_DRAINING,   /* in SQD with requests outstanding (QP-16) */
 	QP_REFUSED_VALUE,      /* field has value, not min .. max */
+	QP_REFUSED_MTU,        /* value: a path_mtu, enum ibv_mtu, above the port's, max */
 	QP_REFUSED_FLAGS,      /* field has the unknown flags bits */
 	QP_REFUSED_PKEY,       /* field: the P_Key table's entry value is empty or outside of it */
 	QP_REFUSED_PATH,       /* field: an address vector without GRH or with an empty GID index */

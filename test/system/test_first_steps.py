@@ -149,6 +149,35 @@ def no_grh(link, tool):
     assert len(said) == 1 and "RoCE needs a GRH: -g 1" in said[0], link.a.daemon.proc.output()
 
 
+def large_path_mtu():
+    """-m 4096 on an interface of MTU 1500: what was asked, what the port allows, what to do."""
+    both = [lib.netns(), lib.netns()]
+    lib.veth(both[0], "10.9.0.1/24", both[1], "10.9.0.2/24", 1500)
+    daemon = lib.Daemon([], ["name=uroce0,port=udp,iface=eth0"], both[0])
+    port = lib.tcp_port()
+    server = daemon.client(["ibv_rc_pingpong", "-g", "1", "-m", "4096", "-p", str(port)])
+    lib.until("the server listens", lambda: server.listens(port))
+    client = daemon.client(["ibv_rc_pingpong", "-g", "1", "-m", "4096", "-p", str(port), "10.9.0.1"])
+    assert client.wait(60) != 0 and server.wait(60) != 0
+    says = "path_mtu is 4096 bytes (5), and the port allows 1024 (3): raise the interface's MTU to 4200"
+    assert says in server.output(), server.output()
+    daemon.stop()
+
+
+def empty_gid(link):
+    """-g of an empty index: the program that names it says so, and its peer does not blame its own -g."""
+    port = lib.tcp_port()
+    server = link.b.spawn(["ibv_rc_pingpong", "-d", link.b.dev, "-g", "1", "-p", str(port)])
+    lib.until("the server listens", lambda: server.listens(port))
+    client = link.a.spawn(["ibv_rc_pingpong", "-d", link.a.dev, "-g", "9", "-p", str(port), link.a.host])
+    assert client.wait(60) != 0 and server.wait(60) != 0
+    assert re.search(rf"^uroce: GID index 9 of {link.a.dev} is empty; indexes: 0, 1$", client.output(), re.M), client.output()
+    said = server.output()
+    assert "uroced refuses: " in said and "the peer sent no GID" in said and "GID index 0" not in said, said
+    listed = link.a.spawn(["ibv_devinfo", "-v", "-d", link.a.dev])  # reads every index
+    assert listed.wait(60) == 0 and "is empty" not in listed.output(), listed.output()
+
+
 def missing_cpu():
     """A CPU on which the daemon may not run: one sentence, not EAL's usage text."""
     daemon = lib.spawn([lib.UROCED, "--socket", lib.tmpdir() / "s", "--no-huge", "--lcores", "0,1023", "--pair", "p",
@@ -206,6 +235,10 @@ def grh():
     for tool in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"):
         with lib.case(f"{tool} without -g: the error names the missing GRH"):
             no_grh(link, tool)
+    with lib.case("-g of an empty index: said here, and not blamed on the peer's -g"):
+        empty_gid(link)
+    with lib.case("a path MTU above the port's"):
+        large_path_mtu()
     with lib.case("2000 refusals: few lines"):
         many_refusals(link.a.daemon)
     link.stop()

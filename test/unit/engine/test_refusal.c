@@ -76,7 +76,15 @@ static const struct refused cases[] = {
 	 QP_RTR,
 	 UC_RTR,
 	 {.path_mtu = 5, .ah = {.port_num = 1}},
-	 "path_mtu is 5, not in 1 .. 3"},
+	 "path_mtu is 4096 bytes (5), and the port allows 1024 (3): raise the interface's MTU to "
+	 "4200, "
+	 "and restart uroced"},
+	{QP_TYPE_UC,
+	 QP_INIT,
+	 QP_RTR,
+	 UC_RTR,
+	 {.path_mtu = 6, .ah = {.port_num = 1}},
+	 "path_mtu is 6, not in 1 .. 3"},
 	{QP_TYPE_UC,
 	 QP_INIT,
 	 QP_RTR,
