@@ -74,8 +74,9 @@ refused(struct ipc_client *c, const struct request *rq, int rc)
 	errno = 0;
 }
 
+/* Sends the request. Returns the answer, with the errno that ended the capture; NULL as query. */
 static json_t *
-ask(struct ipc_client *c, const struct request *rq)
+ask(struct ipc_client *c, const struct request *rq, int *error)
 {
 	struct uroce_capture_rep rep;
 	int fd = -1, rc;
@@ -106,16 +107,34 @@ ask(struct ipc_client *c, const struct request *rq)
 		refused(c, rq, rc);
 		return NULL;
 	}
+	*error = (int)rep.error;
 	return json_pack("{s:[{s:s, s:b, s:I, s:I, s:I, s:s?}]}", "capture", "device", rq->what,
 			 "running", rep.running, "frames", (json_int_t)rep.frames, "bytes",
 			 (json_int_t)rep.bytes, "lost", (json_int_t)rep.lost, "error",
 			 rep.error != 0 ? strerror((int)rep.error) : NULL);
 }
 
-static void
-print(const struct request *rq, json_t *rows)
+/* A file that could not be written is a failure, whoever asks. */
+static int
+run(struct ipc_client *c, const struct request *rq)
 {
-	table_print_record(json_array_get(rows, 0));
+	int error = 0;
+	json_t *all = ask(c, rq, &error);
+
+	if (all == NULL)
+		return -1;
+	if (rq->json) {
+		json_dumpf(all, stdout, JSON_INDENT(1));
+		fputc('\n', stdout);
+	} else {
+		table_print_record(json_array_get(json_object_get(all, "capture"), 0));
+	}
+	json_decref(all);
+	if (error != 0)
+		fprintf(stderr,
+			"urocectl: capture %s: ended: %s; the file has only the frames before\n",
+			rq->what, strerror(error));
+	return error != 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-const struct command capture_command = {"capture", "capture", take_word, check, ask, print, NULL};
+const struct command capture_command = {"capture", "capture", take_word, check, NULL, NULL, run};

@@ -10,11 +10,14 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <rte_common.h>
 #include <rte_lcore.h>
+#include "capture_file.h"
+#include "control/log.h"
 #include "control/log_event.h"
 #include "dpdk/compat.h"
 #include "drivers/impair/impair.h"
@@ -22,89 +25,27 @@
 #include "wire/parse.h"
 #include "worker/capture.h"
 
-#define RING_BYTES   (64u << 20) /* for each worker */
-#define COMMENT_MAX  320
-#define FAULT_MAX    200        /* of impair_fate_text */
-#define FILE_BYTES   (1u << 20) /* buffer of the file */
-#define NAP_NS       500000     /* pause of the writer when the rings are empty */
-#define NS_PER_S_U64 1000000000ull
-
-/*
- * pcapng (draft-ietf-opsawg-pcapng): one section with one interface, whose times are in
- * nanoseconds, then a packet block for each frame with its direction and a comment, then the number
- * of lost frames. rte_pcapng of DPDK 22.11 writes no comments.
- */
-#define NG_SECTION     0x0a0d0d0au
-#define NG_INTERFACE   1u
-#define NG_STATISTICS  5u
-#define NG_PACKET      6u
-#define NG_BYTE_ORDER  0x1a2b3c4du
-#define NG_ETHERNET    1
-#define NG_OPT_COMMENT 1
-#define NG_OPT_FLAGS   2
-#define NG_OPT_DROPS   5
-#define NG_OPT_TSRESOL 9
-#define NG_NANOSECONDS 9
-#define NG_INBOUND     1u
-#define NG_OUTBOUND    2u
-
-struct ng_section {
-	uint32_t type, len, byte_order;
-	uint16_t major, minor;
-	uint32_t section_len[2], len_again;
-};
-struct ng_interface {
-	uint32_t type, len;
-	uint16_t link, rsvd;
-	uint32_t snaplen;
-	uint16_t opt, opt_len;
-	uint32_t tsresol;
-	uint32_t opt_end, len_again;
-};
-struct ng_option { /* followed by its value, padded to 4 */
-	uint16_t opt, opt_len;
-};
-struct ng_packet { /* followed by the frame, padded to 4, a comment, and struct ng_packet_end */
-	uint32_t type, len, interface;
-	uint32_t time_high, time_low;
-	uint32_t kept, frame_len;
-};
-struct ng_packet_end {
-	uint16_t opt, opt_len;
-	uint32_t flags;
-	uint32_t opt_end, len_again;
-};
-struct ng_statistics {
-	uint32_t type, len, interface;
-	uint32_t time_high, time_low;
-	uint16_t opt, opt_len;
-	uint32_t drops[2];
-	uint32_t opt_end, len_again;
-};
-_Static_assert(sizeof(struct ng_section) == 28 && sizeof(struct ng_interface) == 32 &&
-		       sizeof(struct ng_packet) == 28 && sizeof(struct ng_packet_end) == 16 &&
-		       sizeof(struct ng_statistics) == 40,
-	       "blocks of pcapng have no holes");
+#define RING_BYTES  (64u << 20) /* for each worker */
+#define COMMENT_MAX 320
+#define FAULT_MAX   200    /* of impair_fate_text */
+#define NAP_NS      500000 /* pause of the writer when the rings are empty */
 
 _Static_assert(sizeof(struct impair_fate) <= sizeof(struct capture_fault),
 	       "a capture has room for what the injector did");
 
 struct device_capture {
 	struct dpdk_thread writer;
-	FILE *file;
+	struct capture_file file;
+	struct watch failed; /* an eventfd: the writer could not write */
+	struct device *dev;
 	unsigned nrings;
-	uint32_t qpn;           /* frames of this QP only; 0: all */
-	uint32_t stop;          /* workers have stopped: write the remaining frames and end */
-	uint64_t frames, bytes; /* written */
-	uint32_t error;         /* errno of the first failed write; nothing is written after it */
+	uint32_t qpn;  /* frames of this QP only; 0: all */
+	uint32_t stop; /* workers have stopped: write the remaining frames and end */
+	/* of file, for the control thread */
+	uint64_t frames, bytes;
+	uint32_t error;
 	struct capture *ring[UROCE_MAX_WORKERS];
 };
-
-static bool
-put(struct device_capture *dc, const void *bytes, uint32_t len)
-{
-	return len == 0 || fwrite(bytes, len, 1, dc->file) == 1;
-}
 
 /* Words of the flags of a frame (worker/capture.h). */
 static const struct {
@@ -163,36 +104,13 @@ make_comment(const struct capture_frame *f, uint32_t qpn, char comment[COMMENT_M
 		say(comment, "dropped: ", drop_reason_name[f->note.drop]);
 }
 
-static bool
-put_comment(struct device_capture *dc, const char *text, uint32_t len)
+/* Publishes what is in the file, or will be, after a change of it. */
+static void
+publish(struct device_capture *dc)
 {
-	static const char zero[4];
-	struct ng_option o = {.opt = NG_OPT_COMMENT, .opt_len = (uint16_t)len};
-
-	return len == 0 ||
-	       (put(dc, &o, sizeof(o)) && put(dc, text, len) && put(dc, zero, -len & 3));
-}
-
-static bool
-put_frame(struct device_capture *dc, const struct capture_frame *f, const char *comment)
-{
-	static const uint8_t zero[4];
-	uint32_t pad = -f->len & 3, clen = (uint32_t)strlen(comment);
-	uint32_t option = clen != 0 ? (uint32_t)sizeof(struct ng_option) + clen + (-clen & 3) : 0;
-	struct ng_packet p = {.type = NG_PACKET,
-			      .len = sizeof(p) + f->len + pad + option +
-				     sizeof(struct ng_packet_end),
-			      .time_high = (uint32_t)(f->epoch_ns >> 32),
-			      .time_low = (uint32_t)f->epoch_ns,
-			      .kept = f->len,
-			      .frame_len = f->frame_len};
-	struct ng_packet_end end = {.opt = NG_OPT_FLAGS,
-				    .opt_len = sizeof(end.flags),
-				    .flags = f->sent ? NG_OUTBOUND : NG_INBOUND,
-				    .len_again = p.len};
-
-	return put(dc, &p, sizeof(p)) && put(dc, f->data, f->len) && put(dc, zero, pad) &&
-	       put_comment(dc, comment, clen) && put(dc, &end, sizeof(end));
+	__atomic_store_n(&dc->error, (uint32_t)dc->file.error, __ATOMIC_RELAXED);
+	__atomic_store_n(&dc->bytes, dc->file.bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&dc->frames, dc->file.frames, __ATOMIC_RELAXED);
 }
 
 static void
@@ -201,55 +119,11 @@ write_frame(struct device_capture *dc, const struct capture_frame *f)
 	uint32_t qpn = local_qpn(f);
 	char comment[COMMENT_MAX];
 
-	if (dc->error != 0 || (dc->qpn != 0 && qpn != dc->qpn))
+	if (dc->file.error != 0 || (dc->qpn != 0 && qpn != dc->qpn))
 		return;
 	make_comment(f, qpn, comment);
-	if (!put_frame(dc, f, comment)) {
-		__atomic_store_n(&dc->error, (uint32_t)errno, __ATOMIC_RELAXED);
-		return;
-	}
-	__atomic_store_n(&dc->bytes, dc->bytes + f->len, __ATOMIC_RELAXED);
-	__atomic_store_n(&dc->frames, dc->frames + 1, __ATOMIC_RELAXED);
-}
-
-static bool
-put_head(struct device_capture *dc)
-{
-	struct ng_section sec = {.type = NG_SECTION,
-				 .len = sizeof(sec),
-				 .byte_order = NG_BYTE_ORDER,
-				 .major = 1,
-				 .section_len = {UINT32_MAX, UINT32_MAX}, /* not known yet */
-				 .len_again = sizeof(sec)};
-	struct ng_interface ifc = {.type = NG_INTERFACE,
-				   .len = sizeof(ifc),
-				   .link = NG_ETHERNET,
-				   .snaplen = CAPTURE_MAX_FRAME,
-				   .opt = NG_OPT_TSRESOL,
-				   .opt_len = 1,
-				   .tsresol = NG_NANOSECONDS,
-				   .len_again = sizeof(ifc)};
-
-	return put(dc, &sec, sizeof(sec)) && put(dc, &ifc, sizeof(ifc)) && fflush(dc->file) == 0;
-}
-
-static bool
-put_tail(struct device_capture *dc, uint64_t lost)
-{
-	struct timespec t;
-	struct ng_statistics st = {.type = NG_STATISTICS,
-				   .len = sizeof(st),
-				   .opt = NG_OPT_DROPS,
-				   .opt_len = sizeof(st.drops),
-				   .drops = {(uint32_t)lost, (uint32_t)(lost >> 32)},
-				   .len_again = sizeof(st)};
-	uint64_t now;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	now = (uint64_t)t.tv_sec * NS_PER_S_U64 + (uint64_t)t.tv_nsec;
-	st.time_high = (uint32_t)(now >> 32);
-	st.time_low = (uint32_t)now;
-	return put(dc, &st, sizeof(st)) && fflush(dc->file) == 0;
+	(void)capture_file_frame(&dc->file, f, comment);
+	publish(dc);
 }
 
 /* Write the oldest waiting frame. The clock of the workers orders frames of different workers. */
@@ -285,6 +159,12 @@ writer_main(void *arg)
 		stop = __atomic_load_n(&dc->stop, __ATOMIC_ACQUIRE);
 		while (write_oldest(dc))
 			;
+		if (!stop && dc->file.error != 0) {
+			/* the control thread ends the capture; until then the rings overflow */
+			if (eventfd_write(dc->failed.fd, 1) < 0)
+				LOG(ERR, "capture: %s", strerror(errno));
+			return NULL;
+		}
 		if (!stop)
 			nanosleep(&nap, NULL);
 	} while (!stop);
@@ -295,8 +175,11 @@ capture_close(struct device_capture *dc)
 {
 	for (unsigned i = 0; i < dc->nrings; i++)
 		capture_free(dc->ring[i]);
-	if (dc->file != NULL)
-		fclose(dc->file);
+	if (dc->failed.fd >= 0) {
+		loop_del(&dc->dev->d->loop, &dc->failed);
+		close(dc->failed.fd);
+	}
+	capture_file_close(&dc->file);
 	free(dc);
 }
 
@@ -314,15 +197,7 @@ file_open(struct device_capture *dc, int fd)
 	if (ftruncate(fd, 0) < 0)
 		return errno;
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (own < 0)
-		return errno;
-	dc->file = fdopen(own, "w");
-	if (dc->file == NULL) {
-		close(own);
-		return EINVAL;
-	}
-	setvbuf(dc->file, NULL, _IOFBF, FILE_BYTES);
-	return put_head(dc) ? 0 : errno;
+	return own < 0 ? errno : capture_file_open(&dc->file, own);
 }
 
 /* Callback of impair_set_watch. */
@@ -337,13 +212,40 @@ on_fault(void *arg, uint16_t queue, const struct rte_mbuf *m, const struct impai
 			     fate->faults & IMPAIR_LOST);
 }
 
+static void on_failure(struct watch *w, uint32_t events);
+
+/* Lets the writer tell the control thread that it failed. Returns 0 or an errno. */
+static int
+watch_open(struct device_capture *dc)
+{
+	int rc;
+
+	dc->failed.ready = on_failure;
+	dc->failed.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (dc->failed.fd < 0)
+		return errno;
+	rc = loop_add(&dc->dev->d->loop, &dc->failed, EPOLLIN);
+	if (rc < 0) {
+		close(dc->failed.fd);
+		dc->failed.fd = -1;
+	}
+	return -rc;
+}
+
 static int
 capture_open(struct device *dev, int fd, uint32_t qpn)
 {
 	struct device_capture *dc = calloc(1, sizeof(*dc));
 	char name[RTE_MAX_THREAD_NAME_LEN];
-	int rc = dc == NULL ? ENOMEM : file_open(dc, fd);
+	int rc = ENOMEM;
 
+	if (dc != NULL) {
+		dc->dev = dev;
+		dc->failed.fd = dc->file.fd = -1;
+		rc = file_open(dc, fd);
+	}
+	if (rc == 0)
+		rc = watch_open(dc);
 	for (unsigned i = 0; rc == 0 && i < dev->d->nworkers; i++) {
 		dc->ring[i] = capture_create(RING_BYTES);
 		if (dc->ring[i] == NULL)
@@ -387,8 +289,25 @@ capture_end(struct device *dev)
 	worker_capture(dev->d->workers, dev->port.id, NULL);
 	__atomic_store_n(&dc->stop, 1, __ATOMIC_RELEASE);
 	pthread_join(dc->writer.id, NULL);
-	if (!put_tail(dc, lost(dc)) && dc->error == 0)
-		dc->error = (uint32_t)errno;
+	(void)capture_file_end(&dc->file, lost(dc));
+	publish(dc);
+}
+
+/* The writer has failed: the capture ends, and its counters remain for urocectl. */
+static void
+on_failure(struct watch *w, uint32_t events)
+{
+	struct device_capture *dc = WATCH_OF(w, struct device_capture, failed);
+	struct log_fields f = {0};
+
+	if (dc->stop)
+		return;
+	capture_end(dc->dev);
+	loop_set(&dc->dev->d->loop, w, 0);
+	log_field(&f, "UROCE_DEVICE", "%s", dc->dev->name);
+	log_event(RTE_LOG_ERR, LOG_EVENT_CAPTURE, &f,
+		  "%s: capture ended: %s; the file has %llu whole frames", dc->dev->name,
+		  strerror((int)dc->error), (unsigned long long)dc->frames);
 }
 
 void
@@ -396,7 +315,8 @@ capture_stop(struct device *dev)
 {
 	if (dev->capture == NULL)
 		return;
-	capture_end(dev);
+	if (!dev->capture->stop)
+		capture_end(dev);
 	capture_close(dev->capture);
 	dev->capture = NULL;
 }
@@ -424,8 +344,9 @@ start(struct session *s, struct device *dev, const struct ctrl_req *req)
 
 	if (req->nfds != 1)
 		return EINVAL;
-	if (dev->capture != NULL)
+	if (dev->capture != NULL && !dev->capture->stop)
 		return EBUSY;
+	capture_stop(dev); /* one that failed */
 	rc = capture_open(dev, req->fds[0], qpn);
 	if (rc != 0)
 		return rc;
@@ -456,7 +377,7 @@ capture_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *
 		rc = start(s, dev, req);
 	if (q->flags == UROCE_CAPTURE_STOP && dev->capture == NULL)
 		rc = ENOENT;
-	if (q->flags == UROCE_CAPTURE_STOP && rc == 0)
+	if (q->flags == UROCE_CAPTURE_STOP && rc == 0 && !dev->capture->stop)
 		capture_end(dev);
 	if (rc == 0)
 		fill(dev, rp->body);

@@ -12,6 +12,7 @@ from scapy.contrib.roce import BTH
 from scapy.layers.inet import IP
 from scapy.utils import PcapReader
 
+import cli
 import lib
 
 SCAPY_FRAMES = 1000 if lib.SHORT else 3000  # scapy dissects some hundred frames a second
@@ -51,6 +52,36 @@ def capture(gid):
         assert lost == 0, dump.output()
     lib.sh("mergecap", "-F", "pcap", "-w", folder / "both.pcap", *parts)
     return folder / "both.pcap"
+
+
+def full_disk():
+    """A capture that fills its disk ends by itself: a log line, a failure for whoever asks, whole frames in the file. The
+    next one starts."""
+    link = lib.link_ring()
+    daemon = link.a.daemon
+    folder = lib.tmpdir() / "small"
+    folder.mkdir()
+    lib.sh("mount", "-t", "tmpfs", "-o", "size=2500k", "none", folder)
+    try:
+        path = folder / "frames.pcapng"
+        cli.text(daemon, "capture", "uroce0", "start", path)
+        lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-g", "1", "-s", "4000", "-n", "2000"])
+        lib.until("it has ended", lambda: "uroce0: capture ended: No space left on device" in daemon.proc.output())
+        done = cli.run(daemon, "--json", "capture", "uroce0", "show")
+        shown = cli.validate("capture", json.loads(done.stdout))["capture"][0]
+        assert done.returncode == cli.FAILURE and "No space left on device" in done.stderr, done
+        assert not shown["running"] and shown["error"] == "No space left on device", shown
+        frames = len(tshark(path, "frame"))
+        assert 100 < frames == shown["frames"], (frames, shown)
+        assert f"the file has {frames} whole frames" in daemon.proc.output(), daemon.proc.output()
+        done = cli.run(daemon, "capture", "uroce0", "stop")
+        assert done.returncode == cli.FAILURE and "No space left on device" in done.stderr, done
+        path.unlink()
+        cli.text(daemon, "capture", "uroce0", "start", path)
+        assert cli.run(daemon, "capture", "uroce0", "stop").returncode == cli.OK
+    finally:
+        lib.sh("umount", folder)
+    link.stop()
 
 
 def tshark(path, display_filter):
@@ -309,6 +340,8 @@ def main():
             assert not wrong, f"wrong ICRC in frames {wrong[:20]}"
     with lib.case("capture over IPv6"):
         judge(capture("0"), "IPv6", 1000)
+    with lib.case("a capture that fills its disk"):
+        full_disk()
     with lib.case("urocectl capture"):
         inside()
     with lib.case("comments explain frames; qpn=N takes one QP's"):
