@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "ipc/client.h"
+#include "ipc/sockpath.h"
 
 /* How long a daemon that starts is waited for; how long its process may not have its name yet. */
 #define START_MS 120000
@@ -146,6 +147,25 @@ connect_daemon(struct ipc_client *c, const char *socket)
 	return rc;
 }
 
+/* Says why there is no connection, with every path that was tried. */
+static void
+complain_no_daemon(const char *socket, int err)
+{
+	const char *path = ipc_client_path(socket), *own = ipc_own_socket(), *other = NULL;
+
+	if (err == EACCES) {
+		complain("may not connect to uroced at %s: %s: its --socket-mode and "
+			 "--socket-group decide who may",
+			 path, strerror(err));
+		return;
+	}
+	if (strcmp(path, UROCE_DEFAULT_SOCK) == 0 && !socket && !getenv(UROCE_SOCK_ENV))
+		other = own;
+	complain("no uroced at %s%s%s: %s: start one (`uroced --daemon`), or name its socket with "
+		 "--socket or " UROCE_SOCK_ENV,
+		 other ? other : path, other ? ", nor at " : "", other ? path : "", strerror(err));
+}
+
 /* Connects and sends HELLO for device ("": as an observer). Closes the descriptors of the reply. */
 static int
 introduce(struct ipc_client *c, const char *socket, const char *device)
@@ -158,8 +178,7 @@ introduce(struct ipc_client *c, const char *socket, const char *device)
 
 	rc = connect_daemon(c, socket);
 	if (rc) {
-		complain("no uroced at %s: %s (is it running? --socket names another)",
-			 ipc_client_path(socket), strerror(-rc));
+		complain_no_daemon(socket, -rc);
 		return -1;
 	}
 	rc = ipc_client_hello(c, device, &hello, fds, &nfds, why);

@@ -26,6 +26,7 @@
 #include "control/request.h"
 #include "control/worker_events.h"
 #include "defaults.h"
+#include "detach.h"
 #include "drivers/impair/impair.h"
 #include "eal.h"
 #include "impair.h"
@@ -272,6 +273,7 @@ say_ready(struct daemon *d)
 		fflush(stdout);
 	}
 	service_ready(d);
+	detach_ready(d->cfg->socket);
 }
 
 /* Called after EAL has started: opens everything, runs, closes everything. Returns 0 or -errno. */
@@ -402,6 +404,9 @@ main(int argc, char **argv)
 		status = EXIT_USAGE;
 	} else if (!find_socket(&opt.control)) {
 		status = EXIT_FAILURE;
+	} else if (opt.daemon && (rc = detach_start()) < 0) {
+		fprintf(stderr, "uroced: --daemon: %s\n", strerror(-rc));
+		status = EXIT_FAILURE;
 	} else {
 		d.cfg = &opt.control;
 		show_config_of(&opt);
@@ -409,8 +414,10 @@ main(int argc, char **argv)
 		quota_machine_look(&machine);
 		quota_init(&d.quota, &opt.control, &machine, geteuid());
 		rc = run(&d, &opt);
-		if (rc == -ERESTART && plain != NULL)
+		if (rc == -ERESTART && plain != NULL) {
+			detach_again();
 			execv("/proc/self/exe", plain); /* a process can start EAL only once */
+		}
 		status = rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	options_free(&opt);

@@ -82,6 +82,8 @@ check_dev(const char *value, char *err, size_t room)
 static const struct cli_field table[] = {
 	{ROW("config", CLI_TEXT, config), .arg = "FILE", .args_only = true,
 	 .help = "read options from FILE first; the command line wins"},
+	{ROW("daemon", CLI_SWITCH, daemon), .args_only = true,
+	 .help = "return when the daemon is ready; its log goes to SOCKET.log then"},
 	{ROW("socket", CLI_TEXT, control.socket), .arg = "PATH",
 	 .help = "control socket that clients connect to [" UROCE_DEFAULT_SOCK ", or, for an\n"
 		 "ordinary user, $XDG_RUNTIME_DIR/uroce/uroced.sock or "

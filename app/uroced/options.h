@@ -27,6 +27,7 @@ struct options {
 	struct cli_list vdev, allow, pair, dev;
 	bool no_huge;
 	bool no_telemetry;
+	bool daemon;         /* --daemon */
 	const char *metrics; /* address to listen on; NULL: none */
 	const char *file_prefix;
 	const char *lcores; /* CPU list of the workers; NULL: any CPU of the process */
