@@ -25,7 +25,7 @@ _uroce_rdma() { # PROGRAM WORD.. that stand after rdma
 	local program=$1 object
 	shift
 	case $# in
-	0) echo dev link res ;;
+	0) echo dev link statistic res ;;
 	1) echo show list ;;
 	2)
 		_uroce_values "$program" device device

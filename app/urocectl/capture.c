@@ -114,7 +114,7 @@ ask(struct ipc_client *c, const struct request *rq, int *error)
 			 rep.error != 0 ? strerror((int)rep.error) : NULL);
 }
 
-/* A file that could not be written is a failure, whoever asks. */
+/* The exit status tells that the file could not be written. */
 static int
 run(struct ipc_client *c, const struct request *rq)
 {

@@ -6,8 +6,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "query.h"
 #include "urocectl.h"
 
 static const struct cli_field options[] = {
@@ -73,7 +75,7 @@ static struct cli_program program = {
 		 "       urocectl [options] probe set on|off dev DEVICE [qp QPN]\n"
 		 "       urocectl [options] impair DEVICE set SPEC | show | clear\n"
 		 "       urocectl [options] capture DEVICE start FILE [qpn=N] | show | stop\n"
-		 "       urocectl [options] rdma dev|link|res [show ..]\n"
+		 "       urocectl [options] rdma dev|link|statistic|res [show ..]\n"
 		 "       urocectl [options] doctor [PEER]\n"
 		 "       urocectl [--socket PATH] cdi [--output FILE]\n"
 		 "       urocectl [--socket PATH] install | uninstall\n",
@@ -278,6 +280,29 @@ print_refusal(struct ipc_client *c, const struct request *rq, int rc)
 		errno = 0; /* device_is_known has printed it */
 }
 
+/* There is no such QP: prints whether it existed. */
+static void
+print_no_qp(struct ipc_client *c, uint32_t qpn)
+{
+	json_t *all = query(c, "trace", &qpn), *row;
+	long long ended_ns = 0;
+	struct timespec now;
+	size_t i;
+
+	json_array_foreach(json_object_get(all, "trace"), i, row)
+	{
+		if (row_int(row, "destroyed_time_ns") > ended_ns)
+			ended_ns = row_int(row, "destroyed_time_ns");
+	}
+	json_decref(all);
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (ended_ns != 0)
+		fprintf(stderr, "urocectl: QP %u was destroyed %lld s ago: urocectl trace %u\n",
+			qpn, (long long)now.tv_sec - ended_ns / 1000000000, qpn);
+	else
+		fprintf(stderr, "urocectl: no QP %u, or another user's\n", qpn);
+}
+
 /* Prints the reply, or the reason why there is none. Returns the exit status. */
 static int
 answer(struct ipc_client *c, const struct request *rq)
@@ -288,7 +313,7 @@ answer(struct ipc_client *c, const struct request *rq)
 		return -1;
 	rows = json_object_get(all, rq->cmd->key != NULL ? rq->cmd->key : rq->what);
 	if (rq->has_qpn && json_array_size(rows) == 0) {
-		fprintf(stderr, "urocectl: no QP %u, or another user's\n", rq->qpn);
+		print_no_qp(c, rq->qpn);
 		json_decref(all);
 		return EXIT_FAILURE;
 	}

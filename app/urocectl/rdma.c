@@ -14,6 +14,7 @@
 const char rdma_help[] = "\nrdma: the lines and, with --json, the JSON of rdma(8) of iproute2\n"
 			 "  dev [show [DEV]]        devices\n"
 			 "  link [show [DEV[/1]]]   ports\n"
+			 "  statistic [show [DEV[/1]]]  counters\n"
 			 "  res [show [DEV]]        how many objects of each kind\n"
 			 "  res show OBJECT [dev DEV | link DEV[/1]] [FILTER VALUE]..\n"
 			 "    OBJECT: qp cq mr pd srq cm_id ctx; FILTER: a name in its lines, like "
@@ -182,7 +183,7 @@ static const struct object objects[] = {
 static struct {
 	const char *word[MOST_WORDS];
 	unsigned n;
-	const char *kind;            /* "dev", "link" or "res" */
+	const char *kind;            /* "dev", "link", "statistic" or "res" */
 	const struct object *object; /* of res; NULL: all */
 	char dev[UROCE_DEV_NAME_MAX];
 	struct rdma_out out;
@@ -281,7 +282,12 @@ take_shown(unsigned i)
 		take_filters(i + 1);
 		return;
 	}
-	take_dev(ask_for.word[i], strcmp(ask_for.kind, "link") == 0);
+	/* as in rdma(8): "statistic show link uroce0/1" */
+	if (strcmp(ask_for.kind, "statistic") == 0 && strcmp(ask_for.word[i], "link") == 0 &&
+	    i + 1 < ask_for.n)
+		i++;
+	take_dev(ask_for.word[i],
+		 strcmp(ask_for.kind, "link") == 0 || strcmp(ask_for.kind, "statistic") == 0);
 	if (i + 1 < ask_for.n)
 		usage_error("rdma %s show: unexpected argument '%s'%s", ask_for.kind,
 			    ask_for.word[i + 1],
@@ -291,7 +297,7 @@ take_shown(unsigned i)
 static void
 check(const struct request *rq)
 {
-	static const char legal[] = "dev, link, res";
+	static const char legal[] = "dev, link, statistic, res";
 	unsigned i = 1;
 
 	if (ask_for.n == 0)
@@ -299,6 +305,8 @@ check(const struct request *rq)
 	if (strcmp(ask_for.word[0], "dev") == 0 || strcmp(ask_for.word[0], "link") == 0 ||
 	    strcmp(ask_for.word[0], "res") == 0)
 		ask_for.kind = ask_for.word[0];
+	else if (strcmp(ask_for.word[0], "statistic") == 0 || strcmp(ask_for.word[0], "stat") == 0)
+		ask_for.kind = "statistic";
 	else if (strcmp(ask_for.word[0], "resource") == 0)
 		ask_for.kind = "res";
 	else
@@ -373,6 +381,28 @@ print_devs(struct rdma_out *o, const struct tables *t)
 		rdma_out_text(o, "sys_image_guid", row_text(dev, "node_guid"));
 		rdma_out_newline(o);
 	}
+}
+
+/* Every counter of each device. False with errno. */
+static bool
+print_statistics(struct ipc_client *c, struct rdma_out *o, struct tables *t)
+{
+	json_t *dev, *value;
+	const char *name;
+	size_t i;
+
+	t->rows = query_rows(c, "stats");
+	json_array_foreach(t->rows, i, dev)
+	{
+		if (!wanted(row_text(dev, "device")))
+			continue;
+		rdma_out_link(o, index_of(t, row_text(dev, "device")), row_text(dev, "device"),
+			      true);
+		json_object_foreach(json_object_get(dev, "total"), name, value)
+			rdma_out_int(o, name, json_integer_value(value));
+		rdma_out_newline(o);
+	}
+	return t->rows != NULL;
 }
 
 /* How many rows of the topic are of that device. False with errno. */
@@ -453,6 +483,8 @@ run(struct ipc_client *c, const struct request *rq)
 		print_links(o, &t);
 	else if (good && strcmp(ask_for.kind, "dev") == 0)
 		print_devs(o, &t);
+	else if (good && strcmp(ask_for.kind, "statistic") == 0)
+		good = print_statistics(c, o, &t);
 	else if (good)
 		good = ask_for.object != NULL ? print_objects(c, o, &t) : print_summary(c, o, &t);
 	if (good)

@@ -60,6 +60,13 @@ static const struct {
 	{"last_error_length", "bytes"}, {"window", "packets"},
 };
 
+/* Bytes a second are shown as Gb/s: "rates.tx_bytes", "rates.rx_bytes". */
+static bool
+is_gbps(const char *key)
+{
+	return strcmp(key, RATES "tx_bytes") == 0 || strcmp(key, RATES "rx_bytes") == 0;
+}
+
 /* "timeout_us" as "timeout(us)": names end with their unit, except those above. */
 static void
 heading(const char *key, char out[CELL])
@@ -67,6 +74,10 @@ heading(const char *key, char out[CELL])
 	static const char *const ends[] = {"ns", "us", "ms", "bytes", "mbps", "percent"};
 	const char *end = strrchr(key, '_');
 
+	if (is_gbps(key)) {
+		snprintf(out, CELL, "%.2s(Gb/s)", key + sizeof(RATES) - 1);
+		return;
+	}
 	if (strncmp(key, RATES, sizeof(RATES) - 1) == 0 && strstr(key, "percent") == NULL) {
 		snprintf(out, CELL, "%s/s", key + sizeof(RATES) - 1);
 		return;
@@ -111,6 +122,35 @@ member(const json_t *row, const char *column)
 	if (strncmp(column, RATES, sizeof(RATES) - 1) == 0)
 		return json_object_get(json_object_get(row, "rates"), column + sizeof(RATES) - 1);
 	return json_object_get(row, column);
+}
+
+/* 3782696 as "3,782,696". */
+static void
+separated(long long v, char out[CELL])
+{
+	char digits[24];
+	int n = snprintf(digits, sizeof(digits), "%lld", v), at = 0;
+
+	for (int i = 0; i < n; i++) {
+		out[at++] = digits[i];
+		if (digits[i] != '-' && i + 1 < n && (n - i - 1) % 3 == 0)
+			out[at++] = ',';
+	}
+	out[at] = '\0';
+}
+
+/* The cell of a column; rates are for people: Gb/s, and separators. */
+static void
+cell_of(const json_t *row, const char *column, char out[CELL])
+{
+	const json_t *v = member(row, column);
+
+	if (is_gbps(column) && json_is_integer(v))
+		snprintf(out, CELL, "%.3f", (double)json_integer_value(v) * 8 / 1e9);
+	else if (strncmp(column, RATES, sizeof(RATES) - 1) == 0 && json_is_integer(v))
+		separated(json_integer_value(v), out);
+	else
+		cell_text(v, out);
 }
 
 static const char *const *
@@ -199,7 +239,7 @@ table_print_columns(const char *const *column, const json_t *rows)
 		width[c] = (int)strlen(text);
 		json_array_foreach(rows, i, row)
 		{
-			cell_text(member(row, column[c]), text);
+			cell_of(row, column[c], text);
 			if ((int)strlen(text) > width[c])
 				width[c] = (int)strlen(text);
 		}
@@ -211,7 +251,7 @@ table_print_columns(const char *const *column, const json_t *rows)
 	json_array_foreach(rows, i, row)
 	{
 		for (unsigned c = 0; column[c] != NULL; c++) {
-			cell_text(member(row, column[c]), text);
+			cell_of(row, column[c], text);
 			print_cell(text, width[c], column[c + 1] == NULL);
 		}
 		print_lists(row);

@@ -18,7 +18,7 @@
 const char top_help[] =
 	"\ntop: workers' time, and clients and QPs by their traffic; interval and count as watch\n"
 	"  sort KEY    tx rx sends receives pid qpn [tx]; t r s e p n on the keyboard, q ends\n"
-	"  tx and rx are bytes of frames with their headers, also of those sent again.\n";
+	"  tx and rx are Gb/s of frames with their headers, also of those sent again.\n";
 
 /* What rows are sorted by; the names of the command and the key on the keyboard. */
 static const struct sort {

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import struct
 import subprocess
 
@@ -213,6 +214,12 @@ def rdma(daemon):
         cli.shown(daemon, "rdma-dev", "rdma", "dev")
         first = cli.text(daemon, "rdma", "dev", "show").splitlines()[0]
         assert first.startswith("0: uroce0: node_type ca fw "), first
+    with lib.case("rdma statistic: every counter of a port"):
+        rows = cli.shown(daemon, "rdma-statistic", "rdma", "statistic")
+        assert [r["ifname"] for r in rows] == ["uroce0", "uroce1"] and rows[0]["rx_frames"] > 0, rows
+        line, = cli.text(daemon, "rdma", "statistic", "show", "link", "uroce1/1").splitlines()
+        names = line.removeprefix("link uroce1/1 ").split()[::2]
+        assert line.startswith("link uroce1/1 ") and names == list(daemon.show("stats")["stats"][1]["total"]), line
     with lib.case("rdma res: the number of each kind of object"):
         summary = cli.shown(daemon, "rdma-res", "rdma", "res")
         lines = cli.text(daemon, "rdma", "resource", "show").splitlines()
@@ -285,6 +292,11 @@ def main():
         for row in daemon.show("trace")["trace"]:
             cli.shown(daemon, "trace", "trace", row["qpn"])
             assert f"QP {row['qpn']} (" in cli.text(daemon, "show", "trace", row["qpn"])
+    with lib.case("show qp of a QP that was destroyed"):
+        ended = next(r["qpn"] for r in daemon.show("trace")["trace"] if r["destroyed"])
+        done = cli.run(daemon, "show", "qp", ended)
+        assert done.returncode == cli.FAILURE, done
+        assert re.fullmatch(rf"urocectl: QP {ended} was destroyed \d+ s ago: urocectl trace {ended}\n", done.stderr), done.stderr
     changes(daemon)
     with lib.case("output that cannot be written is a failure"):
         with open("/dev/full", "wb") as full:

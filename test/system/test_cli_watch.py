@@ -90,9 +90,9 @@ def watch(daemon, pid):
         worker, = report["worker"]
         assert 0 < worker["rates"]["busy_percent"] <= 100, worker["rates"]
         heading = cli.text(daemon, "watch", "qp", "interval", "0.1", "count", "1").splitlines()[1]
-        assert "tx_bytes/s" in heading and "sends/s" in heading, heading
+        assert "tx(Gb/s)" in heading and "sends/s" in heading, heading
         heading = cli.text(daemon, "watch", "worker", "interval", "0.1", "count", "1").splitlines()[1]
-        assert "busy(percent)" in heading and "rx_bytes/s" in heading, heading
+        assert "busy(percent)" in heading and "rx(Gb/s)" in heading, heading
     with lib.case("watch: topics without rates are repeated; every topic can be watched"):
         for what in cli.topics():
             name = "trace" if what == "trace" else f"show-{what}"
@@ -182,7 +182,7 @@ def moved_bytes(link, daemon):
             (q["client"], q["rates"]["tx_bytes"], q["rates"]["rx_bytes"]) for q in second["qp"]}, second
         assert [q["device"] for q in second["qp"]] == ["uroce0", "uroce1"], "by tx: the side that sends data"
         text = cli.text(daemon, "top", "-b", "-n", "1", "interval", "0.2")
-        assert text.count("tx_bytes/s") == 3 and text.count("rx_bytes/s") == 3, text  # worker, client, qp
+        assert text.count("tx(Gb/s)") == 3 and text.count("rx(Gb/s)") == 3, text  # worker, client, qp
     for proc in (client, server):
         proc.kill()
     link.nothing_left()
