@@ -218,6 +218,28 @@ const struct object_kind qp_kind = {
 	.release = qp_release,
 };
 
+/* Names the first capability that is above its limit. */
+static void
+refuse_cap(struct ctrl_rep *rp, const struct uroce_qp_cap *cap)
+{
+	const struct {
+		const char *name;
+		uint32_t value, limit;
+	} caps[] = {{"max_send_wr", cap->max_send_wr, QP_MAX_WR},
+		    {"max_recv_wr", cap->max_recv_wr, QP_MAX_WR},
+		    {"max_send_sge", cap->max_send_sge, QP_MAX_SGE},
+		    {"max_recv_sge", cap->max_recv_sge, QP_MAX_SGE},
+		    {"max_inline_data", cap->max_inline, QP_MAX_INLINE}};
+
+	for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
+		if (caps[i].value > caps[i].limit) {
+			ctrl_refuse(rp, EINVAL, "%s is %u, above %u", caps[i].name, caps[i].value,
+				    caps[i].limit);
+			return;
+		}
+	}
+}
+
 /* Looks up the objects of the request and fills in *c. */
 static int
 qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
@@ -256,11 +278,7 @@ qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
 	c->user_handle = req->user_handle;
 	rc = qp_cap_grant(&cap, &c->cap);
 	if (rc != 0)
-		ctrl_refuse(rp, rc,
-			    "max_send_wr %u or max_recv_wr %u is above %u, max_send_sge %u or "
-			    "max_recv_sge %u above %u, or max_inline_data %u above %u",
-			    cap.max_send_wr, cap.max_recv_wr, QP_MAX_WR, cap.max_send_sge,
-			    cap.max_recv_sge, QP_MAX_SGE, cap.max_inline, QP_MAX_INLINE);
+		refuse_cap(rp, &cap);
 	if (q->srq != NULL)
 		c->cap.max_recv_wr = c->cap.max_recv_sge = 0;
 	return rc;

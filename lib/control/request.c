@@ -14,15 +14,20 @@
 #define REP_BODY_MAX 2048
 _Static_assert(sizeof(struct uroce_list_devices_rep) <= REP_BODY_MAX, "largest reply fits");
 
-/* At most ten lines a second. */
+/*
+ * At most ten lines a second. Programs find the limits of a QP by asking for more, and go on: that
+ * is logged once for each client.
+ */
 static void
-log_refusal(const struct session *s, uint16_t op, const char *why)
+log_refusal(struct session *s, uint16_t op, const char *why, int rc)
 {
 	static struct log_limit limit;
 	struct log_fields f = {0};
+	bool seeks = op == UROCE_CTRL_CREATE_QP && rc == EINVAL;
 
-	if (!log_allowed(&limit))
+	if ((seeks && s->seeks_limits) || !log_allowed(&limit))
 		return;
+	s->seeks_limits |= seeks;
 	log_field_client(&f, s);
 	log_field(&f, "UROCE_OPERATION", "%s", ipc_op_get(op)->name);
 	log_field(&f, "UROCE_REASON", "%s", why);
@@ -37,7 +42,7 @@ session_reply_refusal(struct session *s, const struct uroce_ctrl_hdr *hdr, const
 	size_t len = strlen(why);
 
 	if (len > 0)
-		log_refusal(s, hdr->op, why);
+		log_refusal(s, hdr->op, why, rc);
 	return ipc_reply_send(s->w.fd, hdr, (uint32_t)rc, why, (uint32_t)len, NULL, 0);
 }
 
