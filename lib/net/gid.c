@@ -81,12 +81,29 @@ is_link_local(const uint8_t gid[16])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* Returns a free slot for a, or -ENOSPC. */
+/* Empties a slot. Its address may return to it. */
+static void
+slot_clear(struct net_dev *d, int i)
+{
+	memcpy(d->past[i], d->gid[i].gid, 16);
+	memset(&d->gid[i], 0, sizeof(d->gid[i]));
+}
+
+/*
+ * Returns a free slot for a, or -ENOSPC: the one that a had before, also if that is held, because
+ * it is held for this address; else the first one that is not held.
+ */
 static int
 free_slot(const struct net_dev *d, const struct net_addr *a)
 {
 	int first = is_link_local(a->gid) ? 0 : a->v4 ? 1 : 2;
 
+	if (first == 0 && !d->gid[0].used && !(d->held & 1))
+		return 0;
+	for (int i = first; i < UROCE_MAX_GIDS; i++) {
+		if (!d->gid[i].used && memcmp(d->past[i], a->gid, 16) == 0)
+			return i;
+	}
 	for (int i = first; i < UROCE_MAX_GIDS; i++) {
 		/* slot 1 is reserved for IPv4 */
 		if (d->gid[i].used || (d->held >> i & 1) || (i == 1 && !a->v4))
@@ -158,7 +175,7 @@ net_host_addrs_set(struct net_dev *d, const struct net_addr *addr, uint32_t n, u
 
 		if (!d->gid[i].used || (slot_stays(&d->gid[i], addr, n) && !makes_way))
 			continue;
-		memset(&d->gid[i], 0, sizeof(d->gid[i]));
+		slot_clear(d, i);
 		*gone |= 1ull << i;
 	}
 	for (uint32_t k = 0; k < n; k++) {
@@ -267,13 +284,10 @@ net_addr_add(struct net_dev *d, const char *text)
 		return -EEXIST;
 	if (memcmp(a.gid, a.v4 ? d->gw4 : d->gw6, 16) == 0)
 		return -EADDRINUSE;
-	for (int i = a.v4 ? 1 : 2; i < UROCE_MAX_GIDS; i++) {
-		if (d->gid[i].used || (d->held >> i & 1))
-			continue;
-		d->gid[i] = a;
-		return i;
-	}
-	return -ENOSPC;
+	rc = free_slot(d, &a);
+	if (rc >= 0)
+		d->gid[rc] = a;
+	return rc;
 }
 
 /* Removes a gateway that is no longer on-link. */
@@ -305,7 +319,7 @@ net_addr_del(struct net_dev *d, const char *text)
 		return -EPERM;
 	if (i < 0 || (slash != NULL && a.plen != d->gid[i].plen))
 		return -ENOENT;
-	memset(&d->gid[i], 0, sizeof(d->gid[i]));
+	slot_clear(d, i);
 	drop_lost_gateway(d, d->gw4);
 	drop_lost_gateway(d, d->gw6);
 	return i;

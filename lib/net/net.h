@@ -48,7 +48,8 @@ struct net_dev {
 	uint8_t mac[6];
 	uint16_t vlan_tci;
 	struct net_addr gid[UROCE_MAX_GIDS]; /* [0] link-local, [1] first IPv4, then the rest */
-	uint64_t held;            /* set by the caller; bit i: net_addr_add must not use slot i */
+	uint8_t past[UROCE_MAX_GIDS][16];    /* the address that an empty slot had; zero: none */
+	uint64_t held;            /* set by the caller; bit i: slot i is only for past[i] */
 	uint8_t gw4[16], gw6[16]; /* all zero: none */
 	struct net_neigh neigh[NET_MAX_NEIGH];
 	/*
@@ -100,8 +101,9 @@ void net_host_init(struct net_dev *d, const uint8_t mac[6], uint16_t sport);
  * lengths. Addresses that remain keep their slots. A link-local IPv6 address gets slot 0 if that is
  * free, the first IPv4 address slot 1. Without a link-local address, slot 0 has a copy of the first
  * IPv4 address, else of the first address, until a link-local one takes its place; not while slot 0
- * is held. Addresses without a free slot are left out. *added and *gone: a bit for each slot that
- * was filled, and for each that was emptied.
+ * is held by another address. An address that was removed before returns to its slot if that is
+ * empty. Addresses without a free slot are left out. *added and *gone: a bit for each slot that was
+ * filled, and for each that was emptied.
  */
 void net_host_addrs_set(struct net_dev *d, const struct net_addr *addr, uint32_t n, uint64_t *added,
 			uint64_t *gone);

@@ -139,7 +139,10 @@ slot_still_in_use_is_not_given_away(void **state)
 	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
 	assert_int_equal(net_addr_del(&dev, "10.0.0.1"), 1);
 	dev.held = 1ull << 1 | 1ull << 2;
-	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 3);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.4/24"), 3);
+	/* it is held for the address that it had */
+	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
+	assert_int_equal(net_addr_del(&dev, "10.0.0.1"), 1);
 	dev.held = 0;
 	assert_int_equal(net_addr_add(&dev, "10.0.0.2/24"), 1);
 	/* of 64 all are taken or held */
@@ -233,6 +236,11 @@ host_addresses_are_followed(void **state)
 	assert_memory_equal(dev.gid[0].gid, gid, 16);
 	net_host_addrs_set(&dev, addr, 2, &added, &gone);
 	assert_int_equal(added | gone, 0);
+	/* the address returns while a QP that was created with it exists */
+	addr[1] = host_addr("10.0.0.1", 24);
+	net_host_addrs_set(&dev, addr, 2, &added, &gone);
+	assert_int_equal(gone, 9);
+	assert_int_equal(net_gid_find(&dev, gid_of("10.0.0.1", gid)), 1);
 }
 
 static void
