@@ -14,6 +14,8 @@
 #include <unistd.h>
 #include "bench.h"
 
+#define PYTHON "/usr/bin/python3"
+
 static const char *const scripted[] = {"report", "versus", "loss", "incast"};
 
 static int
@@ -51,7 +53,8 @@ int
 bench_script(int argc, char **argv)
 {
 	char exe[PATH_MAX], path[2 * PATH_MAX];
-	char *args[BENCH_MAX_ARGS + 4] = {"python3", "-B", path};
+	/* not the first in PATH: that of conda or pyenv lacks the distribution's matplotlib */
+	char *args[BENCH_MAX_ARGS + 4] = {PYTHON, "-B", path};
 	bool check = argc > 1 && strcmp(argv[1], "check") == 0;
 	ssize_t n;
 
@@ -80,6 +83,8 @@ bench_script(int argc, char **argv)
 		return 2;
 	}
 	memcpy(args + 3, argv + 1, (size_t)(argc - 1) * sizeof(*argv));
+	execv(args[0], args);
+	args[0] = "python3";
 	execvp(args[0], args);
 	fprintf(stderr,
 		"uroce-bench: %s is a mode in Python, and python3 does not start: %s"

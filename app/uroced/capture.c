@@ -163,7 +163,7 @@ writer_main(void *arg)
 			/* the control thread ends the capture; until then the rings overflow */
 			if (eventfd_write(dc->failed.fd, 1) < 0)
 				LOG(ERR, "capture: %s", strerror(errno));
-			return NULL;
+			return;
 		}
 		if (!stop)
 			nanosleep(&nap, NULL);

@@ -93,7 +93,8 @@ def main(argv):
         try:
             import matplotlib  # pylint: disable=import-outside-toplevel,unused-import
         except ImportError:
-            print("uroce-bench: --html needs matplotlib (package python3-matplotlib)", file=sys.stderr)
+            print(f"uroce-bench: --html needs matplotlib, which {sys.executable} lacks (package python3-matplotlib)",
+                  file=sys.stderr)
             return 1
     if given.recorded:
         return from_record(given)

@@ -9,19 +9,23 @@ import page
 # Placeholders that matplotlib draws with; the page replaces them by CSS variables.
 INK, GRID = "#010203", "#040506"
 SERIES = ("#0a0001", "#0a0002", "#0a0003", "#0a0004", "#0a0005", "#0a0006")
+TICKS, LINE_GAP = 8, 0.06  # most labels of the x axis; distance of two names, as a part of the height
 SCHEMES = {
     "light": {"paper": "#ffffff", "ink": "#1c2330", "grid": "#d8dce3", "good": "#18794e", "bad": "#b3261e",
               "series": ("#1f5fbf", "#c2571a", "#2b8a3e", "#7a4fb5", "#b0306a", "#5b6472")},
     "dark": {"paper": "#14181f", "ink": "#e4e8ee", "grid": "#363d49", "good": "#5fd39a", "bad": "#ff8a80",
              "series": ("#7fb2ff", "#ffab70", "#7ee08f", "#c6a5ff", "#ff8fc0", "#aeb6c2")},
 }
+SIZE = "message size, bytes"
+PLAIN = ("checksum", "kernel")  # first words of series for comparison, which are dashed
 PICTURES = (
-    ("bandwidth", "Bandwidth", "Payload that one program sends to another over one connection. Higher is better. The limit "
-     "is the bandwidth of checksum and copy alone.", "message size", "Gb/s", True),
+    ("bandwidth", "Bandwidth", "Payload that one program sends to another over one connection. Higher is better. The "
+     "dashed lines are for comparison: checksum and copy of both sides on one core without a protocol, and kernel TCP. uroce "
+     "uses a core for each side, so it may be above the first.", SIZE, "Gb/s", True),
      ("messages", "Message rate", "Messages per second on one connection. Higher is better; small messages show the fixed "
-     "cost of a message.", "message size", "million messages/s", True),
+     "cost of a message.", SIZE, "million messages/s", True),
      ("latency", "Latency", "Half of the round-trip time. Lower is better. p99: one message in a hundred takes longer.",
-     "message size", "microseconds", True),
+     SIZE, "microseconds", True),
     ("loss", "Goodput when frames are lost", "Share of the lossless bandwidth that remains when frames are dropped in both "
      "directions.", "frames lost, %", "% of lossless", False),
     ("qps", "Many connections", "Messages per second of all connections together. A flat line means that more connections "
@@ -55,6 +59,18 @@ def _size(value, _=None):
     return f"{value:g}"
 
 
+def _label_lines(axes, series):
+    """The name of each line at its right end, in its colour, moved apart where they would overlap."""
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = sorted((to_axes.transform(points[-1])[1], label, colour)
+                  for colour, (label, points) in zip(SERIES, series.items()))
+    low = 0
+    for at, label, colour in ends:
+        low = max(at, low)
+        axes.text(1.02, low, label, color=colour, transform=axes.transAxes, va="center")
+        low += LINE_GAP
+
+
 def draw(series, x_label, y_label, log_y):
     """SVG text of a picture. series: {label: [[x, y], ..]}. Colours are placeholders."""
     import matplotlib  # pylint: disable=import-outside-toplevel
@@ -65,14 +81,14 @@ def draw(series, x_label, y_label, log_y):
     from matplotlib import pyplot, ticker  # pylint: disable=import-outside-toplevel
     figure, axes = pyplot.subplots(figsize=(6.4, 4))
     for colour, (label, points) in zip(SERIES, series.items()):
-        plain = label.startswith(("limit", "kernel"))
+        plain = label.startswith(PLAIN)
         axes.plot(*zip(*points), color=colour, label=label, marker="" if plain else "o", markersize=4,
                   linestyle="--" if plain else "-", linewidth=2)
     if x_label != "frames lost, %":
         axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted({x for points in series.values() for x, _ in points})[::1])
+        ticks = sorted({x for points in series.values() for x, _ in points})
+        axes.set_xticks([x for x in ticks if len(ticks) <= TICKS or (x.bit_length() - ticks[0].bit_length()) % 2 == 0])
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(_size))
-        axes.tick_params(axis="x", labelrotation=30 if x_label == "message size" else 0)
     axes.xaxis.set_minor_locator(ticker.NullLocator())
     if log_y:
         axes.set_yscale("log")
@@ -84,8 +100,7 @@ def draw(series, x_label, y_label, log_y):
     axes.grid(True, linewidth=0.8)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.18 if len(series) > 3 else 1.12),
-                ncol=min(3, len(series)))
+    _label_lines(axes, series)
     text = io.StringIO()
     figure.savefig(text, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None})
     pyplot.close(figure)

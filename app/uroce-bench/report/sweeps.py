@@ -84,7 +84,7 @@ def measure(quick):
             take("tcp", _tcp, sizes)
         else:
             out["missing"].append("tcp: needs root")
-        for name, label in (("limit", "limit: CRC and copy"), ("tcp", "kernel TCP, one stream")):
+        for name, label in (("limit", "checksum and copy, one core"), ("tcp", "kernel TCP")):
             if name in out:
                 out["bandwidth"][label] = out.pop(name)
     take("latency", _latency, sizes, runs)
