@@ -90,7 +90,7 @@ make_comment(const struct capture_frame *f, uint32_t qpn, char comment[COMMENT_M
 
 	comment[0] = '\0';
 	if (qpn != 0)
-		snprintf(comment, COMMENT_MAX, "QP %u", qpn);
+		snprintf(comment, COMMENT_MAX, "QP %u (0x%x)", qpn, qpn);
 	for (unsigned i = 0; i < RTE_DIM(flag_text); i++) {
 		if (f->note.flags & flag_text[i].flag)
 			say(comment, flag_text[i].text, "");

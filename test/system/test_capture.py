@@ -55,7 +55,7 @@ def capture(gid):
 
 
 def full_disk():
-    """A capture that fills its disk ends by itself: a log line, a failure for whoever asks, whole frames in the file. The
+    """A capture that fills its disk ends by itself: a log line, status 1 of show and stop, whole frames in the file. The
     next one starts."""
     link = lib.link_ring()
     daemon = link.a.daemon
@@ -197,9 +197,9 @@ def explained():
     for direction, qpn, _, text in comments(path, "infiniband"):
         if "dropped" in text:
             continue  # the flipped bit may be in its QPN
-        assert re.match(r"QP \d+", text), text
+        assert re.match(r"QP \d+ \(0x[0-9a-f]+\)", text), text
         if direction == "1":
-            assert text.split(";")[0] == f"QP {int(qpn, 16)}", (qpn, text)
+            assert text.split(";")[0] == f"QP {int(qpn, 16)} (0x{int(qpn, 16):x})", (qpn, text)
     subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "impair", "uroce0", "clear"], check=True,
                    capture_output=True, timeout=60)
     one_qp(link)
@@ -270,7 +270,7 @@ def one_qp(link):
     for proc in (client, server):
         proc.kill()
     rows = comments(path)
-    assert {row[0] for row in rows} == {"1", "2"} and {row[3].split(";")[0] for row in rows} == {f"QP {qp['qpn']}"}, (qp["qpn"], collections.Counter(row[3] for row in rows))
+    assert {row[0] for row in rows} == {"1", "2"} and {row[3].split(";")[0] for row in rows} == {f"QP {qp['qpn']} (0x{qp['qpn']:x})"}, (qp["qpn"], collections.Counter(row[3] for row in rows))
     assert {row[1] for row in rows if row[0] == "1"} == {f"0x{qp['qpn']:06x}"}, rows[:5]
     assert len({row[1] for row in rows if row[0] == "2"}) == 1, "all to one peer"
     for wrong in ("qpn=0", "qpn=x", "qpn=16777216", "gid=1"):

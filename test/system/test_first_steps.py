@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The first start of a daemon: interfaces of any MTU work without further arguments, and an error names the
 problem, the legal values and the remedy."""
+import os
 import re
+import signal
 
 import lib
 
@@ -178,6 +180,47 @@ def empty_gid(link):
     assert listed.wait(60) == 0 and "is empty" not in listed.output(), listed.output()
 
 
+def detached():
+    """--daemon returns when a program may start; a daemon that cannot start returns its status and its message."""
+    ns, folder = lib.netns(), lib.tmpdir()
+    sock = folder / "uroced.sock"
+    start = [lib.UROCED, "--daemon", "--no-huge", "--socket", sock, "--file-prefix", lib.unique("ur"), "--pair", "p",
+             "--dev", "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"]
+    proc = lib.spawn(start, ns=ns)
+    assert proc.wait(60) == 0, proc.output()
+    pid = int(re.search(rf"^uroced: pid (\d+), log {sock}.log$", proc.output(), re.M)[1])
+    try:
+        assert "uroced: ready (device uroce0" in proc.output(), proc.output()
+        tool = lib.spawn([lib.UROCE_RUN, "--socket", sock, "ibv_devinfo", "-l"], ns=ns)
+        assert tool.wait(60) == 0 and "uroce0" in tool.output(), tool.output()
+        again = lib.spawn(start, ns=ns)
+        assert again.wait(60) == 1 and "a daemon listens there" in again.output(), again.output()
+        lib.sh(lib.UROCECTL, "--socket", sock, "set", "log-level", "debug", ns=ns)
+        lib.until("the log goes on", lambda: "log level: debug" in (folder / "uroced.sock.log").read_text(), every=0.1)
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    lib.until("it has ended", lambda: not sock.exists())
+
+
+def nobody_there():
+    """uroce-run without a daemon names every path; a user without the right learns who decides."""
+    user = 60000 + os.getpid() % 4000
+    tool = lib.public_copy() / "app/uroce-run/uroce-run"
+    plain = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "env", "XDG_RUNTIME_DIR=", "HOME=/"]
+    proc = lib.spawn(["unshare", "-m", "sh", "-c", 'mkdir -p /run/uroce; mount -t tmpfs none /run/uroce; exec "$@"', "sh",
+                      *plain, tool, "true"])
+    assert proc.wait(60) != 0
+    assert f"no uroced at /tmp/uroce-{user}/uroced.sock, nor at /run/uroce/uroced.sock: " in proc.output(), proc.output()
+    folder = lib.tmpdir()
+    folder.chmod(0o755)
+    daemon = lib.Daemon([], ["name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"], lib.netns(), ("--pair", "p"), folder / "s")
+    proc = lib.spawn([*plain, tool, "--socket", folder / "s", "true"])
+    assert proc.wait(60) != 0
+    for word in ("Permission denied", "--socket-mode", "--socket-group"):
+        assert word in proc.output(), proc.output()
+    daemon.stop()
+
+
 def missing_cpu():
     """A CPU on which the daemon may not run: one sentence, not EAL's usage text."""
     daemon = lib.spawn([lib.UROCED, "--socket", lib.tmpdir() / "s", "--no-huge", "--lcores", "0,1023", "--pair", "p",
@@ -230,8 +273,34 @@ for _ in range(2000):
     assert 1 <= len(daemon.proc.output().splitlines()) - before < 1000
 
 
+def search_for_limits(daemon):
+    """UCX finds the limits of a QP by asking for more: the log names the one that failed, once."""
+    program = """
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+from pyverbs.qp import QP, QPCap, QPInitAttr
+ctx = Context(name="uroce0")
+pd, cq = PD(ctx), CQ(ctx, 8)
+for inline in (4000, 3000, 2000):
+    try:
+        QP(pd, QPInitAttr(qp_type=2, scq=cq, rcq=cq, cap=QPCap(max_send_wr=4, max_recv_wr=4, max_inline_data=inline)))
+        raise SystemExit("made")
+    except PyverbsRDMAError:
+        pass
+"""
+    proc = daemon.client(["/usr/bin/python3", "-c", program])
+    assert proc.wait(60) == 0, proc.output()
+    said = re.findall(r"CREATE_QP refused: (.*)", daemon.proc.output())
+    assert said == ["max_inline_data is 4000, above 1024"], said
+
+
 def grh():
     link = lib.link_ring()
+    with lib.case("a program that searches for the limits of a QP: one line"):
+        search_for_limits(link.a.daemon)
+    assert "TELEMETRY" not in link.a.daemon.proc.output(), link.a.daemon.proc.output()
     for tool in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"):
         with lib.case(f"{tool} without -g: the error names the missing GRH"):
             no_grh(link, tool)
@@ -273,6 +342,10 @@ def main():
         missing_cpu()
     with lib.case("a control socket that cannot be made: why, and what to do"):
         socket_taken()
+    with lib.case("--daemon returns when the daemon is ready, or has failed"):
+        detached()
+    with lib.case("uroce-run without a daemon, and without the right to use it"):
+        nobody_there()
     with lib.case("--vdev with a driver that DPDK does not have"):
         unknown_driver()
     lib.finish()
