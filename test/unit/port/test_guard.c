@@ -163,7 +163,7 @@ start(void **state)
 }
 
 static int
-stop(void **state)
+end_group(void **state)
 {
 	port_close(&port);
 	return rte_eal_cleanup();
@@ -178,5 +178,5 @@ main(void)
 		cmocka_unit_test(other_faults_reach_the_previous_handler),
 	};
 
-	return cmocka_run_group_tests_name("port/guard", tests, start, stop);
+	return cmocka_run_group_tests_name("port/guard", tests, start, end_group);
 }

@@ -487,7 +487,7 @@ start(void **state)
 }
 
 static int
-stop(void **state)
+end_group(void **state)
 {
 	free(slot.spill);
 	return rte_eal_cleanup();
@@ -510,5 +510,5 @@ main(void)
 		cmocka_unit_test(no_buffer_is_lost),
 	};
 
-	return cmocka_run_group_tests_name("port/packet_seg", tests, start, stop);
+	return cmocka_run_group_tests_name("port/packet_seg", tests, start, end_group);
 }

@@ -419,7 +419,7 @@ start(void **state)
 }
 
 static int
-stop(void **state)
+end_group(void **state)
 {
 	close(peer);
 	return rte_eal_cleanup();
@@ -442,5 +442,5 @@ main(void)
 
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 && unshare(CLONE_NEWNET) != 0)
 		return 77; /* meson: skipped */
-	return cmocka_run_group_tests_name("port/udp", tests, start, stop);
+	return cmocka_run_group_tests_name("port/udp", tests, start, end_group);
 }
