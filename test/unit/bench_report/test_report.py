@@ -355,7 +355,7 @@ class Program(unittest.TestCase):
 
     def test_no_python(self):
         done = subprocess.run(["unshare", "-rm", "sh", "-c",
-                               'mount --bind /dev/null "$(realpath /usr/bin/python3)" && exec "$1" report', "sh", BENCH],
+                               'mount --bind /dev/null "$(realpath /usr/bin/python3)" && PATH=/nothing exec "$1" report', "sh", BENCH],
                               text=True, capture_output=True, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("apt-get install python3", done.stderr)
