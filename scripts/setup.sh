@@ -3,12 +3,13 @@
 # Sourced by demo.sh and check.sh: installs packages and builds. Prints what it does, never asks, and
 # skips what is done already.
 
+# Names of Debian 12; "a|b": of another release, the first that it has.
 BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev librdmacm-dev libjansson-dev
 	libssl-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
-TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
+TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev|libclang-rt-19-dev|libclang-rt-18-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
 	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils
-	qemu-utils qemu-block-extra qemu-system-x86 libaio1 gdb
+	qemu-utils qemu-block-extra qemu-system-x86 libaio1|libaio1t64 gdb
 	iptables python3-jsonschema python3-seccomp"
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
 # chromium (81 MB) looks at the page of `report --html` in test_report_html.py.
@@ -60,12 +61,21 @@ setup_fail() {
 	exit 1
 }
 
+setup_installed() {
+	local pkg
+	for pkg in ${1//|/ }; do
+		[ "$(dpkg-query -W -f='${db:Status-Status}' "$pkg" 2>/dev/null)" != installed ] || return 0
+	done
+	return 1
+}
+
 # setup_packages PACKAGE...: installs missing packages, as root or by sudo without a password.
 setup_packages() {
-	local missing=() sudo=() pkg
+	local missing=() sudo=() pkg i
+	command -v dpkg-query >/dev/null ||
+		setup_fail "no dpkg here: please install what this Debian would (names of Debian 12): $*"
 	for pkg in "$@"; do
-		[ "$(dpkg-query -W -f='${db:Status-Status}' "$pkg" 2>/dev/null)" = installed ] ||
-			missing+=("$pkg")
+		setup_installed "$pkg" || missing+=("$pkg")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	if [ "$(id -u)" != 0 ]; then
@@ -78,6 +88,12 @@ setup_packages() {
 	local log
 	log=$(mktemp)
 	if ! { "${sudo[@]}" apt-get -q update &&
+		for i in "${!missing[@]}"; do
+			for pkg in ${missing[i]//|/ }; do
+				! apt-cache show "$pkg" >/dev/null 2>&1 || break
+			done
+			missing[i]=$pkg
+		done &&
 		"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
 			apt-get -q -y --no-install-recommends install "${missing[@]}"; } >"$log" 2>&1; then
 		tail -20 "$log" >&2
