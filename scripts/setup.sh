@@ -3,12 +3,12 @@
 # Sourced by demo.sh and check.sh: installs packages and builds. Prints what it does, never asks, and
 # skips what is done already.
 
-# Names of Debian 12; "a|b": of another release, the first that it has.
+# Names of Debian 12; "a|b": of another release, the first that it has; "a|": nothing where it has none.
 BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev librdmacm-dev libjansson-dev
 	libssl-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
 TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev|libclang-rt-19-dev|libclang-rt-18-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
 	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
-	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils
+	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils|
 	qemu-utils qemu-block-extra qemu-system-x86 libaio1|libaio1t64 gdb
 	iptables python3-jsonschema python3-seccomp"
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
@@ -91,8 +91,9 @@ setup_packages() {
 		for i in "${!missing[@]}"; do
 			for pkg in ${missing[i]//|/ }; do
 				! apt-cache show "$pkg" >/dev/null 2>&1 || break
+				[ "${missing[i]: -1}" != "|" ] || pkg=''
 			done
-			missing[i]=$pkg
+			if [ -n "$pkg" ]; then missing[i]=$pkg; else unset "missing[i]"; fi
 		done &&
 		"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
 			apt-get -q -y --no-install-recommends install "${missing[@]}"; } >"$log" 2>&1; then
