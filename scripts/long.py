@@ -32,7 +32,8 @@ SLOWER = 1.5  # a step may take this times the expected time
 
 # What runs, by build directory: suites, and in the order of this list.
 STEPS = {
-    "build": ["system", "cli", "docs", "cm", "programs", "container", "interop", "stock", "seeds", "package"],
+    "build": ["system", "cli", "docs", "cm", "programs", "container", "interop", "stock", "seeds", "release",
+              "package"],
     "build-sanitized": ["system", "cm", "seeds"],
     "build-tsan": ["races"],
 }
@@ -59,7 +60,9 @@ TOUCHES = {
     "lib/qp/*": ["seeds", "interop", "soak", "selective"],
     "lib/requester/*": ["seeds", "interop", "soak"],
     "lib/responder/*": ["seeds", "interop", "soak"],
-    "debian/*": ["package"],
+    "debian/*": ["package", "release"],
+    "meson.build": ["release"],
+    "lib/dpdk/*": ["release"],
     "*.md": ["docs"],
     "test/kit_py/*": ["system"],
 }
