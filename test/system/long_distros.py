@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Unmodified programs of other Debian releases, in unprivileged containers of podman with `urocectl cdi`, on one daemon
-of this machine: each release has its own glibc, libibverbs and librdmacm, and all get the same provider file.
+"""Unmodified programs of other Debian releases, in unprivileged containers of podman, on one daemon of this machine:
+with `urocectl cdi`, and by `uroce-run` from a mounted folder. Each release has its own glibc, libibverbs and librdmacm,
+and all get the same provider file.
 
 long_distros.py [RELEASE ..]. The releases' files are in the build folder's distros/, made by mmdebstrap at the first
 run (2 GB); delete a folder there to make it again."""
@@ -22,6 +23,7 @@ PACKAGES = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")
 ADDRESSES = ("10.9.0.101", "10.9.0.102")
 UNPRIVILEGED = ("--network", "none", "--user", "1000:1000", "--cap-drop", "all", "--security-opt", "no-new-privileges",
                 "--read-only")
+SCRIPTS = ("cm_addrinfo.py", "pyverbs/constants.py", "pyverbs/imports.py", "pyverbs/smoke.py")
 PERFTEST = ("-x", "1", "-F", "-n", "500", *perftool.PATIENT)
 
 
@@ -41,14 +43,11 @@ def root_of(release):
 
 
 class Container:
-    """An idle container of a release, with both devices."""
+    """An idle container of a release. options, env: of podman run and podman exec."""
 
-    def __init__(self, podman, release, scripts, spec):
-        self.podman = podman
-        # podman 4.3 gives the container's own program what the file says, but not those of podman exec
-        self.env = [f"--env={pair}" for pair in json.loads(spec.read_text())["containerEdits"]["env"]]
-        self.main, self.name = podman.spawn(*UNPRIVILEGED, "--device", "uroce.dev/rdma=all", "-v", f"{scripts}:/scripts:ro",
-                                            "--rootfs", f"{root_of(release)}:O", "sleep", "infinity")
+    def __init__(self, podman, release, options, env):
+        self.podman, self.env, self.prefix = podman, [f"--env={pair}" for pair in env], ()
+        self.main, self.name = podman.spawn(*UNPRIVILEGED, *options, "--rootfs", f"{root_of(release)}:O", "sleep", "infinity")
         self.pid = lib.until("the container runs", self.find_pid, every=0.2)
 
     def find_pid(self):
@@ -59,7 +58,7 @@ class Container:
         return state.get("Running") and state["Pid"]
 
     def spawn(self, *argv):
-        return lib.Proc([*self.podman.base, "exec", *self.env, self.name, *argv])
+        return lib.Proc([*self.podman.base, "exec", *self.env, self.name, *self.prefix, *argv])
 
     def run(self, *argv):
         """Output of a program, which must succeed."""
@@ -134,9 +133,65 @@ def ucmatose(container, daemon):
     container.over_cm(daemon, (*common, "-b", ADDRESSES[1]), (*common, "-b", ADDRESSES[0], "-s", ADDRESSES[1]))
 
 
+def addrinfo(container, _):
+    said = container.run("/usr/bin/python3", "/scripts/cm_addrinfo.py", ADDRESSES[1], "4791").strip()
+    core = int(container.run("dpkg-query", "-Wf", "${Version}", "rdmacm-utils").split(".")[0])
+    assert said == f"addrinfo: {'good' if core >= ADDRINFO_SINCE else 'none'}", (core, said)
+
+
 PROGRAMS = {"ibv_devinfo": devinfo, "ibv_rc_pingpong": pingpong(), "ibv_rc_pingpong -N": pingpong("-N"),
             "ibv_rc_pingpong -e": pingpong("-e"), "ib_write_bw": write_bw, "ib_write_bw -R": write_bw_cm, "rping": rping,
-            "ucmatose": ucmatose, "pyverbs": pyverbs, "pyverbs, import of a context": imports}
+            "ucmatose": ucmatose, "pyverbs": pyverbs, "pyverbs, import of a context": imports,
+            "rdma_resolve_addrinfo": addrinfo}
+table = {}  # program: release: verdict
+ADDRINFO_SINCE = 60  # librdmacm has these functions
+UNDER_RUN = ("ibv_devinfo", "ibv_rc_pingpong -N", "rping")
+
+
+def check(release, name, program, *args):
+    """A case, for the table, too."""
+    row = table.setdefault(name, {})
+    row[release] = "FAILED"
+    with lib.case(f"{release}: {name}"):
+        program(*args)
+        row[release] = "ok"
+
+
+def print_table(releases):
+    print("#", f"{'':46}", *(f"{release:8}" for release in releases))
+    for name, row in table.items():
+        print("#", f"{name:46}", *(f"{row.get(release, '-'):8}" for release in releases))
+
+
+def with_cdi(podman, release, daemon, spec):
+    """The release's programs in a container that has the devices."""
+    scripts = lib.tmpdir()
+    for name in SCRIPTS:
+        shutil.copy(lib.HERE / name, scripts)
+    scripts.chmod(0o755)
+    with lib.case(f"{release}: a container with the devices"):
+        # podman 4.3 gives the container's own program what the file says, but not those of podman exec
+        env = json.loads(spec.read_text())["containerEdits"]["env"]
+        container = Container(podman, release, ("--device", "uroce.dev/rdma=all", "-v", f"{scripts}:/scripts:ro"), env)
+        version = "dpkg-query -Wf '${binary:Package} ${Version} ' libc6 libibverbs1 perftest"
+        print("#", release, container.run("sh", "-c", version))
+    for name, program in PROGRAMS.items():
+        check(release, name, program, container, daemon)
+
+
+def with_run(podman, release, daemon):
+    """Some of them in a container that has only uroce-run and the socket."""
+    programs = lib.tmpdir()
+    for path in ("app/uroce-run/uroce-run", "drivers/verbs/liburoce-rdmav34.so", "drivers/verbs/liburoce-preload.so"):
+        shutil.copy(lib.BUILD / path, programs)
+    programs.chmod(0o755)
+    folder = daemon.socket.parent
+    container = Container(podman, release, ("-v", f"{programs}:/opt/uroce:ro", "-v", f"{folder}:{folder}"),
+                          (f"UROCE_SOCKET={daemon.socket}",))
+    for view in ("preload", "namespace"):
+        container.prefix = ("/opt/uroce/uroce-run", f"--view={view}")
+        for name in UNDER_RUN:
+            check(release, f"uroce-run --view={view} {name}", PROGRAMS[name], container, daemon)
 
 
 def main(releases):
@@ -151,20 +206,12 @@ def main(releases):
     daemon = lib.Daemon([], devs, None, ("--pair", "p", "--socket-mode", "0666"))
     daemon.socket.parent.chmod(0o755)
     lib.sh(lib.UROCECTL, "--socket", daemon.socket, "cdi", "--output", spec)
-    scripts = lib.tmpdir()
-    for name in ("constants.py", "smoke.py", "imports.py"):
-        shutil.copy(lib.HERE / "pyverbs" / name, scripts)
-    scripts.chmod(0o755)
     podman = container_kit.Podman("crun")
     for release in releases:
-        with lib.case(f"{release}: a container with the devices"):
-            container = Container(podman, release, scripts, spec)
-            version = "dpkg-query -Wf '${binary:Package} ${Version} ' libc6 libibverbs1 perftest"
-            print("#", release, container.run("sh", "-c", version))
-        for name, program in PROGRAMS.items():
-            with lib.case(f"{release}: {name}"):
-                program(container, daemon)
+        with_cdi(podman, release, daemon, spec)
+        with_run(podman, release, daemon)
         podman.remove()
+    print_table(releases)
     with lib.case("nothing is left, the daemon ends cleanly"):
         lib.until("no object is left", lambda: not any(daemon.objects().values()))
         daemon.stop()
