@@ -10,17 +10,20 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 
 import container_kit
 import lib
 import perftool
+import pyverbs_run
 
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid")
 MIRROR = "http://deb.debian.org/debian"
-PACKAGES = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")
+PACKAGES = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")  # and rdma-core, with the tests of pyverbs
 ADDRESSES = ("10.9.0.101", "10.9.0.102")
+LOOP = "uroce2"  # a device connected to itself, for pyverbs' tests
 UNPRIVILEGED = ("--network", "none", "--user", "1000:1000", "--cap-drop", "all", "--security-opt", "no-new-privileges",
                 "--read-only")
 SCRIPTS = ("cm_addrinfo.py", "pyverbs/constants.py", "pyverbs/imports.py", "pyverbs/smoke.py")
@@ -46,7 +49,7 @@ class Container:
     """An idle container of a release. options, env: of podman run and podman exec."""
 
     def __init__(self, podman, release, options, env):
-        self.podman, self.env, self.prefix = podman, [f"--env={pair}" for pair in env], ()
+        self.podman, self.release, self.env, self.prefix = podman, release, [f"--env={pair}" for pair in env], ()
         self.main, self.name = podman.spawn(*UNPRIVILEGED, *options, "--rootfs", f"{root_of(release)}:O", "sleep", "infinity")
         self.pid = lib.until("the container runs", self.find_pid, every=0.2)
 
@@ -91,7 +94,7 @@ class Container:
 
 def devinfo(container, _):
     said = container.run("ibv_devinfo", "-v")
-    assert said.count("PORT_ACTIVE (4)") == 2 and "uroce1\n" in said and "::ffff:10.9.0.101" in said, said
+    assert said.count("PORT_ACTIVE (4)") == 3 and "uroce1\n" in said and "::ffff:10.9.0.101" in said, said
 
 
 def pingpong(*options):
@@ -123,6 +126,19 @@ def pyverbs(container, _):
     assert "pyverbs: good" in said, said
 
 
+def pyverbs_tests(container, _):
+    """Those that its package has. The names in core.txt are of rdma-core 44."""
+    script = "cd /pyverbs; ! grep -q -e --gid tests/args_parser.py || set -- --port 1 --gid 1; " \
+             f'PATH=/scripts:$PATH exec /usr/bin/python3 -B tests/run_tests.py --dev {LOOP} -v "$@"'
+    proc = container.spawn("sh", "-c", script)
+    rc = proc.wait(4 * lib.processes.HANGS_S)
+    found = {name: what for name, what in pyverbs_run.verdicts(proc.output()).items() if not UNSURE.search(name)}
+    core = [name for name in CORE if name in found]
+    bad = {name: what for name, what in found.items() if what in ("FAIL", "ERROR") or (name in core and what != "ok")}
+    assert rc in (0, 1) and not bad and len(core) > len(CORE) // 2, f"status {rc}, {len(core)} of core.txt, {bad}\n{proc.output()[-3000:]}"
+    print(f"# {container.release}: {sum(what == 'ok' for what in found.values())} of pyverbs' tests pass")
+
+
 def imports(container, _):
     said = container.run("/usr/bin/python3", "/scripts/imports.py", "uroce0")
     assert "imports: good" in said, said
@@ -141,10 +157,13 @@ def addrinfo(container, _):
 
 PROGRAMS = {"ibv_devinfo": devinfo, "ibv_rc_pingpong": pingpong(), "ibv_rc_pingpong -N": pingpong("-N"),
             "ibv_rc_pingpong -e": pingpong("-e"), "ib_write_bw": write_bw, "ib_write_bw -R": write_bw_cm, "rping": rping,
-            "ucmatose": ucmatose, "pyverbs": pyverbs, "pyverbs, import of a context": imports,
+            "ucmatose": ucmatose, "pyverbs": pyverbs, "pyverbs, import of a context": imports, "pyverbs' own tests": pyverbs_tests,
             "rdma_resolve_addrinfo": addrinfo}
 table = {}  # program: release: verdict
 ADDRINFO_SINCE = 60  # librdmacm has these functions
+# ATOMIC WRITE; huge pages, of which the machine may have none; in rdma-core 33, flags chosen at random
+UNSURE = re.compile(r"atomic_write|huge|test_qp\.QPTest\..*_ud_qp")
+CORE = (lib.HERE / "pyverbs/core.txt").read_text().split()
 UNDER_RUN = ("ibv_devinfo", "ibv_rc_pingpong -N", "rping")
 
 
@@ -168,11 +187,17 @@ def with_cdi(podman, release, daemon, spec):
     scripts = lib.tmpdir()
     for name in SCRIPTS:
         shutil.copy(lib.HERE / name, scripts)
-    scripts.chmod(0o755)
+    # the tests of later releases ask it for the device's interface
+    (scripts / "rdma").write_text("#!/bin/sh\necho []\n")
+    (scripts / "rdma").chmod(0o755)
+    tests = pyverbs_run.unpack(root_of(release) / "usr/share/doc/rdma-core/tests")
+    for folder in (scripts, tests, tests / "tests"):
+        folder.chmod(0o755)
     with lib.case(f"{release}: a container with the devices"):
         # podman 4.3 gives the container's own program what the file says, but not those of podman exec
         env = json.loads(spec.read_text())["containerEdits"]["env"]
-        container = Container(podman, release, ("--device", "uroce.dev/rdma=all", "-v", f"{scripts}:/scripts:ro"), env)
+        container = Container(podman, release, ("--device", "uroce.dev/rdma=all", "-v", f"{scripts}:/scripts:ro", "-v",
+                                                  f"{tests}:/pyverbs:ro"), env)
         version = "dpkg-query -Wf '${binary:Package} ${Version} ' libc6 libibverbs1 perftest"
         print("#", release, container.run("sh", "-c", version))
     for name, program in PROGRAMS.items():
@@ -203,7 +228,8 @@ def main(releases):
     spec = container_kit.empty("/etc/cdi") / "uroce.json"
     lib.subprocess.run(["umount", "/sys/fs/cgroup/unified"], capture_output=True, check=False)  # crun takes no hybrid
     devs = [f"name=uroce{i},port=net_ring_p{end},addr={ADDRESSES[i]}/24" for i, end in enumerate("ab")]
-    daemon = lib.Daemon([], devs, None, ("--pair", "p", "--socket-mode", "0666"))
+    devs.append(f"name={LOOP},port=net_ring0,addr=10.10.0.1/24")
+    daemon = lib.Daemon(["net_ring0"], devs, None, ("--pair", "p", "--socket-mode", "0666", "--max-pds", "400"))
     daemon.socket.parent.chmod(0o755)
     lib.sh(lib.UROCECTL, "--socket", daemon.socket, "cdi", "--output", spec)
     podman = container_kit.Podman("crun")

@@ -11,11 +11,11 @@ import lib
 PACKAGED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 
 
-def unpack():
-    """A folder in which `python3 tests/run_tests.py` works."""
+def unpack(packaged=PACKAGED):
+    """A folder in which `python3 tests/run_tests.py` works. packaged: the tests as the package has them."""
     folder = lib.tmpdir()
     (folder / "tests").mkdir()
-    for path in PACKAGED.iterdir():
+    for path in packaged.iterdir():
         if path.suffix == ".gz":
             (folder / "tests" / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
         else:
@@ -34,7 +34,7 @@ def verdicts(text):
         name = re.match(r"(test_\w+) \((\S+)\)", chunk)
         ends = re.findall(r"(ok|FAIL|ERROR|skipped .*)$", chunk, re.M)
         if name and ends:
-            found[name[2]] = ends[-1]
+            found[name[2] if name[2].endswith(name[1]) else f"{name[2]}.{name[1]}"] = ends[-1]
     return found
 
 
