@@ -118,7 +118,11 @@ def write_bw_cm(container, daemon):
 
 def rping(container, daemon):
     common = ("rping", "-p", lib.tcp_port(), "-C", "20", "-V")
-    container.over_cm(daemon, (*common, "-s", "-a", ADDRESSES[1]), (*common, "-c", "-a", ADDRESSES[1], "-I", ADDRESSES[0]))
+    # The client of rdma-core 65 may hang at its end: its thread polls the channel and then reads an event, which
+    # rdma_destroy_id may have dropped meanwhile. The server still checks that all messages came.
+    bound = ("sh", "-c", 'timeout 40 "$@" || [ $? = 124 ]', "sh") if container.release in ("forky", "sid") else ()
+    container.over_cm(daemon, (*common, "-s", "-a", ADDRESSES[1]),
+                      (*bound, *common, "-c", "-a", ADDRESSES[1], "-I", ADDRESSES[0]))
 
 
 def pyverbs(container, _):
