@@ -273,9 +273,9 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 		arg_add(args, "--allow", o->allow.v[i]);
 	snprintf(text, sizeof(text), "--log-level=%u", o->log_level);
 	arg_add(args, text, NULL);
-	/* at its start it says that it has no callbacks, which is of no use */
+	/* at its start it warns that it has no callbacks, which is of no use */
 	if (o->log_level < RTE_LOG_INFO)
-		arg_add(args, "--log-level=lib.telemetry:warning", NULL);
+		arg_add(args, "--log-level=lib.telemetry:error", NULL);
 	return vdevs_add(args, o);
 }
 
