@@ -107,8 +107,28 @@ def run_case(ends, name, call):
             call()
 
 
+class DatagramLost(TimeoutError):
+    """A member hung; dropped: what the daemon counted, by reason."""
+
+    def __init__(self, text, dropped):
+        super().__init__(text)
+        self.dropped = dropped
+
+
 def members(ends, group):
-    """mckey: two members receive what the sender sends to the group."""
+    """mckey: two members receive what the sender sends to the group. A datagram into copied memory is lost, and counted,
+    if the copying thread gets no CPU; mckey waits for it for ever."""
+    for attempt in range(cm_run.ATTEMPTS):
+        try:
+            members_once(ends, group)
+            return
+        except DatagramLost as lost:
+            if attempt + 1 == cm_run.ATTEMPTS or not lost.dropped.get("memory_late"):
+                raise
+            print(f"# again: dropped {lost.dropped}")
+
+
+def members_once(ends, group):
     server = ends.server[":" in group]
     before = ends.link.b.daemon.counters("drops")
     receivers = [cm_run.spawn(ends.link.b, ["mckey", "-m", group, "-b", server, "-C", "10"], {}) for _ in range(2)]
@@ -117,13 +137,13 @@ def members(ends, group):
             lib.until("a member waits", lambda receiver=receiver: "receiving data" in receiver.output() or
                       receiver.poll() is not None)
         cm_run.spawn(ends.link.a, ["mckey", "-m", group, "-b", ends.client[":" in group], "-s", "-C", "10"],
-                     {}).result(60)
+                     {}).result(lib.processes.HANGS_S)
         for receiver in receivers:
-            assert "return status 0" in receiver.result(60), receiver.tail()
+            assert "return status 0" in receiver.result(lib.processes.HANGS_S), receiver.tail()
     except TimeoutError as late:
         now = ends.link.b.daemon.counters("drops")
         dropped = {reason: n - before[reason] for reason, n in now.items() if n != before[reason]}
-        raise TimeoutError(f"{late}\ndropped: {dropped}\n{cm_run.state(ends)}") from None
+        raise DatagramLost(f"{late}\ndropped: {dropped}\n{cm_run.state(ends)}", dropped) from None
     finally:
         for receiver in receivers:
             receiver.kill()
