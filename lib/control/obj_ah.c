@@ -25,9 +25,43 @@ ah_publish(struct session *s, uint32_t handle, struct qp_ah *ah)
 	__atomic_store_n(&s->ahs.slot[handle & (AH_MAX - 1)], ah, __ATOMIC_RELEASE);
 }
 
+/* Has q WRs that are not done? Only a hint: the client may write anything to its ring. */
+static bool
+has_posted(const struct obj_qp *q)
+{
+	const struct uroce_ring_hdr *sq = q->qp->bind.sq.hdr;
+
+	return __atomic_load_n(&sq->prod, __ATOMIC_RELAXED) !=
+	       __atomic_load_n(&sq->cons, __ATOMIC_RELAXED);
+}
+
+static void
+send_on_worker(struct worker *w, void *part)
+{
+	const struct qp_batch_part *p = part;
+
+	for (unsigned i = 0; i < p->n; i++)
+		worker_send_posted(w, p->q[i]->qp);
+}
+
+/*
+ * Datagrams that were posted before leave first: a program that does not wait for their completions
+ * may destroy the handle at once, and a NIC takes the address when a WR is posted.
+ */
 static void
 ah_hide(struct object *o)
 {
+	const struct qp_ah *ah = ((struct obj_ah *)o)->ah;
+	struct qp_batch b = {.run = send_on_worker};
+	struct obj_qp *q;
+	uint32_t pos = 0;
+
+	while ((q = idtab_next(&o->s->qps, &pos)) != NULL) {
+		if (!q->o.hidden && q->qp->conn.type == QP_TYPE_UD && q->qp->bind.pd == ah->pd &&
+		    has_posted(q))
+			qp_batch_add(&b, q);
+	}
+	qp_batch_end(&b, o->s->d);
 	ah_publish(o->s, o->handle, NULL);
 }
 

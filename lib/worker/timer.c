@@ -135,16 +135,30 @@ worker_adopt_qp(struct worker *w, struct qp *qp)
 	return 0;
 }
 
-void
-worker_forget_qp(struct worker *w, struct qp *qp)
+static void
+last_turn(struct worker *w, struct qp *qp)
 {
 	const struct qp_env *env = &w->engine.env;
-	struct qp_timer *t = qp->bind.timer;
 	uint32_t first = env->tx_n;
 
 	engine_last_turn(&w->engine, w->now_ns, qp);
 	if (w->ncaps != 0)
 		captured_sent(w, env->tx + first, env->tx_n - first);
+}
+
+void
+worker_send_posted(struct worker *w, struct qp *qp)
+{
+	last_turn(w, qp);
+	engine_wake(&w->engine, qp); /* its next turn arms the doorbell */
+}
+
+void
+worker_forget_qp(struct worker *w, struct qp *qp)
+{
+	struct qp_timer *t = qp->bind.timer;
+
+	last_turn(w, qp);
 	engine_forget(&w->engine, qp);
 	hot_queue_forget(w, qp);
 	if (t == NULL)

@@ -170,6 +170,11 @@ void worker_close_doorbell(struct worker *w, struct uroce_db_ring *ring);
  */
 int worker_adopt_qp(struct worker *w, struct qp *qp);
 void worker_forget_qp(struct worker *w, struct qp *qp);
+/*
+ * In a worker_call: sends what is posted to a UD QP of this worker, as far as there is space
+ * (engine_last_turn), before something that the WRs name is destroyed. The QP goes on as before.
+ */
+void worker_send_posted(struct worker *w, struct qp *qp);
 
 /*
  * Control thread. Returns the eventfd to write when this doorbell ring is asleep. Only the ring's

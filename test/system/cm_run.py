@@ -83,18 +83,26 @@ def counted(ends, again):
     return sum(side.daemon.counters(again.topic)[again.counter] for side in (ends.link.a, ends.link.b))
 
 
+def changed(ends, before):
+    """What both daemons have counted since."""
+    now = [side.daemon.counters() for side in (ends.link.a, ends.link.b)]
+    return "\n".join(f"--- {name}: {({what: n - was[what] for what, n in stats.items() if n != was[what]})}"
+                     for name, stats, was in zip(("client", "server"), now, before))
+
+
 def pair(ends, case, lossy):
     """Runs a case; repeats it if a program failed in a way that the case allows, and its reason was counted."""
     allowed = [again for again in case.again if lossy or not again.lossy]
     for attempt in range(ATTEMPTS):
         before = [counted(ends, again) for again in allowed]
+        stats = [side.daemon.counters() for side in (ends.link.a, ends.link.b)]
         try:
             once(ends, case, lib.tcp_port())
             return
         except ProgramFailed as failed:
             if attempt + 1 == ATTEMPTS or not any(again.line in failed.output and counted(ends, again) > was
                                                   for again, was in zip(allowed, before)):
-                raise
+                raise ProgramFailed(f"{failed}\n{changed(ends, stats)}", failed.output) from None
             print(f"# again: {str(failed).splitlines()[0]}")
 
 

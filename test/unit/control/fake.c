@@ -32,6 +32,7 @@ struct worker_set {
 
 char fake_said[256];
 unsigned fake_qps, fake_doorbells, fake_calls;
+uint32_t fake_sends_to;
 bool fake_sends;
 struct rte_mbuf *fake_sent;
 unsigned fake_waiting;
@@ -196,6 +197,13 @@ worker_forget_qp(struct worker *w, struct qp *qp)
 	assert_null(qp_table_find(w->engine.qps, qp->conn.qpn)); /* no packet finds it */
 	say("forget");
 	fake_qps--;
+}
+
+void
+worker_send_posted(struct worker *w, struct qp *qp)
+{
+	say("send");
+	assert_non_null(qp_ah_get(qp->bind.ahs, fake_sends_to));
 }
 
 int

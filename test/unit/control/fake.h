@@ -17,6 +17,7 @@
 extern char fake_said[256];
 /* Numbers of QPs that workers have and of doorbell rings that they watch. */
 extern unsigned fake_qps, fake_doorbells;
+extern uint32_t fake_sends_to; /* the address handle of posted datagrams */
 /* Number of calls that the control thread waited for, since fake_reset. */
 extern unsigned fake_calls;
 

@@ -221,6 +221,29 @@ referenced_objects_cannot_be_destroyed(void **state)
 	assert_int_equal(end(UROCE_CTRL_DESTROY_CQ, a.cq), 0);
 }
 
+/* A program may post datagrams, not wait for them, and destroy their address handle. */
+REQUIREMENT("WIRE-07")
+static void
+posted_datagrams_leave_before_their_address_handle(void **state)
+{
+	struct all a = {0};
+	struct obj_qp *q;
+
+	for (unsigned i = 0; i < NROWS; i++)
+		assert_int_equal(rows[i].make(&a), 0);
+	fake_reset();
+	assert_int_equal(end(UROCE_CTRL_DESTROY_AH, a.ah), 0);
+	assert_string_equal(fake_said, "grace"); /* nothing is posted */
+	assert_int_equal(make_ah(&a), 0);
+	fake_sends_to = a.ah;
+	q = idtab_get(&s->qps, a.qp);
+	q->qp->bind.sq.hdr->prod++;
+	fake_reset();
+	assert_int_equal(end(UROCE_CTRL_DESTROY_AH, a.ah), 0);
+	assert_string_equal(fake_said, "send grace");
+	assert_int_equal(end(UROCE_CTRL_DESTROY_QP, a.qp), 0);
+}
+
 static void
 qp_keeps_its_pd(void **state)
 {
@@ -373,6 +396,8 @@ main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(referenced_objects_cannot_be_destroyed, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(posted_datagrams_leave_before_their_address_handle,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(qp_keeps_its_pd, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused_object_leaves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(queue_without_memory_leaves_nothing, setup,

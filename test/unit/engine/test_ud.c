@@ -420,6 +420,26 @@ datagrams_posted_before_destroy_are_sent(void **state)
 	assert_false(pkt_poll(u.c, &pkt));
 }
 
+/* As worker_send_posted does before an address handle is destroyed: the QP goes on as before. */
+REQUIREMENT("WIRE-07")
+static void
+qp_goes_on_after_a_last_turn(void **state)
+{
+	struct ud u;
+
+	ud_open(state, &u, false);
+	client_sends_to(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
+	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
+	engine_wake(&u.c->b->engine, u.c->qp);
+	pkt_expect(u.c, UD(SEND_ONLY), SQ);
+	send_cqe(u.c, 1, QP_WC_SUCCESS);
+	pkt_none(u.c);
+	assert_true(u.c->qp->bind.armed);
+	client_sends_to(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
+	pkt_expect(u.c, UD(SEND_ONLY), SQ + 1);
+	send_cqe(u.c, 2, QP_WC_SUCCESS);
+}
+
 int
 main(void)
 {
@@ -435,6 +455,7 @@ main(void)
 		bench_test(bad_address_handles_and_opcodes_fail),
 		bench_test(datagram_waits_for_its_next_hop),
 		bench_test(datagrams_posted_before_destroy_are_sent),
+		bench_test(qp_goes_on_after_a_last_turn),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
