@@ -339,7 +339,7 @@ def cases_beside(lanes, cases):
                 run.result()
 
 
-def tap(prog, what, timeout):
+def tap(prog, what, timeout=10 * processes.HANGS_S):
     """Turns the TAP lines of a test program into cases; the program must also end with status 0."""
     rc = prog.wait(timeout)
     notes = []

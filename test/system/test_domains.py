@@ -7,7 +7,7 @@ import lib
 
 def domains(what, extra):
     link = lib.link_loop(extra)
-    lib.tap(link.a.spawn([lib.BUILD / "test/system/domains", link.a.dev]), what, 120)
+    lib.tap(link.a.spawn([lib.BUILD / "test/system/domains", link.a.dev]), what)
     link.end(what)
 
 

@@ -18,9 +18,9 @@ def endless(link, how):
         daemon.alive()
     with lib.case(f"{how}: a neighbour is created, transfers and is destroyed"):
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong",
-                       ["-d", "{dev}", "-c", "-g", "1", "-n", "2000"])
+                       ["-d", "{dev}", "-c", "-g", "1", "-n", "2000"], timeout=5 * lib.processes.HANGS_S)
     with lib.case(f"{how}: it had its share throughout, and leaves no object"):
-        hostile.term(30)
+        hostile.term()
         assert "consumed" in hostile.output(), hostile.output()
         print("#", hostile.output().split("\n")[-2])
         lib.until("its objects are gone", lambda: not daemon.objects()["qp"])
@@ -34,7 +34,7 @@ def main():
     for how in ("order-local", "order-flush"):
         with lib.case(f"{how}: a message overtakes a full queue of it"):
             hostile = link.a.spawn([lib.BUILD / "test/system/spinner", link.a.dev, how])
-            assert hostile.wait(120) == 0, hostile.output()
+            assert hostile.wait(5 * lib.processes.HANGS_S) == 0, hostile.output()
             print("#", hostile.output().split("\n")[0])
     with lib.case("the daemon ends cleanly"):
         link.nothing_left()

@@ -7,7 +7,7 @@ import lib
 
 def gone(what, extra):
     link = lib.link_loop(extra)
-    lib.tap(link.a.spawn([lib.BUILD / "test/system/gone", link.a.dev]), what, 120)
+    lib.tap(link.a.spawn([lib.BUILD / "test/system/gone", link.a.dev]), what)
     with lib.case(f"{what}: guessed keys are counted, delayed and logged"):
         assert link.a.daemon.counters("stats")["wrong_keys"] >= 24
         assert link.a.daemon.counters("drops")["wrong_key_pause"] >= 1

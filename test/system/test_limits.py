@@ -15,14 +15,14 @@ def limits(extra):
     link = lib.link_loop(extra)
     prog = link.a.spawn([lib.BUILD / "test/system/limits", link.a.dev])
     what = " ".join(extra) or "defaults"
-    lib.tap(prog, what, 900)
+    lib.tap(prog, what)
     link.end(what)
 
 
 def cramped():
     link = lib.link_loop()
     env = {"UROCE_SANITIZED": "1"} if lib.SANITIZED else None
-    lib.tap(link.a.spawn([lib.BUILD / "test/system/cramped", link.a.dev], env), "cramped", 60)
+    lib.tap(link.a.spawn([lib.BUILD / "test/system/cramped", link.a.dev], env), "cramped")
     link.end("cramped")
 
 

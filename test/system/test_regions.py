@@ -9,7 +9,7 @@ def main():
     lib.need_root()
     link = lib.link_loop(lib.ONE_WORKER)
     for what, env in (("mapped", {}), ("copied", {"UROCE_MR_MODE": "copy"})):
-        lib.tap(link.a.spawn([lib.BUILD / "test/system/regions", link.a.dev], env), what, 120)
+        lib.tap(link.a.spawn([lib.BUILD / "test/system/regions", link.a.dev], env), what)
     link.end()
     lib.finish()
 
