@@ -11,7 +11,7 @@ def main():
     for mode in "auto", "copy":
         for program in "forksafe", "forks":
             lib.tap(link.a.spawn([lib.BUILD / "test/system" / program, link.a.dev],
-                                 env={"UROCE_MR_MODE": mode}), f"{program}, UROCE_MR_MODE={mode}", 150)
+                                 env={"UROCE_MR_MODE": mode}), f"{program}, UROCE_MR_MODE={mode}")
     link.end()
     lib.finish()
 
