@@ -117,7 +117,7 @@ class DatagramLost(TimeoutError):
 
 def members(ends, group):
     """mckey: two members receive what the sender sends to the group. A datagram into copied memory is lost, and counted,
-    if the copying thread gets no CPU; mckey waits for it for ever."""
+    if the copying thread gets no CPU; mckey waits for it forever."""
     for attempt in range(cm_run.ATTEMPTS):
         try:
             members_once(ends, group)
