@@ -72,7 +72,9 @@ def one_command():
     proc, line = host.start()
     assert "device uroce_lo on udp:lo;" in line, line
     assert f"socket {host.env['XDG_RUNTIME_DIR']}/uroce/uroced.sock;" in line, line
-    assert len(proc.output().splitlines()) <= 3, f"many words:\n{proc.output()}"
+    # EAL tells of huge pages that the machine has and it cannot use.
+    words = [words for words in proc.output().splitlines() if not re.match("EAL: .*hugepage", words)]
+    assert len(words) <= 3, f"many words:\n{proc.output()}"
     assert host.devices() == ["uroce_lo"], host.devices()
     assert "uroce_lo" in host.spawn("urocectl", "show", "device").result(60)
     pair(host, host, "127.0.0.1", "ibv_rc_pingpong", "-d", "uroce_lo", "-g", "1")
