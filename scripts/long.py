@@ -27,7 +27,7 @@ import results
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXPECTED = ROOT / "scripts/durations.json"  # seconds on two idle cores, by build directory and test
 LEARNED = ROOT / "build/meson-logs/durations.json"  # the same here
-UNKNOWN_S = 40
+OF_LIMIT = 0.25  # of the time limit in meson.build, for a test that is in neither
 SLOWER = 1.5  # a step may take this times the expected time
 
 # What runs, by build directory: suites, and in the order of this list.
@@ -87,7 +87,7 @@ class Step:
     def __init__(self, folder, test):
         self.folder, self.name = folder, test["name"]
         self.suites = {suite.rpartition(":")[2] for suite in test["suite"]}
-        self.seconds = UNKNOWN_S
+        self.seconds = test["timeout"] * OF_LIMIT
 
     def key(self):
         return f"{self.folder} {self.name}"
@@ -191,7 +191,7 @@ def main(argv=None):
     found = steps()
     known = seconds_known()
     for step in found:
-        step.seconds = known.get(step.key(), UNKNOWN_S)
+        step.seconds = known.get(step.key(), step.seconds)
     if args.touched:
         found = by_need(found)
     now = state()

@@ -61,7 +61,7 @@ class FakeTests:
         long.ROOT = tests
         long.EXPECTED, long.LEARNED = tests / "none.json", tests / "durations.json"
         long.state = lambda: "same files"
-        long.steps = lambda: [long.Step("build", {"name": name, "suite": ["uroce:" + suite]})
+        long.steps = lambda: [long.Step("build", {"name": name, "suite": ["uroce:" + suite], "timeout": 120})
                               for name, suite in (("chance", "system"), ("good", "cm"), ("wrong", "docs"))]
         long.run = self.run
         long.changed = set
