@@ -64,7 +64,7 @@ sanitized_build() {
 # Nothing here depends on time, so the two lanes may slow each other down: system tests, one at a time, which often wait;
 # and beside them what needs only processor time.
 first_tier() {
-	local beside=build/meson-logs/beside.txt
+	local beside=build/meson-logs/beside-lane.txt
 	setup_build build
 	sanitized_build
 	rm -f build/meson-logs/beside.json build-sanitized/meson-logs/{beside,first}.json
