@@ -191,7 +191,7 @@ def detached():
     pid = int(re.search(rf"^uroced: pid (\d+), log {sock}.log$", proc.output(), re.M)[1])
     try:
         assert "uroced: ready (device uroce0" in proc.output(), proc.output()
-        tool = lib.spawn([lib.UROCE_RUN, "--socket", sock, "ibv_devinfo", "-l"], ns=ns)
+        tool = lib.spawn([lib.UROCE_RUN, "--socket", sock, "ibv_devinfo", "-l"], ns=ns, env=lib.asan_env())
         assert tool.wait(60) == 0 and "uroce0" in tool.output(), tool.output()
         again = lib.spawn(start, ns=ns)
         assert again.wait(60) == 1 and "a daemon listens there" in again.output(), again.output()
