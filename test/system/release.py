@@ -17,6 +17,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TREE = "/root/uroce"
 # Runs the rest of its arguments in a root, with the file systems that a machine has.
 ENTER = """root=$1; shift
+mount --bind "$root" "$root" # what makes namespaces there expects a mount point
 for fs in dev sys; do mount --rbind /$fs "$root/$fs"; done
 mount -t proc proc "$root/proc"
 for fs in run tmp; do mount -t tmpfs tmpfs "$root/$fs"; done
@@ -85,7 +86,7 @@ def main(release):
     lib.need_root()
     root = root_of(release)
     with lib.case(f"{release}: the build's packages are installed"):
-        root.bash("setup_packages $BUILD_PACKAGES build-essential debhelper perftest ibverbs-utils")
+        root.bash("setup_packages $BUILD_PACKAGES build-essential debhelper perftest ibverbs-utils python3-seccomp")
     with lib.case(f"{release}: everything compiles"):
         root.bash("[ -e build/build.ninja ] || meson setup build\nninja -C build")
     with lib.case(f"{release}: unit tests pass"):

@@ -256,9 +256,10 @@ socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).close()
         """As after `uroced &` in a script: a process has its name, but does not listen yet, or ends before."""
         sock = os.path.join(self.dir.name, "late")
         for listens, option in ((True, ["--socket", sock]), (False, [f"--socket={sock}"])):
-            starting = subprocess.Popen(["bash", "-c", 'exec -a uroced sh -c "read x" "$@"', "bash", *option],
+            starting = subprocess.Popen(["bash", "-c", 'exec -a uroced sh -c "read x" sh "$@"', "bash", *option],
                                         stdin=subprocess.PIPE)
             while not text_of(f"/proc/{starting.pid}/cmdline").startswith("uroced"):
+                self.assertIsNone(starting.poll())
                 time.sleep(0.01)
             env = {**os.environ, **SANITIZER, "UROCE_SOCKET": sock}
             run = subprocess.Popen([RUN, "--provider", PROVIDER, *self.view, "true"], env=env, text=True, stderr=subprocess.PIPE)
@@ -278,9 +279,10 @@ socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).close()
         """One of another user, and one that sees other files."""
         sock = os.path.join(self.dir.name, "never")
         for prefix, who in (([], {"user": NOBODY}), (["unshare", "--mount"], {})):
-            other = subprocess.Popen([*prefix, "bash", "-c", 'exec -a uroced sh -c "read x" "$@"', "bash", "--socket", sock],
+            other = subprocess.Popen([*prefix, "bash", "-c", 'exec -a uroced sh -c "read x" sh "$@"', "bash", "--socket", sock],
                                      stdin=subprocess.PIPE, **who)
             while not text_of(f"/proc/{other.pid}/cmdline").startswith("uroced"):
+                self.assertIsNone(other.poll())
                 time.sleep(0.01)
             done = self.run_("true", env={"UROCE_SOCKET": sock})
             self.assertEqual(done.returncode, 1)
