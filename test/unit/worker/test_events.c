@@ -43,11 +43,19 @@ events_arrive_and_wake_the_control_thread(void **state)
 
 	worker_quiesce(ws); /* a worker may still have to tell of the last grace period */
 	for (uint32_t round = 0; round < 20; round++) {
-		assert_int_equal(worker_events(ws, ev, 64), 0);
-		assert_false(event_fd_is_readable(0));
+		uint32_t taken;
+
+		/* a worker may tell late, with nothing left to take; the descriptor does not stay
+		 * readable */
+		do
+			assert_int_equal(worker_events(ws, ev, 64), 0);
+		while (event_fd_is_readable(0));
 		worker_call(last_worker(), raise_events, &n);
-		assert_true(event_fd_is_readable(WAIT_MS));
-		assert_int_equal(worker_events(ws, ev, 64), 1);
+		do {
+			assert_true(event_fd_is_readable(WAIT_MS));
+			taken = worker_events(ws, ev, 64);
+		} while (taken == 0);
+		assert_int_equal(taken, 1);
 		assert_int_equal(ev[0].kind, WORKER_EV_CQ);
 		assert_int_equal(ev[0].worker, nworkers - 1);
 	}
