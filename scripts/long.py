@@ -30,7 +30,7 @@ LEARNED = ROOT / "build/meson-logs/durations.json"  # the same here
 OF_LIMIT = 0.25  # of the time limit in meson.build, for a test that is in neither
 SLOWER = 1.5  # a step may take this times the expected time
 
-# What runs, by build directory: suites, and in the order of this list.
+# The suites to run in each build directory, in this order.
 STEPS = {
     "build": ["system", "cli", "docs", "cm", "programs", "container", "interop", "stock", "seeds", "release",
               "package"],

@@ -27,7 +27,7 @@ struct doctor {
 	bool sockets; /* a device uses the kernel's UDP sockets */
 };
 
-/* Adds a line: which check, of which device ("": of none), and what was found. */
+/* Adds the result of a check. device: the device that it concerns, or "". */
 void doctor_say(struct doctor *dr, enum verdict v, const char *check, const char *device,
 		const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 

@@ -141,7 +141,7 @@ is_ours(const json_t *ports, const char *netdev)
 	return false;
 }
 
-/* Who has UDP port 4791, if no uroced does. */
+/* Finds the program that holds UDP port 4791 when no uroced does. */
 static void
 check_port(struct doctor *dr)
 {

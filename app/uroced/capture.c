@@ -104,7 +104,7 @@ make_comment(const struct capture_frame *f, uint32_t qpn, char comment[COMMENT_M
 		say(comment, "dropped: ", drop_reason_name[f->note.drop]);
 }
 
-/* Publishes what is in the file, or will be, after a change of it. */
+/* Publishes the counters of the file after a write. */
 static void
 publish(struct device_capture *dc)
 {
