@@ -295,7 +295,7 @@ prov_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 			n = cq_take(cq, num, wc, &empty);
 	}
 	if (n > 0)
-		prov_idle_busy();
+		prov_idle_found();
 	return n;
 }
 

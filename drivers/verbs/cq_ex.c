@@ -33,7 +33,7 @@ cq_ex_begin(struct prov_cq *cq, uint32_t *empty)
 	prov_lock(&cq->lock);
 	if (cq_ex_advance(cq) == 0) {
 		prov_cq_traffic(cq);
-		prov_idle_busy();
+		prov_idle_found();
 		return 0;
 	}
 	*empty = ++cq->empty_polls;

@@ -128,6 +128,52 @@ cq_is_dead(struct prov_cq *cq)
 	return dead;
 }
 
+/*
+ * Wakes the worker on this CPU, if it sleeps, so that it polls while the calling thread sleeps: a
+ * frame that arrives at an idle CPU would have to wake it. Once for each progress, because without
+ * traffic both may sleep.
+ */
+static void
+wake_worker_here(struct prov_context *ctx, int cpu)
+{
+	if (prov_idle.slept || prov_idle.waking)
+		return;
+	for (uint32_t i = 0; i < ctx->nworkers; i++) {
+		struct prov_worker *w = &ctx->worker[i];
+
+		if (__atomic_load_n(&w->db->cpu, __ATOMIC_RELAXED) == (uint32_t)cpu + 1 &&
+		    __atomic_load_n(&w->db->asleep, __ATOMIC_RELAXED) != 0)
+			prov_worker_wake(w);
+	}
+}
+
+/*
+ * Sleeps until a worker posts a completion to a CQ of ctx, for a bounded time. The first call only
+ * announces the sleep: the second one comes after all CQs were polled once more.
+ */
+static void
+cq_sleep(struct prov_cq *cq, struct prov_context *ctx, int cpu)
+{
+	uint32_t *word = &ctx->worker[0].db->waiter;
+	uint32_t value = prov_idle.value;
+
+	if (prov_idle.announced != word) {
+		value = uroce_waiter((uint32_t)cpu, (value >> 16) + 1);
+		prov_idle.value = value;
+		prov_idle.announced = word;
+		/* Partner: the worker's fence between releasing an entry and looking at waiter. */
+		__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		return;
+	}
+	prov_idle.announced = NULL;
+	wake_worker_here(ctx, cpu);
+	if (!prov_idle_sleep(word, value, cq_outstanding(cq)))
+		prov_context_alive(ctx); /* a living worker on this CPU wakes this thread earlier */
+	/* a worker that finds nobody asleep would make a system call for nothing */
+	__atomic_compare_exchange_n(word, &value, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 int
 prov_cq_idle(struct prov_cq *cq, uint32_t polls)
 {
@@ -136,6 +182,7 @@ prov_cq_idle(struct prov_cq *cq, uint32_t polls)
 		      (ctx->poll == PROV_POLL_ADAPTIVE &&
 		       __atomic_load_n(&cq->awaited_ns, __ATOMIC_RELAXED) != PROV_CQ_QUIET);
 	uint64_t now_ns;
+	int cpu;
 
 	if (cq_is_dead(cq))
 		return -prov_fail(EIO);
@@ -144,16 +191,19 @@ prov_cq_idle(struct prov_cq *cq, uint32_t polls)
 	if (!pauses || !prov_idle_round(cq))
 		return 0;
 	now_ns = prov_idle_now_ns();
+	cpu = sched_getcpu();
 	if (ctx->poll == PROV_POLL_ADAPTIVE) {
 		if (!cq_awaited(cq, now_ns))
 			return 0;
 		if (prov_idle_sleeps(now_ns)) {
-			cq_set_yield_cpu(cq, -1);
-			prov_idle_sleep(cq_outstanding(cq));
+			/* a worker on this CPU need not wait for an answer after a short sleep only
+			 */
+			cq_set_yield_cpu(cq, prov_idle.skip != 0 ? cpu : -1);
+			cq_sleep(cq, ctx, cpu);
 			return 1;
 		}
 	}
-	cq_set_yield_cpu(cq, sched_getcpu());
+	cq_set_yield_cpu(cq, cpu);
 	prov_idle_yield(now_ns);
 	return 1;
 }

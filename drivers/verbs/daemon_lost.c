@@ -298,7 +298,7 @@ lost_pause(void)
 	uint64_t now_ns = prov_idle_now_ns();
 
 	if (prov_idle_sleeps(now_ns))
-		prov_idle_sleep(true);
+		prov_idle_sleep(NULL, 0, true);
 	else
 		prov_idle_yield(now_ns);
 }

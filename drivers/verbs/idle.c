@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "idle.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 __thread struct prov_idle prov_idle;
 
@@ -22,6 +26,8 @@ prov_idle_sleeps(uint64_t now_ns)
 
 	if (prov_idle.since_ns == 0)
 		prov_idle.since_ns = now_ns;
+	if (prov_idle.skip != 0)
+		return true;
 	if (crowd_is(&prov_idle.crowd, now_ns))
 		return true;
 	return now_ns - prov_idle.since_ns >=
@@ -42,16 +48,29 @@ prov_idle_yield(uint64_t now_ns)
 		prov_idle.since_ns = 0; /* not idle time: the thread did not poll */
 		prov_idle.sleep_ns = 0;
 	}
-	prov_idle.alone_until_ns = after - now_ns < PROV_ALONE_YIELD_NS ? after + PROV_ALONE_NS : 0;
+	prov_idle.alone_until_ns = after - now_ns < CROWD_ALONE_NS ? after + PROV_ALONE_NS : 0;
 }
 
-void
-prov_idle_sleep(bool outstanding)
+bool
+prov_idle_sleep(const uint32_t *word, uint32_t value, bool outstanding)
 {
-	static const struct timespec shortest = {.tv_nsec = 1};
+	bool is_long = word != NULL && prov_idle.skip != 0 && prov_idle.back >= PROV_SKIP_LONG;
+	const struct timespec limit = {.tv_nsec = is_long ? PROV_SLEEP_LONG_NS : PROV_SLEEP_NS};
+	static const uint32_t never;
 	uint64_t waited;
+	int was = errno;
+	bool woken;
 
-	nanosleep(&shortest, NULL);
+	if (word == NULL)
+		value = *(word = &never);
+	woken = syscall(SYS_futex, word, FUTEX_WAIT, value, &limit, NULL, 0) == 0 ||
+		errno != ETIMEDOUT;
+	errno = was;
+	prov_idle.slept = true;
+	prov_idle.waking = false; /* it runs by now, or sleeps again */
 	waited = prov_idle_now_ns() - prov_idle.since_ns;
 	prov_idle.sleep_ns = outstanding ? waited + PROV_YIELD_NS : 2 * waited;
+	if (is_long && !woken)
+		prov_idle.skip = prov_idle.back = 0;
+	return woken || !is_long;
 }

@@ -8,13 +8,21 @@
  * thread yields for another. It therefore yields when it is back at the CQ where it began, and
  * polls that CQ again at once.
  *
- * A yield reaches only the caller's scheduling group. A daemon in another session is in another
- * group (autogroups, cgroups) and would wait for the end of the time slice, which takes
- * milliseconds. A thread that has found nothing for PROV_YIELD_NS therefore sleeps for the shortest
- * possible time, about 55 us. While the daemon has sends of the CQ to process, the thread sleeps
- * again after another PROV_YIELD_NS. A thread that only waits for a peer's message sleeps after 50
- * us, 100 us, 200 us and so on: it may have other work (an MPI rank has its neighbours in shared
- * memory), and all sleeps together stay a small part of its time.
+ * A yield reaches only the caller's scheduling group. A daemon that systemd started, or a peer in
+ * another session, is in another group (cgroups, autogroups) and would wait for the end of the time
+ * slice, which takes milliseconds. A thread that has found nothing for PROV_YIELD_NS therefore
+ * sleeps until a worker posts a completion (waiter in uroce_abi/ring.h), for about 55 us at most.
+ * While the daemon has sends of the CQ to process, the thread sleeps again after another
+ * PROV_YIELD_NS. A thread that only waits for a peer's message sleeps after 50 us, 100 us, 200 us
+ * and so on: it may have other work (an MPI rank has its neighbours in shared memory), and all
+ * sleeps together stay a small part of its time.
+ *
+ * A wait that ended in such a sleep, by a completion, shows that its yields were of no use: those
+ * who had to run were in another group, or took longer. The next wait then begins with a sleep,
+ * after the next such wait the next three, then seven and so on, up to PROV_SKIP_MAX. A wait that
+ * ends during its yields resets this, and so does a long sleep that no completion ends. Once the
+ * thread is used to sleeping at once, its sleeps are longer, because programming a timer costs as
+ * much as some messages on a virtual machine.
  *
  * A worker that this thread has just woken needs about PROV_YIELD_NS until it runs. A sleep at that
  * moment would double the time until the first completion, so the limit is then
@@ -43,22 +51,30 @@
 
 #define PROV_YIELD_NS        50000
 #define PROV_YIELD_WAKING_NS 200000
-#define PROV_YIELD_CQS       16   /* polled between two yields, at most */
-#define PROV_ALONE_YIELD_NS  1000 /* a shorter yield let no other thread run */
+#define PROV_YIELD_CQS       16 /* polled between two yields, at most */
 #define PROV_ALONE_NS        5000
+#define PROV_SLEEP_NS        50000
+#define PROV_SLEEP_LONG_NS   4000000 /* beyond the scheduler's tick: no timer is programmed */
+#define PROV_SKIP_MAX        1023
+#define PROV_SKIP_LONG       7 /* skip was set to so many or more: sleeps are long */
 
 struct prov_idle {
 	uint64_t since_ns; /* first pause since the last progress; 0: busy */
 	uint64_t sleep_ns; /* the next sleep is due this long after since_ns; 0: the first is */
 	const void *first; /* the CQ whose empty polls pause; NULL: the next CQ found empty */
 	uint32_t others;   /* empty polls since the last one that paused */
-	uint64_t alone_until_ns; /* no other thread was on this core: no yield until then */
-	struct crowd crowd;      /* threads compute on this core: sleep, do not yield */
-	bool waking;             /* since the last progress a worker was woken */
+	uint64_t alone_until_ns;   /* no other thread was on this core: no yield until then */
+	struct crowd crowd;        /* threads compute on this core: sleep, do not yield */
+	bool waking;               /* since the last progress a worker was woken */
+	bool slept;                /* since the last progress this thread has slept */
+	uint32_t skip;             /* waits that still begin with a sleep */
+	uint32_t back;             /* value of skip after the last wait that began with yields */
+	const uint32_t *announced; /* the word that the next sleep is on; its CQs are polled */
+	uint32_t value;            /* the value that this thread has stored there */
 };
 extern __thread struct prov_idle prov_idle __attribute__((tls_model("initial-exec")));
 
-/* The calling thread posted something, or polled a completion. */
+/* The calling thread posted something. */
 static inline void
 prov_idle_busy(void)
 {
@@ -67,6 +83,30 @@ prov_idle_busy(void)
 	prov_idle.first = NULL;
 	prov_idle.others = 0;
 	prov_idle.waking = false;
+	prov_idle.slept = false;
+}
+
+/* A wait has ended with a completion. */
+static inline void
+prov_idle_learn(void)
+{
+	if (prov_idle.skip != 0) {
+		prov_idle.skip--;
+		return;
+	}
+	prov_idle.back = !prov_idle.slept                 ? 0
+			 : prov_idle.back < PROV_SKIP_MAX ? 2 * prov_idle.back + 1
+							  : PROV_SKIP_MAX;
+	prov_idle.skip = prov_idle.back;
+}
+
+/* The calling thread polled a completion. */
+static inline void
+prov_idle_found(void)
+{
+	if (prov_idle.since_ns != 0)
+		prov_idle_learn();
+	prov_idle_busy();
 }
 
 /* The calling thread found cq empty. True if it has polled all of its CQs: a pause is due. */
@@ -88,8 +128,12 @@ prov_idle_round(const void *cq)
 uint64_t prov_idle_now_ns(void);
 /* A pause is due at now_ns. True: it is a sleep; false: a yield. */
 bool prov_idle_sleeps(uint64_t now_ns);
-/* The pauses themselves; no lock may be held. outstanding: the daemon has sends to work on. */
+/*
+ * The pauses themselves; no lock may be held. outstanding: the daemon has sends to work on. A sleep
+ * lasts ns, or until word is no longer value; NULL: there is no word. Returns false if it lasted
+ * ns.
+ */
 void prov_idle_yield(uint64_t now_ns);
-void prov_idle_sleep(bool outstanding);
+bool prov_idle_sleep(const uint32_t *word, uint32_t value, bool outstanding);
 
 #endif

@@ -48,20 +48,27 @@ prov_ring_publish(struct prov_ring *r)
 }
 
 void
+prov_worker_wake(struct prov_worker *w)
+{
+	const uint64_t one = 1;
+
+	prov_idle.waking = true;
+	/* A full eventfd counter (EAGAIN) wakes just as well. */
+	if (write(w->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void
 prov_doorbell(struct prov_worker *w, uint32_t qpn)
 {
 	struct uroce_db_ring *db = w->db;
-	const uint64_t one = 1;
 
 	prov_lock(&w->lock);
 	qp_doorbell_ring(db, qpn);
 	prov_unlock(&w->lock);
 	if (!qp_doorbell_is_asleep(db))
 		return;
-	prov_idle.waking = true;
-	/* A full eventfd counter (EAGAIN) wakes just as well. */
-	if (write(w->wake_fd, &one, sizeof(one)) < 0)
-		return;
+	prov_worker_wake(w);
 }
 
 bool

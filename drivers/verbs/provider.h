@@ -506,6 +506,8 @@ uint32_t prov_ring_room(struct prov_ring *r, uint32_t want);
 bool prov_ring_publish(struct prov_ring *r);
 /* As prov_ring_publish, for qp's SQ; completions are expected in its CQs from now on. */
 bool prov_sq_publish(struct prov_qp *qp);
+/* Ends the sleep of a worker. */
+void prov_worker_wake(struct prov_worker *w);
 /* Notifies the worker that qpn has new work; the ring's lock is not needed. */
 void prov_doorbell(struct prov_worker *w, uint32_t qpn);
 /* Writes n SGEs in the ABI's layout to to, which follows the header of a WQE. */

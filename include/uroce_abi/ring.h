@@ -24,6 +24,7 @@
 #ifndef UROCE_ABI_RING_H
 #define UROCE_ABI_RING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "version.h"
@@ -76,16 +77,44 @@ uroce_ring_entry(uint32_t wqe, uint32_t cqe)
  *
  *   client: write qpn; store-release prod; full fence; if asleep, write 8 bytes to the eventfd
  *   worker: going to sleep: asleep = 1; full fence; poll every ring again; sleep
+ *
+ * A thread that gives up its core while it waits for a completion of the context sleeps on waiter,
+ * a futex, in the context's first ring, whichever worker completes:
+ *
+ *   client: waiter = uroce_waiter; full fence; poll every CQ again; FUTEX_WAIT, for a bounded time
+ *   worker: release the entry's phase; full fence; if waiter != 0, exchange it by 0, FUTEX_WAKE
+ *
+ * A worker also wakes a waiter on the worker's CPU that has waited for UROCE_WAITER_NS, and before
+ * it sleeps: the thread may have other things to poll, and a timer for that would cost more (on a
+ * virtual machine as much as several messages).
  */
+#define UROCE_WAITER_NS 50000u
+
+/* A value of waiter: never 0, and another one each time. */
+static inline uint32_t
+uroce_waiter(uint32_t cpu, uint32_t serial)
+{
+	return serial << 16 | ((cpu + 1) & 0xffff);
+}
+
+/* Returns true if value is of a thread on this CPU. */
+static inline bool
+uroce_waiter_is_on(uint32_t value, uint32_t cpu)
+{
+	return (value & 0xffff) == ((cpu + 1) & 0xffff) && value != 0;
+}
+
 #define UROCE_DB_ENTRIES 1024
 struct uroce_db_ring {
 	uint32_t prod; /* written by the client */
 	uint32_t overflow;
-	uint8_t spare0[56];
+	uint32_t waiter; /* set by the client, taken by any worker */
+	uint8_t spare0[52];
 	uint32_t cons; /* written by the worker */
 	uint8_t spare1[60];
 	uint32_t asleep; /* written by the worker: wake it through its eventfd */
-	uint8_t spare2[60];
+	uint32_t cpu;    /* 1 + the CPU of the worker, as of its last sleep; 0: unknown */
+	uint8_t spare2[56];
 	uint32_t qpn[UROCE_DB_ENTRIES];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_db_ring) == 192 + 4 * UROCE_DB_ENTRIES, "doorbell ring size");

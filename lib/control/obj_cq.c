@@ -107,6 +107,7 @@ cq_register(struct session *s, struct obj_cq *cq, uint32_t entries)
 		goto fail_ext;
 	}
 	cq_init(&cq->cq, (struct uroce_cq_hdr *)cq->ext.base, entries);
+	cq->cq.waiter = &session_doorbell(s, 0)->waiter;
 	return 0;
 
 fail_ext:

@@ -61,8 +61,8 @@ doorbells_open(struct session *s)
 
 	while (rc == 0 && s->ndoorbells < n) {
 		rc = worker_add_doorbell(worker_get(s->d->workers, s->ndoorbells),
-					 session_doorbell(s, s->ndoorbells), on_doorbell_overflow,
-					 s);
+					 session_doorbell(s, s->ndoorbells),
+					 &session_doorbell(s, 0)->waiter, on_doorbell_overflow, s);
 		if (rc == 0)
 			s->ndoorbells++;
 	}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cq/cq.h"
 
+static uint32_t nobody; /* the waiter of CQs without a client; never written */
+
 static void
 ring_set(struct cq_ring *r, struct uroce_cq_hdr *hdr, uint32_t entries)
 {
@@ -18,6 +20,7 @@ cq_init(struct cq *cq, struct uroce_cq_hdr *hdr, uint32_t entries)
 	ring_set(&cq->both[0], hdr, entries);
 	cq->ring = &cq->both[0];
 	cq->dead = false;
+	cq->waiter = &nobody;
 }
 
 static struct cq_ring *

@@ -31,6 +31,7 @@ struct cq {
 	bool multi;             /* QPs of more than one worker complete here */
 	bool dead;              /* overrun (EVT-08): accepts no more completions */
 	bool told;              /* an event to the control thread is pending; atomic */
+	uint32_t *waiter;       /* shared: uroce_db_ring's; cq_init: a word that is always 0 */
 	uint32_t id;            /* for logs and tools */
 	uint64_t user_handle;   /* the client's identifier, for events */
 	void *owner;            /* the control thread's object */
@@ -108,6 +109,16 @@ cq_prefetch(const struct cq *cq)
  * Returns true if the completion channel must be notified.
  */
 bool cq_take_arm(struct cq *cq, bool solicited);
+
+/*
+ * Worker. Called after a full fence that follows the last cq_post: true if a thread of the client
+ * has gone to sleep until a completion (uroce_abi/ring.h).
+ */
+static inline bool
+cq_has_waiter(const struct cq *cq)
+{
+	return __atomic_load_n(cq->waiter, __ATOMIC_RELAXED) != 0;
+}
 
 /*
  * Worker. The CPU on which a client's thread yields while it finds the CQ empty; -1: none does. A

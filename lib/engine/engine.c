@@ -23,6 +23,14 @@ env_cq_event(void *ctx, struct cq *cq)
 }
 
 static void
+env_cq_waiter(void *ctx, struct cq *cq)
+{
+	struct engine *e = ctx;
+
+	e->ops->cq_waiter(e->ops_ctx, cq);
+}
+
+static void
 env_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 {
 	struct engine *e = ctx;
@@ -55,6 +63,7 @@ env_failed(void *ctx, const struct qp *qp)
 
 static const struct qp_env_ops engine_env_ops = {
 	.cq_event = env_cq_event,
+	.cq_waiter = env_cq_waiter,
 	.async_event = env_async_event,
 	.qp_wake = env_qp_wake,
 	.held_up = env_held_up,

@@ -48,6 +48,8 @@ qp_env_flush(struct qp_env *env)
 	for (i = 0; i < env->dirty_n; i++) {
 		if (cq_take_arm(env->dirty[i].cq, env->dirty[i].solicited))
 			env->ops->cq_event(env->ops_ctx, env->dirty[i].cq);
+		if (cq_has_waiter(env->dirty[i].cq))
+			env->ops->cq_waiter(env->ops_ctx, env->dirty[i].cq);
 	}
 	env->dirty_n = 0;
 }

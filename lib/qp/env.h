@@ -63,6 +63,8 @@ enum qp_wc_status {
 struct qp_env_ops {
 	/* cq has a completion that satisfies its arm: notify its channel. */
 	void (*cq_event)(void *ctx, struct cq *cq);
+	/* A client's thread sleeps until cq, or another CQ of its context, has a completion. */
+	void (*cq_waiter)(void *ctx, struct cq *cq);
 	/* An asynchronous event of qp (cq NULL) or of cq (QP_EVENT_CQ_ERR, qp NULL). */
 	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 	/* qp has work for the requester or responder: put it on the run list. */

@@ -12,7 +12,7 @@ begin(struct crowd *c, uint64_t from_ns, uint64_t to_ns)
 		     : again                            ? c->span_ns
 							: CROWD_FIRST_NS;
 	c->until_ns = to_ns + c->span_ns;
-	c->row = 0;
+	c->row = c->gaps = 0;
 	if (c->slice_ns == 0)
 		c->slice_ns = sched_slice_set(SCHED_SLICE_SHORT_NS);
 }
@@ -26,15 +26,38 @@ end(struct crowd *c)
 	c->slice_ns = 0;
 }
 
+/* One more in a row that ended at *last_ns, or the first of a new one. */
+static uint32_t
+in_a_row(uint32_t row, uint64_t *last_ns, uint64_t from_ns, uint64_t to_ns)
+{
+	bool close = from_ns - *last_ns < CROWD_BETWEEN_NS;
+
+	*last_ns = to_ns;
+	return close ? row + 1 : 1;
+}
+
 void
 crowd_yielded(struct crowd *c, uint64_t from_ns, uint64_t to_ns)
 {
+	if (to_ns - from_ns >= CROWD_ALONE_NS && to_ns - from_ns < CROWD_YIELD_NS)
+		c->gaps = 0;
 	if (to_ns - from_ns < CROWD_YIELD_NS) {
 		end(c);
 		return;
 	}
-	c->row = from_ns - c->long_ns < CROWD_BETWEEN_NS ? c->row + 1 : 1;
-	c->long_ns = to_ns;
+	c->row = in_a_row(c->row, &c->long_ns, from_ns, to_ns);
 	if (c->row >= CROWD_ROW)
+		begin(c, from_ns, to_ns);
+	else
+		crowd_gap(c, from_ns, to_ns);
+}
+
+void
+crowd_gap(struct crowd *c, uint64_t from_ns, uint64_t to_ns)
+{
+	if (to_ns - from_ns < CROWD_YIELD_NS)
+		return;
+	c->gaps = in_a_row(c->gaps, &c->gap_ns, from_ns, to_ns);
+	if (c->gaps >= CROWD_ROW)
 		begin(c, from_ns, to_ns);
 }

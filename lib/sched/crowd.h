@@ -15,6 +15,11 @@
  * yield has no meaning: the caller's whole scheduling group (a session, a cgroup) had to wait, and
  * its threads hand over their core quickly when it is their turn again.
  *
+ * A yield reaches only threads of the caller's scheduling group (session, cgroup). Beside a
+ * spinning thread of another group it ends at once, and the two take turns of milliseconds. A
+ * thread that finds CROWD_ROW such gaps in its own waiting, with no yield that another thread used
+ * in between, is on an oversubscribed core, too.
+ *
  * Only another yield shows whether the core is still oversubscribed. It costs milliseconds, so each
  * period is twice as long as the last until a yield is short. Slices are short only while the core
  * is oversubscribed, because of two threads that yield to each other the scheduler prefers the one
@@ -26,6 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define CROWD_ALONE_NS   1000          /* a shorter yield let no other thread run */
 #define CROWD_YIELD_NS   1000000ull    /* shortest long yield */
 #define CROWD_ROW        3             /* this many in a row: oversubscribed .. */
 #define CROWD_BETWEEN_NS 20000000ull   /* .. without a short one or this much time in between */
@@ -39,7 +45,9 @@ struct crowd {
 	uint64_t span_ns;  /* length of the current or last period */
 	uint64_t long_ns;  /* end of the last long yield */
 	uint64_t slice_ns; /* slice to restore after short slices; 0: unchanged */
+	uint64_t gap_ns;   /* end of the last gap */
 	uint32_t row;      /* consecutive long yields */
+	uint32_t gaps;     /* CROWD_BETWEEN_NS apart at most */
 };
 
 /* Returns true if the core is oversubscribed at now_ns. */
@@ -51,5 +59,11 @@ crowd_is(const struct crowd *c, uint64_t now_ns)
 
 /* The calling thread yielded from from_ns to to_ns. The core was not oversubscribed at from_ns. */
 void crowd_yielded(struct crowd *c, uint64_t from_ns, uint64_t to_ns);
+
+/*
+ * The calling thread waited, without giving its core up, and did not run from from_ns to to_ns. The
+ * core was not oversubscribed at from_ns. Gaps shorter than CROWD_YIELD_NS have no effect.
+ */
+void crowd_gap(struct crowd *c, uint64_t from_ns, uint64_t to_ns);
 
 #endif

@@ -63,7 +63,8 @@ static void
 begin(struct worker *w, unsigned received)
 {
 	if (received > HOLD_RX || w->more || w->ncaps != 0 || w->fwd_n != 0 || w->lo_n != 0 ||
-	    !rte_ring_empty(w->out) || !idle_may_yield(w) || !client_is_here(w))
+	    !rte_ring_empty(w->out) || (!idle_may_yield(w) && !waiter_has_core(w)) ||
+	    !client_is_here(w))
 		return;
 	if (w->hold.skip != 0) {
 		w->hold.skip--;

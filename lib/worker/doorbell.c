@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -73,10 +74,14 @@ doorbell_poll(struct worker *w)
 		at = at < w->ndoorbells ? at : 0;
 		db = &w->doorbells[at++];
 		n += ring_poll(w, db);
+		if (unlikely(__atomic_load_n(db->waiter, __ATOMIC_RELAXED) != 0))
+			waiter_seen(w, db);
 		if (unlikely(db->scanning || db->scan_again))
 			n += ring_scan(w, db);
 	}
 	w->next_doorbell = at;
+	if (n != 0)
+		w->handed = NULL; /* the client has posted, and sleeps soon */
 	return n;
 }
 
@@ -97,8 +102,12 @@ doorbell_waits(const struct worker *w)
 void
 doorbell_set_asleep(struct worker *w, uint32_t asleep)
 {
-	for (unsigned i = 0; i < w->ndoorbells; i++)
+	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+
+	for (unsigned i = 0; i < w->ndoorbells; i++) {
 		__atomic_store_n(&w->doorbells[i].ring->asleep, asleep, __ATOMIC_RELAXED);
+		__atomic_store_n(&w->doorbells[i].ring->cpu, cpu, __ATOMIC_RELAXED);
+	}
 }
 
 struct change {
@@ -119,6 +128,7 @@ add_on_worker(struct worker *w, void *arg)
 		w->doorbells = c->room;
 		c->room = old;
 	}
+	__atomic_store_n(&c->db.ring->cpu, (uint32_t)sched_getcpu() + 1, __ATOMIC_RELAXED);
 	w->doorbells[w->ndoorbells++] = c->db;
 }
 
@@ -175,10 +185,11 @@ wakes_reserve(struct worker *w, struct change *c)
 }
 
 int
-worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
-		    void *ctx)
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter,
+		    worker_scan_fn *overflow, void *ctx)
 {
-	struct change c = {.db = {.ring = ring, .overflow = overflow, .ctx = ctx}};
+	struct change c = {
+		.db = {.ring = ring, .waiter = waiter, .overflow = overflow, .ctx = ctx}};
 	int fd = wake_fd_open(w), rc;
 
 	if (fd < 0)
@@ -198,6 +209,7 @@ worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn
 void
 worker_leave_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {
+	w->handed = NULL; /* it may lie in the memory of this ring's context */
 	for (unsigned i = 0; i < w->ndoorbells; i++) {
 		if (w->doorbells[i].ring != ring)
 			continue;

@@ -18,7 +18,7 @@ void
 hot_queue_rang(struct worker *w, struct qp *qp)
 {
 	if (w->nhot == WORKER_HOT_QPS || qp == NULL || qp->bind.polled ||
-	    crowd_is(&w->crowd, w->now_ns))
+	    crowd_is(&w->crowd, w->now_ns) || waiter_is_beside(w))
 		return;
 	for (unsigned i = 0; i < w->nhot; i++) {
 		if (w->hot[i].qp == qp) /* a reset has cleared polled */

@@ -20,16 +20,21 @@
 #define SLEEP_PART     32
 #define SLEEP_WOKEN_NS 10000000ull
 
-#define RINGS_AT_ONCE  64 /* clients whose eventfds are drained between two sleeps */
-#define FIXED_FDS      2  /* polled in every sleep: the daemon's and the clients' */
+/*
+ * After a client on this CPU was woken. Longer than the scheduler's tick, because the kernel
+ * programs the timer of an earlier one, for which a virtual machine exits.
+ */
+#define SLEEP_HANDED_NS 10000000ull
+
+#define RINGS_AT_ONCE   64 /* clients whose eventfds are drained between two sleeps */
+#define FIXED_FDS       2  /* polled in every sleep: the daemon's and the clients' */
 
 /*
  * A yield takes about 0.5 us without polling if no other thread wants the core. A yield that lets
  * another thread run takes two switches, several times as long. A thread that was alone spins for a
  * while.
  */
-#define ALONE_YIELD_NS 1000ull
-#define ALONE_NS       5000ull
+#define ALONE_NS 5000ull
 
 /*
  * Returns true if there is work that a sleep would delay and for which nothing would wake the
@@ -78,6 +83,11 @@ sleep_on_fd(struct worker *w, uint64_t ns, bool ports)
 		return;
 	w->own_rang = fd[0].revents != 0;
 	w->client_rang = fd[1].revents != 0;
+	if (w->client_rang) {
+		/* A client has posted, or is about to sleep: either way frames are polled for. */
+		w->handed = NULL;
+		w->idle_since_ns = 0;
+	}
 	for (unsigned i = FIXED_FDS; i < n; i++) {
 		w->port_rang |= fd[i].revents != 0;
 		if ((fd[i].revents & ~POLLIN) != 0)
@@ -123,6 +133,8 @@ sleep_limit(const struct worker *w, bool ports)
 {
 	uint64_t part = (w->now_ns - w->idle_since_ns) / SLEEP_PART;
 
+	if ((waiter_has_core(w) || crowd_is(&w->crowd, w->now_ns)) && ports && !must_poll(w))
+		return SLEEP_HANDED_NS;
 	if (part <= w->sleep_ns || !ports || must_poll(w))
 		return w->sleep_ns;
 	return part < SLEEP_WOKEN_NS ? part : SLEEP_WOKEN_NS;
@@ -141,6 +153,8 @@ go_to_sleep(struct worker *w)
 	if (ns < SLEEP_MIN_NS)
 		return false;
 	w->port_rang = false;
+	if (!waiter_has_core(w))
+		waiters_release(w);
 	drain(w); /* first, so that the last check finds the work of those who rang */
 	__atomic_store_n(&w->asleep, 1, __ATOMIC_RELAXED);
 	doorbell_set_asleep(w, 1);
@@ -177,6 +191,12 @@ idle_yield(struct worker *w)
 {
 	uint64_t before, after;
 
+	/* ACKs wait for the answer of a client that a yield does not reach */
+	if (w->hold.n != 0 && waiter_has_core(w)) {
+		w->sleep_ns = SLEEP_FIRST_NS;
+		go_to_sleep(w);
+		return;
+	}
 	if (!idle_may_yield(w)) {
 		rte_pause();
 		return;
@@ -184,14 +204,16 @@ idle_yield(struct worker *w)
 	before = timer_now_ns();
 	sched_yield();
 	after = timer_now_ns();
-	w->alone_until_ns = after - before < ALONE_YIELD_NS ? after + ALONE_NS : 0;
+	w->alone_until_ns = after - before < CROWD_ALONE_NS ? after + ALONE_NS : 0;
+	w->spun_ns = after;
 	crowd_yielded(&w->crowd, before, after);
 }
 
 static bool
 may_sleep(const struct worker *w)
 {
-	if (w->now_ns - w->idle_since_ns < AWAKE_NS && !crowd_is(&w->crowd, w->now_ns))
+	if (w->now_ns - w->idle_since_ns < AWAKE_NS && !crowd_is(&w->crowd, w->now_ns) &&
+	    !waiter_has_core(w))
 		return false;
 	/* nothing wakes the worker for frames that a port refused, or for a QP without buffers */
 	return !w->more && w->nhot == 0 && w->engine.env.tx_n == 0 && w->lo_n == 0 &&
@@ -210,6 +232,11 @@ idle_empty(struct worker *w)
 		w->sleep_ns = SLEEP_FIRST_NS;
 		w->port_rang = false;
 	}
+	if (w->spun_ns != 0 && !crowd_is(&w->crowd, w->now_ns))
+		crowd_gap(&w->crowd, w->spun_ns, w->now_ns);
+	w->spun_ns = w->now_ns;
 	if (!may_sleep(w) || !go_to_sleep(w))
 		idle_yield(w);
+	else
+		w->spun_ns = 0;
 }

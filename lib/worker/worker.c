@@ -27,6 +27,7 @@ static const struct engine_ops worker_engine_ops = {
 	.handoff = handoff_to,
 	.set_timer = timer_set,
 	.cq_event = event_cq,
+	.cq_waiter = waiter_found,
 	.async_event = event_async,
 	.held_up = stall_held_up,
 	.failed = event_failed,
@@ -125,6 +126,7 @@ iterate(struct worker *w)
 		done += hot_queue_poll(w);
 		done += timers(w);
 		run_engine(w);
+		waiters_notify(w);
 		ack_hold_run(w, received);
 	} else {
 		w->hold.n = 0;

@@ -151,10 +151,10 @@ typedef bool worker_scan_fn(struct worker *w, void *ctx, bool first);
 #define WORKER_SCAN_QPS 64u
 /*
  * Control thread. Makes worker w poll a context's doorbell ring (shared memory, hostile), with its
- * own eventfd. Returns 0 or -errno.
+ * own eventfd. waiter: the word of the context's first ring. Returns 0 or -errno.
  */
-int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
-			void *ctx);
+int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter,
+			worker_scan_fn *overflow, void *ctx);
 void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
 /*
  * The two steps of worker_del_doorbell, for callers that do not block. First, in a worker_call or a

@@ -17,6 +17,7 @@
  *   stall.c     timers of workers that did not run
  *   capture.c   copies of frames, for a capture
  *   idle.c      yields and sleeps
+ *   waiter.c    waking clients that sleep until a completion, and handing the core over to them
  *
  * Functions run on the worker unless they say otherwise. unsigned results count the work done:
  * an iteration with 0 everywhere was idle.
@@ -45,6 +46,7 @@
 #define WORKER_EVENTS      16384
 #define WORKER_DATAGRAMS   1024 /* outstanding WORKER_EV_DATAGRAM events, at most */
 #define WORKER_HOT_QPS     8
+#define WORKER_WAITERS     8    /* contexts whose threads are woken in one iteration */
 #define WORKER_VIEW_BYTES  1024 /* smaller payloads are copied: cheaper than two more segments */
 #define WORKER_TIMERS_WAIT 64   /* most iterations that timers wait for received frames */
 /*
@@ -84,6 +86,9 @@ struct worker_dev {
 struct worker_doorbell {
 	struct uroce_db_ring *ring; /* shared, hostile */
 	uint32_t cons;              /* private; the shared copy is only for the client to read */
+	uint32_t *waiter;           /* shared, hostile: of the context's first ring */
+	uint32_t waited;            /* the value last seen there .. */
+	uint64_t waited_ns;         /* .. and when it was first seen */
 	bool scanning;              /* a scan after an overflow is not finished */
 	bool scan_again;            /* restart the scan then: more doorbells were lost */
 	worker_scan_fn *overflow;
@@ -138,6 +143,13 @@ struct worker {
 	uint32_t fwd_n;
 	uint32_t poke; /* a bit for each worker that got frames in this iteration */
 	bool notify;   /* events were put in this iteration */
+	uint32_t *waiters[WORKER_WAITERS]; /* shared: words of clients to wake (uroce_db_ring) */
+	unsigned nwaiters;
+	/* the word of the client on this CPU that was woken last and may want the core; NULL: none
+	 */
+	const uint32_t *handed;
+	uint64_t released_ns;     /* last wake-up of a client that waited for too long */
+	uint64_t beside_until_ns; /* until then clients on this CPU sleep for want of a yield */
 	uint32_t
 		host_poke; /* a bit for each device whose host queue got frames in this iteration */
 	bool more;         /* the engine has work left */
@@ -160,8 +172,9 @@ struct worker {
 	struct worker_job *jobs; /* taken from posted_jobs, the oldest first */
 	uint64_t grace;          /* the last grace period that this worker has reported for */
 
-	uint64_t idle_since_ns;  /* 0: not idle */
-	uint64_t sleep_ns;       /* length of the next sleep */
+	uint64_t idle_since_ns; /* 0: not idle */
+	uint64_t sleep_ns;      /* length of the next sleep */
+	uint64_t spun_ns; /* last idle iteration that kept the core; 0: it was given up since */
 	uint64_t alone_until_ns; /* no other thread used this core: no yield until then */
 	struct crowd crowd;      /* others use this core: sleep, do not yield */
 	/* this descriptor ended the last sleep, and was not read since */
@@ -312,6 +325,28 @@ unsigned timer_poll(struct worker *w);
 uint64_t timer_next_ns(const struct worker *w);
 
 /*
+ * waiter.c: an upcall of the engine, and the end of its work in an iteration; true if a client on
+ * this CPU was woken and has not given the core back, or while such clients sleep for want of a
+ * yield
+ */
+void waiter_found(void *ctx, struct cq *cq);
+void waiter_seen(struct worker *w, struct worker_doorbell *db);
+void waiters_release(struct worker *w);
+void waiters_wake(struct worker *w);
+bool waiter_has_core(const struct worker *w);
+static inline bool
+waiter_is_beside(const struct worker *w)
+{
+	return w->now_ns < w->beside_until_ns;
+}
+static inline void
+waiters_notify(struct worker *w)
+{
+	if (unlikely(w->nwaiters != 0))
+		waiters_wake(w);
+}
+
+/*
  * idle.c: whether other threads may want this core; a yield to them; an iteration that found no
  * work, or some
  */
@@ -322,6 +357,7 @@ static inline void
 idle_busy(struct worker *w)
 {
 	w->idle_since_ns = 0;
+	w->spun_ns = 0;
 }
 
 #endif

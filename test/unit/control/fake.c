@@ -207,8 +207,8 @@ worker_send_posted(struct worker *w, struct qp *qp)
 }
 
 int
-worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
-		    void *ctx)
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter,
+		    worker_scan_fn *overflow, void *ctx)
 {
 	fake_doorbells++;
 	return 0;

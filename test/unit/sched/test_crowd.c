@@ -156,6 +156,46 @@ slices_stay_without_the_right_to_change_them(void **state)
 	assert_int_equal(os.calls, 1);
 }
 
+/* The caller waited, and others had the core. */
+static void
+gap(uint64_t ns)
+{
+	uint64_t from = os.now_ns + WORK_NS;
+
+	os.now_ns = from + ns;
+	crowd_gap(&crowd, from, os.now_ns);
+}
+
+/* Threads of another group take turns with the caller; no yield reaches them. */
+static void
+gaps_count_although_yields_are_short(void **state)
+{
+	for (unsigned i = 0; i < CROWD_ROW; i++) {
+		assert_false(crowded());
+		for (unsigned k = 0; k < 100; k++)
+			yield(CROWD_ALONE_NS - 1);
+		gap(CROWD_YIELD_NS);
+	}
+	assert_true(crowded());
+}
+
+static void
+a_yield_that_was_used_resets_the_gaps(void **state)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		gap(LONG_NS);
+		gap(LONG_NS);
+		yield(SHORT_NS);
+	}
+	for (unsigned i = 0; i < 100; i++)
+		gap(CROWD_YIELD_NS - 1);
+	for (unsigned i = 0; i < 100; i++) {
+		os.now_ns += CROWD_BETWEEN_NS;
+		gap(LONG_NS);
+	}
+	assert_false(crowded());
+}
+
 int
 main(void)
 {
@@ -165,6 +205,8 @@ main(void)
 		cmocka_unit_test_setup(work_between_long_yields_resets_the_count, setup),
 		cmocka_unit_test_setup(each_period_is_twice_as_long, setup),
 		cmocka_unit_test_setup(slices_are_short_until_a_yield_is_short, setup),
+		cmocka_unit_test_setup(gaps_count_although_yields_are_short, setup),
+		cmocka_unit_test_setup(a_yield_that_was_used_resets_the_gaps, setup),
 		cmocka_unit_test_setup(slices_stay_without_the_right_to_change_them, setup),
 	};
 

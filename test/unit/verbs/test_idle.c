@@ -20,7 +20,7 @@ poll_empty_with(const void *cq, bool outstanding)
 	if (!prov_idle_round(cq))
 		return false;
 	if (prov_idle_sleeps(os.now_ns))
-		prov_idle_sleep(outstanding);
+		prov_idle_sleep(NULL, 0, outstanding);
 	else
 		prov_idle_yield(os.now_ns);
 	return true;
@@ -123,7 +123,7 @@ thread_without_progress_sleeps(void **state)
 {
 	assert_int_equal(sleeps_in(PROV_YIELD_NS, true), 0);
 	assert_in_range(os.yields, PROV_YIELD_NS / (SWITCHED_NS + POLL_NS), 20);
-	assert_in_range(sleeps_in(10 * (SLEEP_NS + PROV_YIELD_NS), true), 9, 11);
+	assert_in_range(sleeps_in(10 * ((PROV_SLEEP_NS + SLACK_NS) + PROV_YIELD_NS), true), 9, 11);
 }
 
 static void
@@ -131,7 +131,7 @@ spin_is_longer_after_waking_a_worker(void **state)
 {
 	prov_idle.waking = true;
 	assert_int_equal(sleeps_in(PROV_YIELD_WAKING_NS, true), 0);
-	assert_int_equal(sleeps_in(2 * SWITCHED_NS + SLEEP_NS, true), 1);
+	assert_int_equal(sleeps_in(2 * SWITCHED_NS + PROV_SLEEP_NS + SLACK_NS, true), 1);
 }
 
 /* Without, each sleep comes twice as late as the last: sleeps are a small part of a long wait. */

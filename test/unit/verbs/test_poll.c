@@ -4,6 +4,7 @@
  * shares its cores; clock and scheduler are the test's.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "idle.h"
 #include "kit/fake_clock.h"
 #include "provider_fixture.h"
 
@@ -56,6 +58,7 @@ setup_with(void **state, const char *poll, uint32_t hello_flags)
 
 	os.now_ns = 1000000;
 	os.yield_ns = YIELD_NS;
+	prov_idle = (struct prov_idle){0};
 	if (poll)
 		setenv("UROCE_POLL", poll, 1);
 	else
@@ -269,6 +272,140 @@ cq_names_the_cpu_of_a_thread_that_yields(void **state)
 	sched_setaffinity(0, sizeof(all), &all);
 }
 
+/* Polls until the thread has slept n times. Returns the time that took. */
+static uint64_t
+until_slept(struct fixture *r, unsigned int n)
+{
+	uint64_t start = os.now_ns;
+	struct ibv_wc wc;
+
+	for (os.sleeps = 0; os.sleeps < n;) {
+		os.now_ns += POLL_NS;
+		assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
+		assert_true(os.now_ns < start + LONG_NS);
+	}
+	return os.now_ns - start;
+}
+
+/* A completion comes, and is polled. */
+static void
+complete(struct fixture *r)
+{
+	struct ibv_wc wc;
+
+	retire_all(r);
+	fake_complete(r->f, 0, (struct uroce_cqe){.opcode = UROCE_CQE_RECV, .qp_num = 0x100});
+	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 1);
+}
+
+/* Waits for n completions, each of which ends a sleep. */
+static void
+sleep_through(struct fixture *r, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		post_send(r);
+		until_slept(r, 1);
+		complete(r);
+	}
+}
+
+/* Who has to run is in another scheduling group, or takes longer. */
+static void
+waits_that_end_in_sleeps_begin_with_them(void **state)
+{
+	struct fixture *r = *state;
+
+	sleep_through(r, 1 + 1 + 1 + 3 + 1);
+	post_send(r);
+	os.yields = 0;
+	assert_in_range(until_slept(r, 1), PROV_SLEEP_LONG_NS,
+			PROV_SLEEP_LONG_NS + SLACK_NS + 10 * POLL_NS);
+	assert_int_equal(os.yields, 0);
+	assert_int_equal(r->f->db[0]->waiter, 0); /* nobody waits after the sleep */
+	/* no completion ended it: all begins anew, with short sleeps and soon with yields */
+	complete(r);
+	sleep_through(r, 1);
+	assert_int_equal(futex.limit_ns, PROV_SLEEP_NS);
+	post_send(r);
+	until_slept(r, 1);
+	assert_true(os.yields > 5);
+}
+
+/* Some waits still begin with yields, to find out when they are of use again. */
+static void
+wait_that_ends_during_its_yields_ends_early_sleeps(void **state)
+{
+	struct fixture *r = *state;
+
+	sleep_through(r, 1 + 1 + 1 + 3);
+	for (unsigned int i = 0; i < 3; i++) {
+		post_send(r);
+		poll_for(r->cq, MOMENT_NS);
+		assert_true(os.yields > 5);
+		assert_int_equal(os.sleeps, 0);
+		complete(r);
+	}
+}
+
+/* Between the announcement and the sleep every CQ is polled; a completion in between is not lost.
+ */
+static void
+completion_between_announcement_and_sleep_prevents_the_sleep(void **state)
+{
+	struct fixture *r = *state;
+	struct uroce_db_ring *db = r->f->db[0];
+	struct ibv_wc wc;
+
+	sleep_through(r, 1);
+	post_send(r);
+	for (os.sleeps = 0; db->waiter == 0; os.now_ns += POLL_NS) {
+		assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
+		assert_int_equal(os.sleeps, 0);
+	}
+	assert_true(uroce_waiter_is_on(db->waiter, (uint32_t)sched_getcpu()));
+	/* the worker completes to another CQ of the context, and takes the word */
+	db->waiter = 0;
+	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
+	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
+	assert_int_equal(os.sleeps, 0);
+}
+
+static uint64_t
+rings(struct fixture *r)
+{
+	uint64_t count = 0;
+
+	return read(r->f->wake_fd[0], &count, sizeof(count)) == sizeof(count) ? count : 0;
+}
+
+/* A worker that sleeps on this CPU is woken so that it polls while this thread sleeps, but once. */
+static void
+sleeping_worker_is_woken_once_for_each_progress(void **state)
+{
+	struct fixture *r = *state;
+	struct uroce_db_ring *db = r->f->db[0];
+	cpu_set_t all, one;
+	int flags = fcntl(r->f->wake_fd[0], F_GETFL);
+
+	assert_int_equal(fcntl(r->f->wake_fd[0], F_SETFL, flags | O_NONBLOCK), 0);
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	post_send(r);
+	complete(r);
+	rings(r);
+	db->asleep = 1;
+	db->cpu = (uint32_t)sched_getcpu() + 2;
+	until_slept(r, 1);
+	assert_int_equal(rings(r), 0); /* elsewhere */
+	db->cpu--;
+	complete(r);
+	until_slept(r, 3);
+	assert_int_equal(rings(r), 1);
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
 static void
 spin_keeps_the_core(void **state)
 {
@@ -351,6 +488,10 @@ main(void)
 		CASE(only_the_cq_that_is_awaited_pauses, setup),
 		CASE(the_receive_cq_of_a_sender_pauses, setup),
 		CASE(cq_names_the_cpu_of_a_thread_that_yields, setup),
+		CASE(waits_that_end_in_sleeps_begin_with_them, setup),
+		CASE(wait_that_ends_during_its_yields_ends_early_sleeps, setup),
+		CASE(completion_between_announcement_and_sleep_prevents_the_sleep, setup),
+		CASE(sleeping_worker_is_woken_once_for_each_progress, setup),
 		CASE(spin_keeps_the_core, setup_spin),
 		CASE(spin_keeps_the_core, setup_own_cores),
 		CASE(yield_never_sleeps, setup_yield),

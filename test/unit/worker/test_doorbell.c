@@ -41,8 +41,10 @@ setup(void **state)
 	memset(bells, 0, sizeof(bells));
 	memset(rings, 0, sizeof(rings));
 	memset(rang, 0, sizeof(rang));
-	for (uint32_t i = 0; i < RINGS; i++)
+	for (uint32_t i = 0; i < RINGS; i++) {
 		bells[i].ring = &rings[i];
+		bells[i].waiter = &rings[i].waiter;
+	}
 	w.doorbells = bells;
 	w.ndoorbells = RINGS;
 	return 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a worker without work gives up its core: idle.c alone; clock and scheduler are this file's.
- */
+/* When a worker without work gives up its core. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -15,120 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include <rte_ethdev.h>
-#include "worker/worker_parts.h"
-
-#define SWITCHED_NS 3000 /* a yield that let another thread run */
-#define NOBODY_NS   500  /* one that did not */
-#define ROUND_NS    100
-#define SPIN_NS     5000 /* idle.c's ALONE_NS */
-
-#define LONG_NS     36000000 /* one beside threads that compute */
-
-/* idle.c's */
-#define FIRST_NS   50000
-#define MAX_NS     2000000
-#define WOKEN_NS   10000000
-#define SLEEP_PART 32
-
-static struct {
-	uint64_t now_ns, yield_ns, next_timer_ns;
-	unsigned yields, sleeps, fds;
-	uint64_t slept_ns; /* limit of the last sleep, which lasts this long without a doorbell */
-} os;
-
-int
-sched_yield(void)
-{
-	os.yields++;
-	os.now_ns += os.yield_ns;
-	return 0;
-}
-
-uint64_t
-timer_now_ns(void)
-{
-	return os.now_ns;
-}
-
-uint64_t
-timer_next_ns(const struct worker *w)
-{
-	return os.next_timer_ns;
-}
-
-int
-ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigset_t *mask)
-{
-	int n = poll(fds, nfds, 0);
-
-	os.sleeps++;
-	os.fds = (unsigned)nfds;
-	os.slept_ns = (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
-	if (n == 0)
-		os.now_ns += os.slept_ns;
-	return n;
-}
-
-bool
-doorbell_waits(const struct worker *w)
-{
-	return false;
-}
-
-void
-doorbell_set_asleep(struct worker *w, uint32_t asleep)
-{
-}
-
-/* No grace period begins here, and no job is posted. */
-static struct rte_rcu_qsbr qs;
-
-void
-grace_offline(struct worker *w)
-{
-}
-
-void
-grace_online(struct worker *w)
-{
-}
-
-bool
-job_waits(const struct worker *w)
-{
-	return false;
-}
-
-static struct worker_set workers = {.idle = WORKER_IDLE_ADAPTIVE, .qs = &qs};
-static struct rte_ring ring; /* empty */
-static struct worker_rxq queue;
-static struct worker worker = {.ws = &workers, .in = &ring, .out = &ring, .rxqs = &queue};
-
-/* Once round the loop of worker.c, without work. */
-static void
-empty(void)
-{
-	os.now_ns += ROUND_NS;
-	worker.now_ns = os.now_ns;
-	idle_empty(&worker);
-}
-
-static int
-setup(void **state)
-{
-	memset(&os, 0, sizeof(os));
-	memset(&queue, 0, sizeof(queue));
-	os.now_ns = 1000000;
-	os.yield_ns = SWITCHED_NS;
-	os.next_timer_ns = UINT64_MAX;
-	worker.alone_until_ns = worker.idle_since_ns = 0;
-	worker.crowd = (struct crowd){0};
-	worker.own_fd = worker.client_fd = -1;
-	worker.port_rang = false;
-	worker.nrxqs = 1;
-	workers.idle = WORKER_IDLE_ADAPTIVE;
-	return 0;
-}
+#include "idle_fixture.h"
 
 static void
 worker_that_shares_a_core_yields_every_time(void **state)
@@ -162,18 +48,6 @@ worker_with_a_separate_core_never_yields(void **state)
 	for (unsigned i = 0; i < 100; i++)
 		empty();
 	assert_int_equal(os.yields, 0);
-}
-
-/* Empty rounds until one of them slept. */
-static void
-until_asleep(void)
-{
-	unsigned n = os.sleeps;
-
-	for (unsigned i = 0; os.sleeps == n; i++) {
-		assert_true(i < 100000);
-		empty();
-	}
 }
 
 static void
@@ -407,7 +281,7 @@ rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **state)
 		assert_int_equal(write(fd[i], &one, sizeof(one)), sizeof(one));
 		until_asleep();
 		assert_true(readable(slept_on[i]));
-		empty(); /* and sleeps as without notification */
+		until_asleep(); /* and sleeps as without notification */
 		assert_false(readable(slept_on[i]));
 	}
 	close(slept_on[1]);
@@ -454,6 +328,39 @@ worker_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 	assert_int_equal(os.sleeps, 100);
 }
 
+/* Spinning threads of another scheduling group, which no yield reaches. */
+static void
+gaps_of_a_spinning_worker_make_it_sleep(void **state)
+{
+	os.yield_ns = NOBODY_NS;
+	for (unsigned i = 0; i < CROWD_ROW; i++) {
+		assert_false(crowd_is(&worker.crowd, os.now_ns));
+		idle_busy(&worker);
+		for (unsigned k = 0; k < 300; k++)
+			empty();
+		os.now_ns += 3000000; /* the other's slice */
+		empty();
+	}
+	os.sleeps = 0;
+	empty_after_work();
+	assert_int_equal(os.sleeps, 1);
+}
+
+/* Work takes time, too: a gap is one only between two rounds without work. */
+static void
+time_of_work_is_no_gap(void **state)
+{
+	os.yield_ns = NOBODY_NS;
+	for (unsigned i = 0; i < 2 * CROWD_ROW; i++) {
+		for (unsigned k = 0; k < 300; k++)
+			empty();
+		os.now_ns += 3000000;
+		idle_busy(&worker);
+	}
+	empty();
+	assert_int_equal(os.sleeps, 0);
+}
+
 int
 main(void)
 {
@@ -475,6 +382,8 @@ main(void)
 				       setup),
 		cmocka_unit_test_setup(
 			rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look, setup),
+		cmocka_unit_test_setup(gaps_of_a_spinning_worker_make_it_sleep, setup),
+		cmocka_unit_test_setup(time_of_work_is_no_gap, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -318,7 +318,8 @@ doorbells_reach_the_engine(void **state)
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
 	bell_ring.prod = bell_ring.cons = UINT32_MAX - 300; /* it wraps */
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+					     on_overflow, &bell_ring),
 			 0);
 	for (uint32_t i = 0; i < 1000; i++)
 		ring_bell(7 * i);
@@ -341,7 +342,8 @@ doorbell_overflow_and_garbage_poll_every_queue(void **state)
 	uint32_t n = f->bell_n;
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+					     on_overflow, &bell_ring),
 			 0);
 	overflows = 0;
 	__atomic_store_n(&bell_ring.overflow, 1, __ATOMIC_RELEASE);
@@ -365,7 +367,8 @@ doorbell_overflow_is_polled_in_parts(void **state)
 	uint32_t n = f->bell_n;
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+					     on_overflow, &bell_ring),
 			 0);
 	overflows = 0;
 	scans_left = 1000000000;
@@ -393,7 +396,8 @@ many_doorbell_rings_are_served(void **state)
 
 	assert_non_null(rings);
 	for (uint32_t i = 0; i < 50; i++)
-		assert_int_equal(worker_add_doorbell(last_worker(), &rings[i], on_overflow, NULL),
+		assert_int_equal(worker_add_doorbell(last_worker(), &rings[i], &rings[i].waiter,
+						     on_overflow, NULL),
 				 0);
 	for (uint32_t i = 0; i < 50; i += 2)
 		worker_del_doorbell(last_worker(), &rings[i]);

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Clients on the worker's CPU that a yield does not reach: waiter.c, with idle.c. */
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "cq/cq.h"
+#include "idle_fixture.h"
+
+/* A thread of the client sleeps on this CPU, and a completion is posted to a CQ of its context. */
+static void
+complete_for_waiter(void)
+{
+	struct uroce_cq_hdr hdr[4] = {{0}};
+	struct cq cq;
+
+	cq_init(&cq, hdr, 1);
+	assert_false(cq_has_waiter(&cq));
+	cq.waiter = &db.waiter;
+	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 7);
+	assert_true(cq_has_waiter(&cq));
+	waiter_found(&worker, &cq);
+	waiters_notify(&worker);
+}
+
+static void
+completion_wakes_the_client_and_the_worker_sleeps_at_once(void **state)
+{
+	queue.inward = true;
+	complete_for_waiter();
+	assert_int_equal(futex.wakes, 1);
+	assert_ptr_equal(futex.woken, &db.waiter);
+	assert_int_equal(db.waiter, 0);
+	empty();
+	assert_int_equal(os.sleeps, 1);
+	assert_int_equal(os.yields, 0);
+	assert_true(os.slept_ns > MAX_NS); /* its doorbell ends the sleep, not a timer */
+}
+
+/* The client has nothing to post and sleeps again: the worker has the core for itself. */
+static void
+worker_polls_while_its_client_sleeps(void **state)
+{
+	const uint64_t one = 1;
+
+	queue.inward = true;
+	complete_for_waiter();
+	worker.client_fd = eventfd(0, EFD_NONBLOCK);
+	assert_int_equal(write(worker.client_fd, &one, sizeof(one)), sizeof(one));
+	empty();
+	assert_int_equal(os.sleeps, 1);
+	close(worker.client_fd);
+	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 8);
+	for (unsigned i = 0; i < 100; i++)
+		empty();
+	assert_int_equal(os.sleeps, 1);
+}
+
+/* On another CPU it needs nothing from this one. */
+static void
+client_elsewhere_is_woken_and_does_not_get_this_core(void **state)
+{
+	struct uroce_cq_hdr hdr[4] = {{0}};
+	struct cq cq;
+
+	cq_init(&cq, hdr, 1);
+	cq.waiter = &db.waiter;
+	db.waiter = uroce_waiter((uint32_t)sched_getcpu() + 1, 7);
+	waiter_found(&worker, &cq);
+	waiters_notify(&worker);
+	assert_int_equal(futex.wakes, 1);
+	empty();
+	assert_int_equal(os.sleeps, 0);
+	assert_int_equal(os.yields, 1);
+}
+
+/* Nobody completes, but the thread may have other things to poll. */
+static void
+client_that_waits_for_long_is_woken(void **state)
+{
+	uint64_t start = worker.now_ns = os.now_ns;
+
+	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 1);
+	while (futex.wakes == 0) {
+		waiter_seen(&worker, &bell);
+		worker.now_ns += ROUND_NS;
+		assert_true(worker.now_ns < start + 2 * UROCE_WAITER_NS);
+	}
+	assert_true(worker.now_ns >= start + UROCE_WAITER_NS);
+	/* the time of the next one begins anew */
+	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 2);
+	waiter_seen(&worker, &bell);
+	worker.now_ns += UROCE_WAITER_NS - ROUND_NS;
+	waiter_seen(&worker, &bell);
+	assert_int_equal(futex.wakes, 1);
+	worker.now_ns += ROUND_NS;
+	waiter_seen(&worker, &bell);
+	assert_int_equal(futex.wakes, 2);
+}
+
+/* One that pretends to have waited for long costs few system calls. */
+static void
+wake_ups_without_completions_are_bounded(void **state)
+{
+	worker.now_ns = os.now_ns;
+	for (unsigned i = 0; i < 1000; i++) {
+		db.waiter = bell.waited = uroce_waiter((uint32_t)sched_getcpu(), i);
+		bell.waited_ns = 0;
+		waiter_seen(&worker, &bell);
+		worker.now_ns += ROUND_NS;
+	}
+	assert_in_range(futex.wakes, 1, 1000 * ROUND_NS / 5000 + 1);
+}
+
+static void
+worker_that_goes_to_sleep_wakes_its_waiting_client(void **state)
+{
+	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 1);
+	until_asleep();
+	assert_int_equal(futex.wakes, 1);
+	assert_int_equal(db.waiter, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(completion_wakes_the_client_and_the_worker_sleeps_at_once,
+				       setup),
+		cmocka_unit_test_setup(worker_polls_while_its_client_sleeps, setup),
+		cmocka_unit_test_setup(client_elsewhere_is_woken_and_does_not_get_this_core, setup),
+		cmocka_unit_test_setup(client_that_waits_for_long_is_woken, setup),
+		cmocka_unit_test_setup(wake_ups_without_completions_are_bounded, setup),
+		cmocka_unit_test_setup(worker_that_goes_to_sleep_wakes_its_waiting_client, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
