@@ -75,10 +75,15 @@ struct bench_options {
 	uint32_t live; /* connections that stay open, 0 .. 20000 */
 	bool no_qps;   /* these have no QPs, and no others are made */
 
+	/* mode "scale"; qps is per worker */
+	const char *workers; /* list of their numbers; NULL: powers of two, and all CPUs */
+	uint32_t split;      /* percent of the connections with their ends on two workers */
+	bool split_given;    /* else: as many as a random queue has */
+
 	/* modes "wire" and "limit" */
 	enum bench_port port;
 	uint32_t link_mtu;   /* of the interface; 0: as packets of mtu need */
-	uint32_t run_ms;     /* time of a measurement over a port, 5 .. 10000 */
+	uint32_t run_ms;     /* time of a measurement over a port, or of "scale", 5 .. 10000 */
 	bool versus_limit;   /* measure the limit model in the same run */
 	bool versus_testpmd; /* measure testpmd in the same run */
 };
@@ -109,13 +114,14 @@ pid_t bench_spawn(char *const argv[], int in, int out, int dies_of, const cpu_se
 double bench_ns(uint64_t cycles);
 
 /*
- * Start DPDK without ports, on huge pages if enough are free and no_huge is false. If DPDK cannot
+ * Start DPDK without ports on these lcores (as EAL's --lcores), with mib of memory, on huge pages if enough are free and no_huge is false. If DPDK cannot
  * use them, the program starts again with the arguments plain, which have --no-huge. Exits with 1
  * on failure.
  */
-void bench_eal_start(bool no_huge, char **plain);
+void bench_eal_start(bool no_huge, const char *lcores, unsigned mib, char **plain);
 /* Start DPDK on ordinary pages: lcores and, unless NULL, vdev as EAL's. Returns rte_eal_init's. */
-int bench_eal_plain(const char *lcores, const char *vdev);
+int bench_eal_plain(const char *lcores, unsigned mib, const char *vdev);
+#define BENCH_EAL_MIB 256u /* memory that most modes need */
 
 /* The TSC after all earlier instructions; and the ns between two such reads in sequence. */
 uint64_t bench_tsc(void);
@@ -157,11 +163,14 @@ double bench_median(struct bench_report *r, const char *key);
 /* Finish the current row; fmt is its name. */
 void bench_report_row(struct bench_report *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Adds a fact about the whole run: a line of the table, and key of the JSON document. */
+void bench_report_text(struct bench_report *r, const char *key, const char *text);
 void bench_report_end(struct bench_report *r); /* prints, frees */
 
 /* Modes. Return 0, or 1 if the received bytes differ from the sent ones. */
 int bench_engine(const struct bench_options *o, struct bench_report *r);
 int bench_limit(const struct bench_options *o, struct bench_report *r);
+int bench_scale(const struct bench_options *o, struct bench_report *r);
 int bench_wire(const struct bench_options *o, struct bench_report *r);
 int bench_client(const struct bench_options *o, struct bench_report *r);
 int bench_connect(const struct bench_options *o, struct bench_report *r);

@@ -137,6 +137,8 @@ void client_host_init(void);
 unsigned client_cpus(void);
 /* CPU number n of those, 0 .. client_cpus() - 1. */
 unsigned client_cpu(unsigned n);
+/* Is this CPU one of those? */
+bool client_may_use(unsigned cpu);
 /*
  * Start a daemon with devices uroce0 and uroce1 on a --pair, with a new socket and file prefix and
  * its worker on the last CPU. Waits until it is ready. Exits with 1 if it does not start. All

@@ -109,6 +109,12 @@ client_cpus(void)
 	return (unsigned)CPU_COUNT(&host.cpus);
 }
 
+bool
+client_may_use(unsigned cpu)
+{
+	return cpu < CPU_SETSIZE && CPU_ISSET(cpu, &host.cpus);
+}
+
 unsigned
 client_cpu(unsigned n)
 {

@@ -12,7 +12,6 @@
 #include <rte_errno.h>
 #include "bench.h"
 
-#define MEM_MIB        "256"
 #define DISTANCE_TURNS 20000u /* a multiple of the group */
 #define PING_GROUP     100u
 
@@ -67,7 +66,7 @@ bench_tsc_ns(void)
 }
 
 static bool
-huge_pages_free(void)
+huge_pages_free(unsigned mib)
 {
 	FILE *f = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
 	unsigned long n = 0;
@@ -77,7 +76,7 @@ huge_pages_free(void)
 	if (fscanf(f, "%lu", &n) != 1)
 		n = 0;
 	fclose(f);
-	return n >= 128;
+	return n >= (mib + 1) / 2;
 }
 
 /* EAL leaves its empty folder behind. */
@@ -88,15 +87,15 @@ runtime_dir_away(void)
 }
 
 int
-bench_eal_plain(const char *lcores, const char *vdev)
+bench_eal_plain(const char *lcores, unsigned mib, const char *vdev)
 {
-	char prefix[64];
+	char prefix[64], mem[16];
 	char *argv[] = {"uroce-bench",
 			"--no-huge",
 			"--no-shconf",
 			"--no-pci",
 			"-m",
-			MEM_MIB,
+			mem,
 			"--no-telemetry",
 			"--log-level=error",
 			"--iova-mode=va",
@@ -106,17 +105,23 @@ bench_eal_plain(const char *lcores, const char *vdev)
 			"--vdev",
 			(char *)vdev};
 
+	snprintf(mem, sizeof(mem), "%u", mib);
 	snprintf(prefix, sizeof(prefix), "--file-prefix=bench-%d", getpid());
 	return rte_eal_init((int)RTE_DIM(argv) - (vdev == NULL ? 2 : 0), argv);
 }
 
 void
-bench_eal_start(bool no_huge, char **plain)
+bench_eal_start(bool no_huge, const char *lcores, unsigned mib, char **plain)
 {
-	char *huge[] = {"uroce-bench",    "--in-memory",       "--no-pci", "-m", MEM_MIB,
-			"--no-telemetry", "--log-level=error", "-l",       "0"};
-	bool use_huge = !no_huge && huge_pages_free();
-	int rc = use_huge ? rte_eal_init((int)RTE_DIM(huge), huge) : bench_eal_plain("0", NULL);
+	char mem[16];
+	char *huge[] = {"uroce-bench",    "--in-memory",       "--no-pci", "-m",          mem,
+			"--no-telemetry", "--log-level=error", "--lcores", (char *)lcores};
+	bool use_huge = !no_huge && huge_pages_free(mib);
+	int rc;
+
+	snprintf(mem, sizeof(mem), "%u", mib);
+	rc = use_huge ? rte_eal_init((int)RTE_DIM(huge), huge)
+		      : bench_eal_plain(lcores, mib, NULL);
 
 	if (rc < 0 && use_huge && plain != NULL)
 		execv("/proc/self/exe", plain); /* a process can start EAL only once */

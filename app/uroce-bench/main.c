@@ -5,15 +5,24 @@
 #include "client.h"
 #include "connect.h"
 #include "node_pair.h"
+#include "scale.h"
+
+/* DPDK on one core. */
+static void
+eal_start(const struct bench_options *o, char **plain)
+{
+	bench_eal_start(o->no_huge, "0", BENCH_EAL_MIB, plain);
+}
 
 static const struct {
 	const char *name;
 	int (*run)(const struct bench_options *o, struct bench_report *r);
-	bool without_dpdk;
+	void (*eal)(const struct bench_options *o, char **plain); /* NULL: needs no DPDK */
 } modes[] = {
-	{"engine", bench_engine, false}, {"client", bench_client, false},
-	{"limit", bench_limit, false},   {"probe", bench_probe, true},
-	{"wire", bench_wire, false},     {"connect", bench_connect, true},
+	{"engine", bench_engine, eal_start},     {"client", bench_client, eal_start},
+	{"limit", bench_limit, eal_start},       {"probe", bench_probe, NULL},
+	{"wire", bench_wire, eal_start},         {"connect", bench_connect, NULL},
+	{"scale", bench_scale, scale_eal_start},
 };
 
 int
@@ -35,6 +44,7 @@ main(int argc, char **argv)
 	bench_options_parse(&o, argc, argv);
 	client_host_init();
 	node_net_check_options(&o);
+	scale_check_options(&o);
 	if (o.port != BENCH_PORT_NONE)
 		node_net_open();
 	for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
@@ -43,8 +53,8 @@ main(int argc, char **argv)
 
 		if (strcmp(o.mode, modes[i].name) != 0)
 			continue;
-		if (!modes[i].without_dpdk)
-			bench_eal_start(o.no_huge, plain);
+		if (modes[i].eal != NULL)
+			modes[i].eal(&o, plain);
 		r = bench_report_start(&o);
 		rc = modes[i].run(&o, r);
 		bench_report_end(r);

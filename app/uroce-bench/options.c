@@ -61,8 +61,9 @@ static const struct cli_field options[] = {
 	 .help = "engine: congestion policy, NAME:parameter=value:.. (as urocectl cc set) [fixed]"},
 	{ROW("mtu", CLI_POWER2, mtu), .arg = "BYTES", .min = 256, .max = 4096, .def = "4096",
 	 .help = "path MTU, a power of two"},
-	NUMBER("qps", qps, "N", 1, 4096, "1", "connections"),
-	NUMBER("depth", depth, "N", 1, 4096, "128", "messages in flight on each"),
+	NUMBER("qps", qps, "N", 1, 4096, NULL, "connections [1; mode scale: 16 for each worker]"),
+	NUMBER("depth", depth, "N", 1, 4096, NULL,
+	       "messages in flight on each [128; mode scale: 16]"),
 	NUMBER("count", count, "N", 1, UINT32_MAX, NULL,
 	       "messages of a run; default: as many as take about 50 ms"),
 	NUMBER("runs", runs, "N", 1, BENCH_MAX_RUNS, "9", "measurements of each figure"),
@@ -83,6 +84,13 @@ static const struct cli_field options[] = {
 	       "wire: also measure the limit model of the same port, and print the ratio"),
 	SWITCH("versus-testpmd", versus_testpmd,
 	       "wire: also measure dpdk-testpmd on such a port, and print the ratio"),
+	HEADING("Mode scale (and --run-ms):"),
+	TEXT("workers", workers, "LIST",
+	     "numbers of workers, each on a CPU [1,2,4 .. and all CPUs]"),
+	{ROW("handed-over", CLI_NUMBER, split), .arg = "PERCENT", .max = 100,
+	 .given = offsetof(struct bench_options, split_given),
+	 .help = "share of the connections whose packets arrive at another worker than\n"
+		 "their QP's; 0: do not measure it [as with a random queue]"},
 	HEADING("Mode connect:"),
 	NUMBER("live", live, "N", 0, 20000, "0",
 	       "also measure with this many other connections alive"),
@@ -139,6 +147,9 @@ const struct cli_program bench_program = {
 		 "           of a burst of packets; with --port, frames alone over it\n"
 		 "  wire     two processes, each with a worker on a core, and a port between them "
 		 "(root)\n"
+		 "  scale    the daemon's workers, 1 to 16 of them, each with traffic of its own: what "
+		 "more cores\n"
+		 "           are worth, with packets on the right queue and on any queue\n"
 		 "  probe    the distance between the cores, and the speed of each\n"
 		 "  versus   the same transfer over alternatives such as TCP; see versus "
 		 "--help\n"
@@ -151,6 +162,7 @@ const struct cli_program bench_program = {
 void
 bench_options_parse(struct bench_options *o, int argc, char **argv)
 {
+	bool scale;
 	int words;
 
 	*o = (struct bench_options){0};
@@ -160,6 +172,11 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 						  ? "no mode given (--help lists them)"
 						  : "more than one mode given (--help lists them)");
 	o->mode = argv[1];
+	scale = strcmp(o->mode, "scale") == 0;
+	o->qps = o->qps != 0 ? o->qps : scale ? 16 : 1;
+	o->depth = o->depth != 0 ? o->depth : scale ? 16 : 128;
+	if (!scale && (o->workers != NULL || o->split_given))
+		cli_wrong(&bench_program, "--workers, --handed-over: only with mode scale");
 	if (o->policy != NULL && strcmp(o->mode, "engine") != 0)
 		cli_wrong(&bench_program, "--policy: only with mode engine");
 	if (o->op == BENCH_ATOMIC)

@@ -152,6 +152,14 @@ bench_report_row(struct bench_report *r, const char *fmt, ...)
 	json_array_append_new(r->rows, row);
 }
 
+void
+bench_report_text(struct bench_report *r, const char *key, const char *text)
+{
+	json_object_set_new(r->doc, key, json_string(text));
+	if (!r->json)
+		printf("%s: %s\n", key, text);
+}
+
 /* Adds the speed of the cores before and after: ns per iteration of the loop of additions. */
 static void
 add_speeds(struct bench_report *r, const double *after)

@@ -41,6 +41,8 @@ rc_side_open(struct rc_side *s, unsigned side, uint8_t *host, uint32_t bytes, ui
 	if (s->cq_hdr == NULL || s->conn == NULL)
 		return false;
 	s->nconns = nconns;
+	s->qpn_base = RC_QPN_BASE;
+	s->worker = 0;
 	s->cq_mask = entries - 1;
 	s->cq_cons = 0;
 	cq_init(&s->cq, s->cq_hdr, entries);
@@ -87,7 +89,8 @@ rc_conn_open(struct rc_side *s, uint32_t i, uint32_t sq, uint32_t rq, uint16_t p
 {
 	struct rc_conn *c = &s->conn[i];
 	struct qp_create q = {
-		.qpn = RC_QPN_BASE + i,
+		.qpn = s->qpn_base + i,
+		.worker = s->worker,
 		.type = QP_TYPE_RC,
 		.dev_mtu = 5,
 		.port = port,

@@ -10,7 +10,7 @@
 #include "qp/qp.h"
 #include "qp/table.h"
 
-#define RC_QPN_BASE 0x100u /* of connection 0; both sides use the same numbers */
+#define RC_QPN_BASE 0x100u /* of connection 0, unless changed; both sides use the same numbers */
 
 /* A queue from its client's side. */
 struct rc_ring {
@@ -36,6 +36,9 @@ struct rc_side {
 	uint32_t cq_mask, cq_cons;
 	struct rc_conn *conn;
 	uint32_t nconns;
+	/* rc_side_open sets these to RC_QPN_BASE and 0; to be changed before rc_conn_open */
+	uint32_t qpn_base; /* QPN of connection 0 */
+	uint16_t worker;   /* whose engine runs the connections */
 };
 
 /* Zeroed pages; free with free(). NULL: no memory. */
