@@ -114,9 +114,9 @@ pid_t bench_spawn(char *const argv[], int in, int out, int dies_of, const cpu_se
 double bench_ns(uint64_t cycles);
 
 /*
- * Start DPDK without ports on these lcores (as EAL's --lcores), with mib of memory, on huge pages if enough are free and no_huge is false. If DPDK cannot
- * use them, the program starts again with the arguments plain, which have --no-huge. Exits with 1
- * on failure.
+ * Start DPDK without ports on these lcores (as EAL's --lcores), with mib of memory, on huge pages
+ * if enough are free and no_huge is false. If DPDK cannot use them, the program starts again with
+ * the arguments plain, which have --no-huge. Exits with 1 on failure.
  */
 void bench_eal_start(bool no_huge, const char *lcores, unsigned mib, char **plain);
 /* Start DPDK on ordinary pages: lcores and, unless NULL, vdev as EAL's. Returns rte_eal_init's. */

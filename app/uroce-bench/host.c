@@ -120,8 +120,7 @@ bench_eal_start(bool no_huge, const char *lcores, unsigned mib, char **plain)
 	int rc;
 
 	snprintf(mem, sizeof(mem), "%u", mib);
-	rc = use_huge ? rte_eal_init((int)RTE_DIM(huge), huge)
-		      : bench_eal_plain(lcores, mib, NULL);
+	rc = use_huge ? rte_eal_init((int)RTE_DIM(huge), huge) : bench_eal_plain(lcores, mib, NULL);
 
 	if (rc < 0 && use_huge && plain != NULL)
 		execv("/proc/self/exe", plain); /* a process can start EAL only once */

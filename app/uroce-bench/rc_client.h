@@ -31,7 +31,8 @@ uint32_t rc_client_group(const struct bench_options *o);
  * memory in turn. Returns false without memory.
  */
 bool rc_client_open(struct rc_client *c, uint32_t i, uint16_t dev);
-/* Side 0. Fills in the constant fields of all send WQEs of connection i. rkey: of the other side. */
+/* Side 0. Fills in the constant fields of all send WQEs of connection i. rkey: of the other side.
+ */
 void rc_client_prepare(const struct rc_client *c, uint32_t i, uint32_t rkey);
 /* Side 1. Posts receives of connection i until its receive queue is full. */
 void rc_client_post_recvs(struct rc_client *c, uint32_t i);

@@ -144,6 +144,7 @@ measure(const struct bench_options *o, struct bench_report *r, unsigned n, unsig
 {
 	struct scale_set *s = scale_set_open(o, n, split);
 	struct scale_sample a;
+	char where[64] = "";
 	bool equal;
 
 	for (uint32_t i = 0; i < o->runs; i++) {
@@ -164,10 +165,14 @@ measure(const struct bench_options *o, struct bench_report *r, unsigned n, unsig
 	scale_set_close(s);
 	if (n == 1)
 		one_worker = bench_median(r, "messages") * 1e6;
+	if (split != 0 && o->split_given)
+		snprintf(where, sizeof(where), ", %u %% of the QPs on a wrong queue", split);
+	else if (split != 0)
+		snprintf(where, sizeof(where), ", random queue");
 	bench_report_row(r, "scale, RC %s, %u B, MTU %u, %u worker%s, %u QP%s each%s%s%s",
 			 bench_op_name[o->op], o->size, o->mtu, n, n == 1 ? "" : "s", o->qps,
-			 o->qps == 1 ? "" : "s", split == 0 ? "" : ", random queue",
-			 n > cpus.cores ? ", some on one core" : "", equal ? "" : ": BYTES DIFFER");
+			 o->qps == 1 ? "" : "s", where, n > cpus.cores ? ", some on one core" : "",
+			 equal ? "" : ": BYTES DIFFER");
 	return equal;
 }
 

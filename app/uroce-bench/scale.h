@@ -30,7 +30,7 @@ void scale_eal_start(const struct bench_options *o, char **plain);
 
 /* What a set of workers has done between two moments. */
 struct scale_sample {
-	double messages; /* a second, of all workers */
+	double messages;         /* a second, of all workers */
 	double slowest, fastest; /* of one worker */
 	double handed_over;      /* share of the received frames, 0 .. 1 */
 	double dropped;          /* of these, because a ring was full; per message */

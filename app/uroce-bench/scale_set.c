@@ -9,15 +9,15 @@
 #include "rc_client.h"
 #include "scale.h"
 
-#define PORT_SLOTS   4096u
-#define POOL_CACHE   256
-#define MEM_BYTES    (64u * 1024) /* memory for messages of one side of a worker */
-#define MR_SLOTS     256u
-#define MR_SHIFT     24 /* 32 - log2(MR_SLOTS) */
-#define TIMEOUT      17 /* half a second: a worker may have to wait for its core */
-#define WARM_UP_US   20000
-#define LOOK_US      2000
-#define WAIT_NS      60000000000ull
+#define PORT_SLOTS 4096u
+#define POOL_CACHE 256
+#define MEM_BYTES  (64u * 1024) /* memory for messages of one side of a worker */
+#define MR_SLOTS   256u
+#define MR_SHIFT   24 /* 32 - log2(MR_SLOTS) */
+#define TIMEOUT    17 /* half a second: a worker may have to wait for its core */
+#define WARM_UP_US 20000
+#define LOOK_US    2000
+#define WAIT_NS    60000000000ull
 
 /* The low bits of a step. */
 enum phase {

@@ -15,10 +15,15 @@ SHORT = ("--json", "--no-probe", "--runs", "2", "--count", "50")
 
 def bench(*argv, fails=0, mode="client"):
     """Runs a mode; returns its first row, or its message if it must fail."""
+    said = bench_rows(*argv, fails=fails, mode=mode)
+    return said if fails else said[0]
+
+
+def bench_rows(*argv, fails=0, mode):
     done = subprocess.run([BENCH, mode, *map(str, argv)], text=True, capture_output=True,
                           timeout=100)
     assert done.returncode == fails, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stderr if fails else json.loads(done.stdout)["rows"][0]
+    return done.stderr if fails else json.loads(done.stdout)["rows"]
 
 
 def left_of(pid):
@@ -87,6 +92,25 @@ def main():
         for argv in (("--port", "memif", "--measure", "latency"), ("--measure", "hops")):
             said = bench(*argv, fails=2, mode="limit")
             assert "--measure rate, or latency with --port udp or packet" in said, (argv, said)
+    cpus = len(os.sched_getaffinity(0))
+    with lib.case("workers on one and on all cores: every byte arrives, on the right queue and handed over"):
+        for op, size in (("write", 64), ("send", 4096), ("read", 10000), ("atomic", 8)):
+            rows = bench_rows("--op", op, "--size", size, "--run-ms", 5, *SHORT, mode="scale")
+            assert all("DIFFER" not in row["name"] and row["messages"]["least"] > 0 for row in rows), rows
+            assert rows[0]["handed_over"]["most"] == 0 and "1 worker," in rows[0]["name"], rows
+            if cpus > 1:
+                assert rows[1]["handed_over"]["most"] == 0 and rows[2]["handed_over"]["least"] > 0, rows
+        if cpus > 1:
+            rows = bench_rows("--workers", 2, "--handed-over", 100, *SHORT, mode="scale")
+            assert rows[1]["handed_over"]["least"] > 90, rows
+    with lib.case("workers that there cannot be are refused"):
+        for argv, word in ((("--workers", cpus + 1), f"--workers: {cpus + 1}: not 1 .. {min(cpus, 16)}"),
+                           (("--workers", "1,,1"), "--workers: ,1: not a list like 1,2,4"),
+                           (("--workers", ",".join("1" * 9)), "--workers: more than 8 numbers"),
+                           (("--handed-over", 101), "from 0 to 100")):
+            said = bench(*argv, fails=2, mode="scale")
+            assert word in said, (argv, said)
+        assert "only with mode scale" in bench("--workers", 1, fails=2, mode="engine")
     with lib.case("two daemons that already run"):
         link = lib.link_memif()
         ends = ("--socket", link.a.daemon.socket, "--dev", "uroce0",
