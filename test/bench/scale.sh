@@ -47,7 +47,7 @@ esac
 # --- the bundle ------------------------------------------------------------------------------------------------------
 
 programs='app/uroced/uroced app/uroce-bench/uroce-bench app/uroce-run/uroce-run app/urocectl/urocectl'
-provider=drivers/verbs/liburoce-rdmav34.so
+providers="drivers/verbs/liburoce-rdmav34.so drivers/verbs/liburoce-preload.so"
 
 # Copies the libraries of these files, except the C library's: programs use the one of their machine.
 copy_libraries() {
@@ -71,9 +71,9 @@ make_bundle() {
 		meson setup "$build" "$root" -Dtarget="$target" -Dtests=false -Dman=disabled || exit 1
 	fi
 	# shellcheck disable=SC2086 # several words
-	ninja -C "$build" $programs $provider || exit 1
+	ninja -C "$build" $programs $providers || exit 1
 	mkdir -p "$bundle/bin" "$bundle/lib/dpdk" || exit 1
-	for f in $programs $provider; do
+	for f in $programs $providers; do
 		cp "$build/$f" "$bundle/bin/" || exit 1
 	done
 	ip=$(command -v ip) && cp -L "$ip" "$bundle/bin/ip"
