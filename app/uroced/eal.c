@@ -253,6 +253,7 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 {
 	char *lcores = lcores_arg(plan, o);
 	char text[24];
+	bool pci = false;
 
 	arg_add(args, "uroced", NULL);
 	if (o->no_telemetry || !telemetry_has_folder(o))
@@ -265,12 +266,16 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 	/* EAL takes only one of the two. Neither leaves files behind. */
 	arg_add(args, plan->huge ? "--in-memory" : "--no-huge", NULL);
 	arg_add(args, "--no-shconf", NULL);
-	if (o->allow.n == 0) {
+	for (uint32_t i = 0; i < o->allow.n; i++) {
+		if (strcmp(o->allow.v[i], "none") == 0) /* our word, not EAL's */
+			continue;
+		arg_add(args, "--allow", o->allow.v[i]);
+		pci = true;
+	}
+	if (!pci) {
 		arg_add(args, "--no-pci", NULL);
 		arg_add(args, "--iova-mode=va", NULL);
 	}
-	for (uint32_t i = 0; i < o->allow.n; i++)
-		arg_add(args, "--allow", o->allow.v[i]);
 	snprintf(text, sizeof(text), "--log-level=%u", o->log_level);
 	arg_add(args, text, NULL);
 	/* at its start it warns that it has no callbacks, which is of no use */

@@ -98,6 +98,11 @@ def check_many_devices():
 
 def main():
     lib.need_root()
+    with lib.case("--allow none: no PCI, but the other ports"):
+        dev = "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"
+        daemon = lib.Daemon([], [dev], lib.netns(), ("--pair", "p", "--allow", "none"))
+        assert len(daemon.show("device")["device"]) == 1
+        daemon.stop()
     with lib.case("ten devices of one daemon"):
         check_many_devices()
     with lib.case("a separate MAC next to the kernel's"):
