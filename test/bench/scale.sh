@@ -3,11 +3,11 @@
 # Measures uroce with many cores, on any x86-64 machine that this is copied to.
 #
 #   test/bench/scale.sh --bundle DIR [--target ARCH]  here: builds, and makes a folder with all that is needed
-#   DIR/scale.sh [--out DIR] [--minutes N] [--only STEP,..]   there: measures
+#   ./scale.sh [--out DIR] [--minutes N] [--only STEP,..]     there, in the bundle: measures
 #
 # The other machine needs glibc 2.36 or newer and the usual tools (sh, awk, timeout, taskset, unshare, nsenter); no
 # packages, no huge pages, no network. Each step is bounded in time; one that fails is named and the rest goes on.
-# Root, or a user who may create namespaces, is needed for the steps with a network of their own. Results, written
+# Root, or a user who may create namespaces, is needed for the steps with a private network. Results, written
 # after every step: results.json, table.txt and log.txt in --out (default: $OUT, else scale-results).
 set -u
 
@@ -313,7 +313,7 @@ tcp_steps() {
 	wait "$server" 2>/dev/null
 }
 
-# In a namespace of its own; the other end of the veth pair is in that of a process that sleeps.
+# In a private namespace; the other end of the veth pair is in that of a process that sleeps.
 network_steps() {
 	unshare -n sleep 600 &
 	other=$!
