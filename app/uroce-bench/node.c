@@ -85,7 +85,8 @@ eal_start(const struct node_shared *sh, unsigned side)
 	char lcores[32];
 
 	snprintf(lcores, sizeof(lcores), "0@%u,1@%u", sh->cpu[side], sh->cpu[side]);
-	if (bench_eal_plain(lcores, BENCH_EAL_MIB, node_net_is_socket(sh->o.port) ? NULL : sh->vdev[side]) < 0)
+	if (bench_eal_plain(lcores, BENCH_EAL_MIB,
+			    node_net_is_socket(sh->o.port) ? NULL : sh->vdev[side]) < 0)
 		node_fail("DPDK does not start with %s: %s", sh->vdev[side],
 			  rte_strerror(rte_errno));
 }

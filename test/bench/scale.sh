@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Measures uroce with many cores, on any x86-64 machine that this is copied to.
 #
-#   test/bench/scale.sh --bundle DIR [--target ARCH]  here: builds, and makes a folder with all that is needed
+#   test/bench/scale.sh --bundle DIR [--target ARCH | --build BUILD]  here: builds (or takes what BUILD has), and
+#                                     makes a folder with all that is needed
 #   ./scale.sh [--out DIR] [--minutes N] [--only STEP,..]     there, in the bundle: measures
 #
 # The other machine needs glibc 2.36 or newer and the usual tools (sh, awk, timeout, taskset, unshare, nsenter); no
@@ -17,18 +18,19 @@ die() {
 }
 
 here=$(cd "$(dirname "$0")" && pwd)
-bundle='' target=x86-64-v3 out=${OUT:-scale-results} minutes=9 only='' inside=''
+bundle='' build='' target=x86-64-v3 out=${OUT:-scale-results} minutes=9 only='' inside=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--help)
-		sed -n '3,13s/^# \{0,1\}//p' "$0"
+		sed -n '3,14s/^# \{0,1\}//p' "$0"
 		exit 0
 		;;
 	--inside) inside=yes ;; # called by itself, in the namespaces
-	--bundle | --target | --out | --minutes | --only)
+	--bundle | --build | --target | --out | --minutes | --only)
 		[ $# -ge 2 ] || die "$1 needs a value"
 		case $1 in
 		--bundle) bundle=$2 ;;
+		--build) build=$2 ;;
 		--target) target=$2 ;;
 		--out) out=$2 ;;
 		--minutes) minutes=$2 ;;
@@ -62,16 +64,20 @@ copy_libraries() {
 
 make_bundle() {
 	root=$(cd "$here/../.." && pwd)
-	build=$root/build-scale
 	[ "$(uname -m)" = x86_64 ] || die "only for x86-64"
 	[ ! -e "$bundle" ] || die "$bundle exists"
-	if [ -d "$build" ]; then
-		meson configure "$build" -Dtarget="$target" || exit 1
+	if [ -z "$build" ]; then
+		build=$root/build-scale
+		if [ -d "$build" ]; then
+			meson configure "$build" -Dtarget="$target" || exit 1
+		else
+			meson setup "$build" "$root" -Dtarget="$target" -Dtests=false -Dman=disabled || exit 1
+		fi
+		# shellcheck disable=SC2086 # several words
+		ninja -C "$build" $programs $providers || exit 1
 	else
-		meson setup "$build" "$root" -Dtarget="$target" -Dtests=false -Dman=disabled || exit 1
+		target="that of $build"
 	fi
-	# shellcheck disable=SC2086 # several words
-	ninja -C "$build" $programs $providers || exit 1
 	mkdir -p "$bundle/bin" "$bundle/lib/dpdk" || exit 1
 	for f in $programs $providers; do
 		cp "$build/$f" "$bundle/bin/" || exit 1
