@@ -2,16 +2,17 @@
 /*
  * ACKs that wait for the client's answer. On a port that is a socket of the kernel, each message
  * costs a system call and a pass through the kernel's network stack, about 3 us. A client that
- * shares the worker's core and answers a message would wait until the ACK is sent. The worker
- * therefore yields once between the delivery of a message and its ACK, if the client polls its CQ
- * on the same CPU and yields while the CQ is empty (uroce_cq_hdr.yield_cpu). If the client posts an
- * answer meanwhile, both leave in one call, the ACK behind the answer: it is shorter, so the two
- * can form one super-frame. A client on another CPU needs no yield: it answers while the ACK is
- * sent.
+ * answers a message would wait until the ACK is sent. The worker therefore waits once between the
+ * delivery of a message and its ACK. If the client posts an answer meanwhile, both leave in one
+ * call, the ACK behind the answer: it is shorter, so the two can form one super-frame.
  *
- * An ACK waits for one yield, and only if all frames to send are ACKs. The peer's requester does
- * not care about the order of ACKs and our requests. If there was no answer, or if the yield took
- * long, the next ACKs do not wait, twice as many each time.
+ *   A client on the worker's CPU that yields while its CQ is empty (uroce_cq_hdr.yield_cpu) gets
+ * the core for one yield, or one sleep of the worker if a yield does not reach it (waiter.c). A
+ * client elsewhere, if it polls, has HOLD_SPIN_NS, in which the worker polls its queue only.
+ *
+ * An ACK waits once, and only if all frames to send are ACKs. The peer's requester does not care
+ * about the order of ACKs and our requests. If there was no answer, or if the wait took long, the
+ * next ACKs do not wait, twice as many each time.
  */
 #include <sched.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #define HOLD_ACKS     4        /* hold no more: a burst for many QPs is not a question */
 #define HOLD_RX       4        /* and after no more received frames than this */
 #define HOLD_LONG_NS  50000ull /* a yield that took longer was not worth it */
+#define HOLD_SPIN_NS  1500ull  /* a completion's way to another core, and the answer's back */
 #define HOLD_SKIP_MAX 1024     /* ACKs sent at once after yields that were not worth it */
 
 /* Returns true if all frames to send are ACKs and leave through sockets of this worker. */
@@ -63,13 +65,13 @@ static void
 begin(struct worker *w, unsigned received)
 {
 	if (received > HOLD_RX || w->more || w->ncaps != 0 || w->fwd_n != 0 || w->lo_n != 0 ||
-	    !rte_ring_empty(w->out) || (!idle_may_yield(w) && !waiter_has_core(w)) ||
-	    !client_is_here(w))
+	    !rte_ring_empty(w->out))
 		return;
 	if (w->hold.skip != 0) {
 		w->hold.skip--;
 		return;
 	}
+	w->hold.spin = !((idle_may_yield(w) || waiter_has_core(w)) && client_is_here(w));
 	w->hold.n = w->engine.env.tx_n;
 	w->hold.since_ns = w->now_ns;
 }
@@ -81,6 +83,9 @@ end(struct worker *w, unsigned received)
 	struct qp_env *env = &w->engine.env;
 	uint32_t n = w->hold.n, answers = env->tx_n - n;
 
+	if (w->hold.spin && answers == 0 && received == 0 &&
+	    w->now_ns - w->hold.since_ns < HOLD_SPIN_NS)
+		return;
 	w->hold.n = 0;
 	if (answers == 0 || w->now_ns - w->hold.since_ns > HOLD_LONG_NS)
 		w->hold.back = RTE_MIN(2 * w->hold.back + 1, HOLD_SKIP_MAX);

@@ -186,17 +186,11 @@ idle_may_yield(const struct worker *w)
  * oversubscribed core the worker sleeps instead; it gets here only for what no sleep may delay: a
  * near timer, or the few microseconds that a queue stays hot.
  */
-void
+static void
 idle_yield(struct worker *w)
 {
 	uint64_t before, after;
 
-	/* ACKs wait for the answer of a client that a yield does not reach */
-	if (w->hold.n != 0 && waiter_has_core(w)) {
-		w->sleep_ns = SLEEP_FIRST_NS;
-		go_to_sleep(w);
-		return;
-	}
 	if (!idle_may_yield(w)) {
 		rte_pause();
 		return;
@@ -207,6 +201,19 @@ idle_yield(struct worker *w)
 	w->alone_until_ns = after - before < CROWD_ALONE_NS ? after + ALONE_NS : 0;
 	w->spun_ns = after;
 	crowd_yielded(&w->crowd, before, after);
+}
+
+void
+idle_hold(struct worker *w)
+{
+	if (w->hold.spin) {
+		rte_pause();
+	} else if (waiter_has_core(w)) {
+		w->sleep_ns = SLEEP_FIRST_NS;
+		go_to_sleep(w);
+	} else {
+		idle_yield(w);
+	}
 }
 
 static bool

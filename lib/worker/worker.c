@@ -155,7 +155,7 @@ worker_main(void *arg)
 		else
 			idle_empty(w);
 		if (unlikely(w->hold.n != 0))
-			idle_yield(w);
+			idle_hold(w);
 	}
 	grace_offline(w);
 	__atomic_store_n(&w->launched, 0, __ATOMIC_RELEASE); /* partner: worker_set_destroy */

@@ -136,6 +136,7 @@ struct worker {
 		uint32_t skip;     /* ACKs still to be sent without waiting */
 		uint32_t back;     /* value of skip after the last wait */
 		uint64_t since_ns; /* n != 0: iteration in which the wait began */
+		bool spin;         /* n != 0: the client is on another CPU */
 	} hold;
 	struct rte_mbuf *lo[WORKER_LO_FRAMES]; /* looped back, received in the next iteration */
 	uint32_t lo_n;
@@ -289,7 +290,7 @@ void loopback_own(struct worker *w);
 
 /*
  * ack_hold.c. Called after the engine has run; received: number of frames received in this
- * iteration. If it sets hold.n, this iteration sends nothing, the worker yields, and the next
+ * iteration. If it sets hold.n, this iteration sends nothing, idle_hold follows, and the next
  * iteration receives nothing from ports.
  */
 void ack_hold_run(struct worker *w, unsigned received);
@@ -347,11 +348,11 @@ waiters_notify(struct worker *w)
 }
 
 /*
- * idle.c: whether other threads may want this core; a yield to them; an iteration that found no
- * work, or some
+ * idle.c: whether other threads may want this core; the wait of held ACKs; an iteration that found
+ * no work, or some
  */
 bool idle_may_yield(const struct worker *w);
-void idle_yield(struct worker *w);
+void idle_hold(struct worker *w);
 void idle_empty(struct worker *w);
 static inline void
 idle_busy(struct worker *w)

@@ -14,6 +14,7 @@
 #define QPN      5
 #define DEV      2
 #define YIELD_NS 3000
+#define SPIN_NS  1500  /* ack_hold.c's HOLD_SPIN_NS */
 #define LONG_NS  60000 /* longer than a wait that was worth it */
 #define SKIP_MAX 1024  /* ack_hold.c's HOLD_SKIP_MAX */
 
@@ -120,28 +121,54 @@ ack_waits_once_and_leaves_behind_the_answer(void **state)
 	}
 }
 
+/* A client elsewhere, or one that the worker cannot give its core to: it polls for the answer. */
 static void
-ack_does_not_wait_for_a_client_elsewhere(void **state)
+expect_spin(void)
 {
-	t.hdr.yield_cpu = HERE + 2;
-	assert_false(message());
-	t.hdr.yield_cpu = 0; /* does not yield at all */
-	assert_false(message());
-	t.hdr.yield_cpu = UINT32_MAX; /* forged */
-	assert_false(message());
-	t.qp.bind.recv_cq = NULL;
-	assert_false(message());
-	t.slot[QPN] = NULL;
+	memset(&t.worker.hold, 0, sizeof(t.worker.hold));
+	assert_true(message());
+	assert_true(t.worker.hold.spin);
+	/* nothing yet */
+	t.worker.now_ns += SPIN_NS / 2;
+	ack_hold_run(&t.worker, 0);
+	assert_int_equal(t.worker.hold.n, 1);
+	/* in time */
+	after_yield(SPIN_NS / 4, 1);
+	assert_int_equal(t.worker.engine.env.tx_n, 2);
+	assert_ptr_equal(t.tx[1], &t.frame[0]);
+	flush();
+	/* not in time */
+	assert_true(message());
+	after_yield(SPIN_NS, 0);
+	assert_int_equal(t.worker.engine.env.tx_n, 1);
+	flush();
 	assert_false(message());
 }
 
 static void
-ack_does_not_wait_if_the_worker_may_not_yield(void **state)
+ack_waits_shortly_for_a_client_elsewhere(void **state)
+{
+	t.hdr.yield_cpu = HERE + 2;
+	expect_spin();
+	t.hdr.yield_cpu = 0; /* does not yield at all */
+	expect_spin();
+	t.hdr.yield_cpu = UINT32_MAX; /* forged */
+	expect_spin();
+	t.qp.bind.recv_cq = NULL;
+	expect_spin();
+	t.slot[QPN] = NULL;
+	expect_spin();
+}
+
+static void
+worker_that_may_not_yield_polls_for_the_answer(void **state)
 {
 	may_yield = false;
-	assert_false(message());
+	expect_spin();
 	may_yield = true;
+	memset(&t.worker.hold, 0, sizeof(t.worker.hold));
 	assert_true(message());
+	assert_false(t.worker.hold.spin);
 }
 
 static void
@@ -237,8 +264,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(ack_waits_once_and_leaves_behind_the_answer, setup),
-		cmocka_unit_test_setup(ack_does_not_wait_for_a_client_elsewhere, setup),
-		cmocka_unit_test_setup(ack_does_not_wait_if_the_worker_may_not_yield, setup),
+		cmocka_unit_test_setup(ack_waits_shortly_for_a_client_elsewhere, setup),
+		cmocka_unit_test_setup(worker_that_may_not_yield_polls_for_the_answer, setup),
 		cmocka_unit_test_setup(only_acks_to_sockets_wait, setup),
 		cmocka_unit_test_setup(acks_of_a_burst_do_not_wait, setup),
 		cmocka_unit_test_setup(responses_keep_their_order_if_frames_were_handed_over,
