@@ -7,6 +7,7 @@
  */
 #include "cm_channel.h"
 #include "cm_command.h"
+#include "sched/spin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +122,10 @@ command_exchange(struct cm_channel *ch, int fd, struct command *c)
 	uint8_t token;
 
 	c->req.cookie = ++ch->shared->cookie;
-	if (command_send(ch->command, c) || command_receive(ch->command, c, &rep))
+	if (command_send(ch->command, c))
+		return -1;
+	sched_spin_readable(&ch->shared->spin, ch->command);
+	if (command_receive(ch->command, c, &rep))
 		return -1;
 	if (rep.flags & UROCE_CM_TAKE_TOKEN)
 		recv(fd, &token, 1, MSG_DONTWAIT);

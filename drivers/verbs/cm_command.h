@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "sched/backoff.h"
 #include "uroce_abi/cm.h"
 #include "cm_ids.h"
 
@@ -16,6 +17,7 @@ struct cm_shared {
 	pthread_mutex_t lock; /* held from a command to its reply; robust */
 	uint32_t cookie;      /* of the last command */
 	bool broken;          /* every command fails: the order of replies is lost */
+	struct backoff spin;  /* waits for replies */
 };
 
 /* Creates the shared state. Returns NULL if out of memory. */

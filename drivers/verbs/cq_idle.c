@@ -198,7 +198,7 @@ prov_cq_idle(struct prov_cq *cq, uint32_t polls)
 		if (prov_idle_sleeps(now_ns)) {
 			/* a worker on this CPU need not wait for an answer after a short sleep only
 			 */
-			cq_set_yield_cpu(cq, prov_idle.skip != 0 ? cpu : -1);
+			cq_set_yield_cpu(cq, prov_idle.yields.skip != 0 ? cpu : -1);
 			cq_sleep(cq, ctx, cpu);
 			return 1;
 		}

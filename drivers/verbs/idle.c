@@ -26,7 +26,7 @@ prov_idle_sleeps(uint64_t now_ns)
 
 	if (prov_idle.since_ns == 0)
 		prov_idle.since_ns = now_ns;
-	if (prov_idle.skip != 0)
+	if (prov_idle.yields.skip != 0)
 		return true;
 	if (crowd_is(&prov_idle.crowd, now_ns))
 		return true;
@@ -54,7 +54,8 @@ prov_idle_yield(uint64_t now_ns)
 bool
 prov_idle_sleep(const uint32_t *word, uint32_t value, bool outstanding)
 {
-	bool is_long = word != NULL && prov_idle.skip != 0 && prov_idle.back >= PROV_SKIP_LONG;
+	bool is_long = word != NULL && prov_idle.yields.skip != 0 &&
+		       prov_idle.yields.back >= PROV_SKIP_LONG;
 	const struct timespec limit = {.tv_nsec = is_long ? PROV_SLEEP_LONG_NS : PROV_SLEEP_NS};
 	static const uint32_t never;
 	uint64_t waited;
@@ -71,6 +72,6 @@ prov_idle_sleep(const uint32_t *word, uint32_t value, bool outstanding)
 	waited = prov_idle_now_ns() - prov_idle.since_ns;
 	prov_idle.sleep_ns = outstanding ? waited + PROV_YIELD_NS : 2 * waited;
 	if (is_long && !woken)
-		prov_idle.skip = prov_idle.back = 0;
+		prov_idle.yields = (struct backoff){0};
 	return woken || !is_long;
 }

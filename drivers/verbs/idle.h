@@ -47,6 +47,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "sched/backoff.h"
 #include "sched/crowd.h"
 
 #define PROV_YIELD_NS        50000
@@ -56,7 +57,7 @@
 #define PROV_SLEEP_NS        50000
 #define PROV_SLEEP_LONG_NS   4000000 /* beyond the scheduler's tick: no timer is programmed */
 #define PROV_SKIP_MAX        1023
-#define PROV_SKIP_LONG       7 /* skip was set to so many or more: sleeps are long */
+#define PROV_SKIP_LONG       7 /* back is so high or higher: sleeps are long */
 
 struct prov_idle {
 	uint64_t since_ns; /* first pause since the last progress; 0: busy */
@@ -67,8 +68,7 @@ struct prov_idle {
 	struct crowd crowd;        /* threads compute on this core: sleep, do not yield */
 	bool waking;               /* since the last progress a worker was woken */
 	bool slept;                /* since the last progress this thread has slept */
-	uint32_t skip;             /* waits that still begin with a sleep */
-	uint32_t back;             /* value of skip after the last wait that began with yields */
+	struct backoff yields;     /* skipped: the wait begins with a sleep */
 	const uint32_t *announced; /* the word that the next sleep is on; its CQs are polled */
 	uint32_t value;            /* the value that this thread has stored there */
 };
@@ -86,26 +86,12 @@ prov_idle_busy(void)
 	prov_idle.slept = false;
 }
 
-/* A wait has ended with a completion. */
-static inline void
-prov_idle_learn(void)
-{
-	if (prov_idle.skip != 0) {
-		prov_idle.skip--;
-		return;
-	}
-	prov_idle.back = !prov_idle.slept                 ? 0
-			 : prov_idle.back < PROV_SKIP_MAX ? 2 * prov_idle.back + 1
-							  : PROV_SKIP_MAX;
-	prov_idle.skip = prov_idle.back;
-}
-
 /* The calling thread polled a completion. */
 static inline void
 prov_idle_found(void)
 {
-	if (prov_idle.since_ns != 0)
-		prov_idle_learn();
+	if (prov_idle.since_ns != 0 && !backoff_skips(&prov_idle.yields))
+		backoff_tried(&prov_idle.yields, !prov_idle.slept, PROV_SKIP_MAX);
 	prov_idle_busy();
 }
 

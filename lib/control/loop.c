@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <unistd.h>
+#include "sched/spin.h"
 
 int
 loop_init(struct loop *l)
 {
 	l->stop = false;
+	l->spin = (struct backoff){0};
 	l->epfd = epoll_create1(EPOLL_CLOEXEC);
 	return l->epfd < 0 ? -errno : 0;
 }
@@ -51,6 +53,7 @@ loop_run(struct loop *l)
 	struct epoll_event ev;
 
 	while (!l->stop) {
+		sched_spin_readable(&l->spin, l->epfd);
 		if (epoll_wait(l->epfd, &ev, 1, -1) == 1) {
 			struct watch *w = ev.data.ptr;
 

@@ -9,10 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include "sched/backoff.h"
 
 struct loop {
 	int epfd;
-	bool stop; /* set by a handler; loop_run returns */
+	struct backoff spin; /* requests of a client come one after the other */
+	bool stop;           /* set by a handler; loop_run returns */
 };
 
 /* Part of the object that it wakes. The object owns fd. */

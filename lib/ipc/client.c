@@ -2,6 +2,7 @@
 #include "ipc/client.h"
 #include "ipc/ops.h"
 #include "ipc/sockpath.h"
+#include "sched/spin.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -39,6 +40,7 @@ ipc_client_init(struct ipc_client *c, int sock)
 	c->offer = ipc_offer_own;
 	c->version = c->offer.version_max;
 	c->features = 0;
+	c->spin = (struct backoff){0};
 	pthread_mutex_init(&c->mutex, NULL);
 }
 
@@ -283,6 +285,7 @@ client_receive(struct ipc_client *c, struct ipc_call *call)
 
 	msg.msg_control = control;
 	msg.msg_controllen = sizeof(control);
+	sched_spin_readable(&c->spin, c->sock);
 	if (call->rep_fds_max)
 		n = receive_fds(c, call, &msg, fds, &nfds);
 	else

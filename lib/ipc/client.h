@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "ipc/hello.h"
+#include "sched/backoff.h"
 #include "uroce_abi/ctrl.h"
 
 struct ipc_client {
@@ -24,6 +25,7 @@ struct ipc_client {
 	uint16_t version;       /* of every message: agreed by HELLO, offer.version_max before */
 	uint64_t features;      /* agreed by HELLO, 0 before */
 	pthread_mutex_t mutex;  /* held from a request to its reply */
+	struct backoff spin;    /* waits for replies; under the mutex */
 };
 
 /* One request and the destination of its reply. Unused members are zero. */

@@ -67,10 +67,8 @@ begin(struct worker *w, unsigned received)
 	if (received > HOLD_RX || w->more || w->ncaps != 0 || w->fwd_n != 0 || w->lo_n != 0 ||
 	    !rte_ring_empty(w->out))
 		return;
-	if (w->hold.skip != 0) {
-		w->hold.skip--;
+	if (backoff_skips(&w->hold.tries))
 		return;
-	}
 	w->hold.spin = !((idle_may_yield(w) || waiter_has_core(w)) && client_is_here(w));
 	w->hold.n = w->engine.env.tx_n;
 	w->hold.since_ns = w->now_ns;
@@ -87,11 +85,8 @@ end(struct worker *w, unsigned received)
 	    w->now_ns - w->hold.since_ns < HOLD_SPIN_NS)
 		return;
 	w->hold.n = 0;
-	if (answers == 0 || w->now_ns - w->hold.since_ns > HOLD_LONG_NS)
-		w->hold.back = RTE_MIN(2 * w->hold.back + 1, HOLD_SKIP_MAX);
-	else
-		w->hold.back = 0;
-	w->hold.skip = w->hold.back;
+	backoff_tried(&w->hold.tries, answers != 0 && w->now_ns - w->hold.since_ns <= HOLD_LONG_NS,
+		      HOLD_SKIP_MAX);
 	/* a received frame may have caused a response: keep the order of responses */
 	if (answers == 0 || received != 0)
 		return;

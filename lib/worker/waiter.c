@@ -7,7 +7,7 @@
  *
  *   The client finds its CQ empty, and the worker on its CPU awake: it sleeps on a word that the
  *   worker reads after each completion (uroce_abi/ring.h, waiter). While it sleeps the worker
- * polls, as on a core of its own. The worker has posted a completion: it wakes the client, and
+ * polls, as on a separate core. The worker has posted a completion: it wakes the client, and
  * sleeps as soon as it has nothing to do. The client's doorbell, a frame or a timer wakes it. A
  * client that posts nothing and goes back to sleep rings the worker's eventfd, so that the next
  * frame is polled for.

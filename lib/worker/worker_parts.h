@@ -34,6 +34,7 @@
 #include <rte_ring.h>
 #include "counters/counters.h"
 #include "port/queue.h"
+#include "sched/backoff.h"
 #include "sched/crowd.h"
 #include "worker/capture.h"
 #include "engine/engine.h"
@@ -132,9 +133,8 @@ struct worker {
 	struct qp_sr_pool *sr;
 	/* ACKs that wait for the client's answer (ack_hold.c) */
 	struct {
-		uint32_t n;        /* the first n frames of env.tx wait */
-		uint32_t skip;     /* ACKs still to be sent without waiting */
-		uint32_t back;     /* value of skip after the last wait */
+		uint32_t n; /* the first n frames of env.tx wait */
+		struct backoff tries;
 		uint64_t since_ns; /* n != 0: iteration in which the wait began */
 		bool spin;         /* n != 0: the client is on another CPU */
 	} hold;

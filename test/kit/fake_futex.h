@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The futex calls of a unit test with a simulated clock; one file of the test includes it. All other
- * system calls are the kernel's.
+ * The futex calls of a unit test with a simulated clock; one file of the test includes it. All
+ * other system calls are the kernel's.
  */
 #ifndef KIT_FAKE_FUTEX_H
 #define KIT_FAKE_FUTEX_H
@@ -11,18 +11,18 @@
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 static struct {
 	unsigned int waits, wakes;
-	uint64_t limit_ns;   /* of the last wait */
+	uint64_t limit_ns;     /* of the last wait */
 	const uint32_t *woken; /* word of the last wake-up */
+	/* Set by the test: a thread sleeps for limit_ns. NULL: no thread may sleep. */
+	void (*sleep)(uint64_t limit_ns);
 } futex;
-
-/* The test's: a thread sleeps on word, for limit_ns if nobody wakes it. */
-static void futex_sleep(const uint32_t *word, uint64_t limit_ns);
 
 static long
 futex_call(const uint32_t *word, long op, uint32_t value, const struct timespec *limit)
@@ -38,7 +38,9 @@ futex_call(const uint32_t *word, long op, uint32_t value, const struct timespec 
 	}
 	futex.waits++;
 	futex.limit_ns = (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
-	futex_sleep(word, futex.limit_ns);
+	if (futex.sleep == NULL)
+		abort();
+	futex.sleep(futex.limit_ns);
 	errno = ETIMEDOUT;
 	return -1;
 }

@@ -68,12 +68,6 @@ ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigse
 	return n;
 }
 
-static void
-futex_sleep(const uint32_t *word, uint64_t limit_ns)
-{
-	fail(); /* the worker waits for descriptors only */
-}
-
 bool
 doorbell_waits(const struct worker *w)
 {
