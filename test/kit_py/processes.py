@@ -110,11 +110,11 @@ def stacks(pid):
 class Proc:
     """
     A process with its output in a file; standard error goes to the same file or, if apart, to another. The end of
-    the program kills it. It has a separate process group but shares the session: the scheduler groups by session,
-    and a daemon's sched_yield would not reach clients in another one.
+    the program kills it. It has a separate process group and, if own_session, a separate session: the scheduler
+    groups by session, and a yield reaches only threads of the same group.
     """
 
-    def __init__(self, argv, ns=None, env=None, apart=False):
+    def __init__(self, argv, ns=None, env=None, apart=False, own_session=False):
         self.argv = [str(a) for a in argv]
         argv = ["ip", "netns", "exec", ns, *self.argv] if ns else self.argv
         folder = tmpdir()
@@ -124,7 +124,8 @@ class Proc:
             try:
                 self.popen = subprocess.Popen(
                     argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err[0] if apart else subprocess.STDOUT,
-                    process_group=0, env={**os.environ, **(env or {})})
+                    process_group=None if own_session else 0, start_new_session=own_session,
+                    env={**os.environ, **(env or {})})
             except OSError as error:
                 raise Failed(f"{argv[0]}: {error.strerror}") from None
         self.pid = self.popen.pid
@@ -214,7 +215,7 @@ def veth(ns_a, addr_a, ns_b, addr_b, mtu):
 class Daemon:
     """A running uroced, ready for clients. program: its path; vdevs: EAL's --vdev values; devs: --dev values; ns:
     its network namespace (default: the machine's); extra: more options; socket: an earlier daemon's socket to
-    reuse; before: command prefix."""
+    reuse; before: command prefix. It has its own session, as a daemon of systemd has: yields do not reach clients."""
 
     def __init__(self, program, vdevs, devs, ns=None, extra=(), socket=None, before=()):
         self.ns, self.vdevs, self.devs = ns, vdevs, devs
@@ -227,7 +228,7 @@ class Daemon:
             argv += ["--vdev", value]
         for value in devs:
             argv += ["--dev", value]
-        self.proc = Proc([*argv, *extra], ns)
+        self.proc = Proc([*argv, *extra], ns, own_session=True)
         until("uroced: ready", self._ready)
 
     def _ready(self):
