@@ -12,6 +12,7 @@
 
 #include <sched.h>
 #include <stdint.h>
+#include "sched/relax.h"
 
 struct prov_lock {
 	uint32_t held; /* prov_lock_process of the holder; 0: free */
@@ -21,16 +22,6 @@ struct prov_lock {
 extern uint32_t prov_lock_process __attribute__((visibility("hidden")));
 
 #define PROV_LOCK_SPINS 64
-
-static inline void
-prov_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
 
 /* Acquires; not recursive. */
 static inline void
@@ -44,7 +35,7 @@ prov_lock(struct prov_lock *l)
 			if (++spins % PROV_LOCK_SPINS == 0)
 				sched_yield();
 			else
-				prov_relax();
+				sched_relax();
 		}
 	}
 }

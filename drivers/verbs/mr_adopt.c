@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "fork.h"
+#include "map/page.h"
 #include "mr_adopt.h"
 #include "mr_claim.h"
 #include "mr_fork.h"
@@ -14,8 +15,6 @@
 #include "page_return.h"
 #include "page_swap.h"
 #include "raw_mm.h"
-
-#define BASE_PAGE 4096u
 
 enum mr_mode { MR_MODE_AUTO, MR_MODE_COPY, MR_MODE_ADOPT };
 
@@ -176,8 +175,8 @@ piece_add(struct build *b, const struct mr_run *run, uint32_t kind)
 static void
 keep_from_growing(const struct mr_run *run)
 {
-	if (run->len > run->vma.page_size && run->vma.page_size == BASE_PAGE)
-		raw_madvise(run->va, BASE_PAGE, MADV_RANDOM);
+	if (run->len > run->vma.page_size && run->vma.page_size == page_bytes())
+		raw_madvise(run->va, page_bytes(), MADV_RANDOM);
 }
 
 /* Describes run to the daemon. The run is, or will be, mapped at offset off of f. */
@@ -206,7 +205,7 @@ build_adopted(struct build *b, const struct mr_run *run, struct mr_file *f, uint
 static void
 linger_later(struct mr_hold *hold, const struct mr_run *run)
 {
-	hold->stays |= run->vma.page_size > BASE_PAGE || !mr_linger_arm(run->va, run->len);
+	hold->stays |= run->vma.page_size > page_bytes() || !mr_linger_arm(run->va, run->len);
 }
 
 static int
@@ -375,7 +374,7 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 	*hold = NULL;
 	if (len == 0)
 		return 0;
-	if (!mode_get(&mode) || addr + len < addr || addr + len > UINT64_MAX - BASE_PAGE)
+	if (!mode_get(&mode) || addr + len < addr || addr + len > UINT64_MAX - page_bytes())
 		return EINVAL;
 	mr_fork_keep(addr, len);
 	/* Allocated before, and freed after, any page is protected: see page_swap.h. */

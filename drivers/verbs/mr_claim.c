@@ -8,12 +8,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include "mr_claim.h"
+#include "map/page.h"
 #include "mr_fork.h"
 #include "page_return.h"
 #include "page_swap.h"
 #include "raw_mm.h"
 
-#define BASE_PAGE   4096u
 #define PLACE_SHIFT 21 /* log2 of the bytes that a claim's bucket covers */
 #define FILE_BYTES                                                                                 \
 	(1ull << 47) /* all addresses that a program gets unless it requests higher ones */
@@ -45,7 +45,7 @@ memfd_make(uint64_t size, uint32_t page_size)
 	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	int fd, err;
 
-	if (page_size > BASE_PAGE)
+	if (page_size > page_bytes())
 		flags |= MFD_HUGETLB | (unsigned)__builtin_ctz(page_size) << MAP_HUGE_SHIFT;
 	fd = memfd_create(MR_MEMFD_NAME, flags | MFD_NOEXEC_SEAL);
 	if (fd < 0 && errno == EINVAL)
@@ -361,7 +361,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	 * Joins the two mappings that mr_adopt.c made: only a single mapping merges with its
 	 * neighbours.
 	 */
-	if (end - start > BASE_PAGE && f->page_size == BASE_PAGE)
+	if (end - start > page_bytes() && f->page_size == page_bytes())
 		raw_madvise(pos, stop - pos, MADV_NORMAL);
 	if (vma_scan_open(&scan, 0) != 0) {
 		let_stray(f, start, end);

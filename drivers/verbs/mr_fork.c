@@ -11,18 +11,18 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/vma.h"
+#include "map/page.h"
 #include "mr_claim.h"
 #include "mr_fork.h"
 #include "page_swap.h"
 #include "raw_mm.h"
 
-#define BASE_PAGE    4096u
 #define FORK_ENABLED 1 /* IBV_FORK_ENABLED */
 
 /* Longest wait for the child's copy; a child stopped by a debugger must not stop the parent. */
 #define CHILD_WAIT_MS 10000
 
-#define WORD_BYTES    4096
+#define WORD_BYTES    4096     /* of a mapping: the kernel rounds it up to a page */
 #define WORD_WAIT_NS  10000000 /* between two looks, in case a signal interrupts the wait */
 
 /*
@@ -67,9 +67,9 @@ keep_each(uint64_t start, uint64_t end)
 	if (vma_scan_open(&scan, 0) != 0)
 		return;
 	while (start < end && vma_scan_next(&scan, start, &v) == 0 && v.start < end) {
-		uint64_t page = v.page_size, to = (end + page - 1) & ~(page - 1);
+		uint64_t to = page_ceil(end, v.page_size);
 
-		start = v.start > start ? v.start : start & ~(page - 1);
+		start = v.start > start ? v.start : page_floor(start, v.page_size);
 		to = v.end < to ? v.end : to;
 		(void)raw_madvise(start, to - start, MADV_DOFORK);
 		start = to;
@@ -80,8 +80,8 @@ keep_each(uint64_t start, uint64_t end)
 void
 mr_fork_keep(uint64_t addr, uint64_t len)
 {
-	uint64_t start = addr & ~(BASE_PAGE - 1ull);
-	uint64_t end = (addr + len + BASE_PAGE - 1) & ~(BASE_PAGE - 1ull);
+	uint64_t start = page_floor(addr, page_bytes());
+	uint64_t end = page_ceil(addr + len, page_bytes());
 	int err = errno;
 
 	/* one call, unless part of the range refuses it: huge pages, devices */

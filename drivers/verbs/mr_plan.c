@@ -7,9 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "mr_fork.h"
+#include "map/page.h"
 #include "mr_plan.h"
-
-#define BASE_PAGE 4096u
 
 /*
  * The distance below a thread's control block that its stack may reach if no guard page ends the
@@ -24,12 +23,6 @@ static bool
 overlaps(uint64_t start, uint64_t end, uint64_t start2, uint64_t end2)
 {
 	return start < end2 && start2 < end;
-}
-
-static uint64_t
-page_down(uint64_t addr, uint64_t page)
-{
-	return addr & ~(page - 1);
 }
 
 /*
@@ -49,11 +42,11 @@ thread_uses(pid_t tid, const struct vma *v, uint64_t start, uint64_t end)
 	h = (uint64_t)(uintptr_t)head;
 	if (h < v->start || h >= v->end)
 		return false;
-	low = page_down(h - BASE_PAGE, BASE_PAGE);
-	high = page_down(h, BASE_PAGE) + 2 * BASE_PAGE;
+	low = page_floor(h - page_bytes(), page_bytes());
+	high = page_floor(h, page_bytes()) + 2 * page_bytes();
 	if (tid != getpid()) {
 		low = h - v->start > STACK_REACH ? h - STACK_REACH : v->start;
-		high = page_down(h, BASE_PAGE) + BASE_PAGE;
+		high = page_floor(h, page_bytes()) + page_bytes();
 	}
 	return overlaps(start, end, low, high);
 }
@@ -125,7 +118,7 @@ is_touched(uint64_t addr)
 
 	if (fd < 0)
 		return true;
-	if (pread(fd, &entry, sizeof(entry), (off_t)(addr / BASE_PAGE * sizeof(entry))) < 0)
+	if (pread(fd, &entry, sizeof(entry), (off_t)(addr / page_bytes() * sizeof(entry))) < 0)
 		entry = PAGEMAP_TOUCHED;
 	close(fd);
 	return (entry & PAGEMAP_TOUCHED) != 0;
@@ -154,10 +147,10 @@ arena_begins(uint64_t addr)
 static bool
 holds_arena(const struct vma *v, uint64_t start, uint64_t end)
 {
-	uint64_t align =
-		v->page_size > BASE_PAGE ? HEAP_ALIGN_PAGES * (uint64_t)v->page_size : HEAP_ALIGN;
+	uint64_t align = v->page_size > page_bytes() ? HEAP_ALIGN_PAGES * (uint64_t)v->page_size
+						     : HEAP_ALIGN;
 
-	for (uint64_t at = page_down(start + align - 1, align); at < end; at += align) {
+	for (uint64_t at = page_floor(start + align - 1, align); at < end; at += align) {
 		if (arena_begins(at))
 			return true;
 	}
@@ -167,7 +160,7 @@ holds_arena(const struct vma *v, uint64_t start, uint64_t end)
 static bool
 is_anonymous(const struct vma *v)
 {
-	if (v->page_size > BASE_PAGE)
+	if (v->page_size > page_bytes())
 		return strncmp(v->name, "/anon_hugepage", 14) == 0;
 	return v->inode == 0 && (v->name[0] == '\0' || strcmp(v->name, "[heap]") == 0 ||
 				 strncmp(v->name, "[anon:", 6) == 0);
@@ -229,7 +222,7 @@ add_run(struct mr_plan *plan, const struct vma *v, uint64_t start, uint64_t end)
 int
 mr_plan_make(struct mr_plan *plan, uint64_t addr, uint64_t len)
 {
-	uint64_t pos = page_down(addr, BASE_PAGE);
+	uint64_t pos = page_floor(addr, page_bytes());
 	struct vma v;
 	int err;
 
@@ -247,11 +240,11 @@ mr_plan_make(struct mr_plan *plan, uint64_t addr, uint64_t len)
 			err = err == 0 || err == -ENOENT ? -EFAULT : err;
 			break;
 		}
-		end = page_down(addr + len - 1, v.page_size) + v.page_size;
+		end = page_floor(addr + len - 1, v.page_size) + v.page_size;
 		if (end > v.end)
 			end = v.end;
 		if (pos == plan->start) {
-			pos = page_down(pos, v.page_size);
+			pos = page_floor(pos, v.page_size);
 			plan->start = pos;
 		}
 		add_run(plan, &v, pos, end);

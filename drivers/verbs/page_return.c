@@ -9,11 +9,11 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include "page_return.h"
+#include "map/page.h"
 #include "page_swap.h"
 #include "raw_mm.h"
 
 #define STACK_BYTES (128u << 10)
-#define PAGE_BYTES  4096u
 #define REMOVALS    64u
 
 struct start {
@@ -71,7 +71,7 @@ acknowledge(void *arg)
 	take_messages(fd.fd); /* binds the symbols */
 	sem_post(&start->ready);
 	do
-		syscall(SYS_poll, &fd, 1, -1);
+		syscall(SYS_ppoll, &fd, 1, NULL, NULL, 0);
 	while (take_messages(fd.fd));
 	return NULL;
 }
@@ -214,7 +214,7 @@ fill_in(int uffd, uint64_t addr, uint64_t len, const struct source *src, uint64_
 	uint64_t pos = src->off, n;
 	int err = 0;
 
-	while (err == 0 && page_swap_data(src->fd, src->alias - src->off, PAGE_BYTES, &pos,
+	while (err == 0 && page_swap_data(src->fd, src->alias - src->off, page_bytes(), &pos,
 					  src->off + len, &n) == 0) {
 		*done = pos - src->off;
 		err = fill_run(uffd, addr, src->alias, n, done);
@@ -254,15 +254,15 @@ unwatch(int uffd, uint64_t addr, uint64_t len)
 static uint64_t
 map_fresh(uint64_t len, int prot, int fd)
 {
-	uint64_t base = raw_mmap(len + 2 * PAGE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+	uint64_t base = raw_mmap(len + 2 * page_bytes(), PROT_NONE, MAP_SHARED, fd, 0);
 	int err;
 
 	if (base == 0)
 		return 0;
-	err = raw_mmap_at(base + PAGE_BYTES, len, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	err = raw_mmap_at(base + page_bytes(), len, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (err == 0)
-		return base + PAGE_BYTES;
-	raw_munmap(base, len + 2 * PAGE_BYTES);
+		return base + page_bytes();
+	raw_munmap(base, len + 2 * page_bytes());
 	errno = -err;
 	return 0;
 }
@@ -271,11 +271,11 @@ static void
 unmap_fresh(uint64_t fresh, uint64_t len, bool moved)
 {
 	if (!moved) {
-		raw_munmap(fresh - PAGE_BYTES, len + 2 * PAGE_BYTES);
+		raw_munmap(fresh - page_bytes(), len + 2 * page_bytes());
 		return;
 	}
-	raw_munmap(fresh - PAGE_BYTES, PAGE_BYTES);
-	raw_munmap(fresh + len, PAGE_BYTES);
+	raw_munmap(fresh - page_bytes(), page_bytes());
+	raw_munmap(fresh + len, page_bytes());
 }
 
 /* Moves a fresh private mapping over the range, and fills it from the source. */
@@ -300,8 +300,8 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *sr
 	 * A mapping shares its neighbours' anon_vma when it gets its first page, and can merge with
 	 * them later, only if its flags equal theirs: so watch the neighbours meanwhile.
 	 */
-	watch(uffd, addr - PAGE_BYTES, PAGE_BYTES);
-	watch(uffd, addr + len, PAGE_BYTES);
+	watch(uffd, addr - page_bytes(), page_bytes());
+	watch(uffd, addr + len, page_bytes());
 	err = raw_mremap_onto(fresh, len, addr);
 	moved = err == 0;
 	if (moved) {
@@ -312,8 +312,8 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *sr
 		unwatch(uffd, addr, len);
 	}
 	unmap_fresh(fresh, len, moved);
-	unwatch(uffd, addr - PAGE_BYTES, PAGE_BYTES);
-	unwatch(uffd, addr + len, PAGE_BYTES);
+	unwatch(uffd, addr - page_bytes(), page_bytes());
+	unwatch(uffd, addr + len, page_bytes());
 	removed_begin(false);
 	return err;
 }
@@ -345,7 +345,7 @@ page_return_bytes(int src_fd, uint64_t addr, uint64_t src_off, uint64_t window, 
 {
 	uint64_t pos = src_off, end = src_off + window, at = addr - src_off, n, sum = 0;
 
-	while (page_swap_data(src_fd, at, PAGE_BYTES, &pos, end, &n) == 0) {
+	while (page_swap_data(src_fd, at, page_bytes(), &pos, end, &n) == 0) {
 		if (sum + n >= data)
 			return pos + (data - sum) - src_off;
 		sum += n;

@@ -7,10 +7,10 @@
 #include <sys/sysinfo.h>
 #include <sys/types.h>
 #include "page_return.h"
+#include "map/page.h"
 #include "page_swap.h"
 #include "raw_mm.h"
 
-#define BASE_PAGE 4096u
 #define CHUNK_BYTES                                                                                \
 	(4ull << 20) /* present bytes of a chunk: they bound a store's wait, to about 2 ms */
 #define WINDOW_PAGES                                                                               \
@@ -56,11 +56,11 @@ static int
 stage(const struct page_swap_job *job, uint64_t addr, uint64_t len, struct staging *st)
 {
 	int flags = job->fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-	uint64_t room = len >= TABLE_BYTES && job->page_size == BASE_PAGE ? TABLE_BYTES : 0;
+	uint64_t room = len >= TABLE_BYTES && job->page_size == page_bytes() ? TABLE_BYTES : 0;
 	uint64_t off = job->fd_off + (addr - job->addr);
 	uint64_t ahead = 0;
 
-	if (job->fd < 0 && job->page_size > BASE_PAGE)
+	if (job->fd < 0 && job->page_size > page_bytes())
 		flags |= MAP_HUGETLB | __builtin_ctz(job->page_size) << HUGE_SHIFT;
 	st->bytes = len + room;
 	if (room != 0) {
@@ -119,12 +119,12 @@ static bool
 look_at_pages(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
 	      uint64_t len, uint64_t *page)
 {
-	uint64_t bytes = len / BASE_PAGE * sizeof(*page);
+	uint64_t bytes = len / page_bytes() * sizeof(*page);
 
-	if (swap->pagemap < 0 || !swap->unpopulated || job->fd < 0 || job->page_size > BASE_PAGE)
+	if (swap->pagemap < 0 || !swap->unpopulated || job->fd < 0 || job->page_size > page_bytes())
 		return false;
-	return syscall(SYS_pread64, swap->pagemap, page, bytes, addr / BASE_PAGE * sizeof(*page)) ==
-	       (long)bytes;
+	return syscall(SYS_pread64, swap->pagemap, page, bytes,
+		       addr / page_bytes() * sizeof(*page)) == (long)bytes;
 }
 
 static bool
@@ -139,7 +139,7 @@ is_zero(uint64_t page)
 	const volatile uint64_t *p = raw_ptr(page);
 	uint64_t bits = 0;
 
-	for (unsigned i = 0; i < BASE_PAGE / sizeof(*p); i++)
+	for (unsigned i = 0; i < page_bytes() / sizeof(*p); i++)
 		bits |= p[i];
 	return bits == 0;
 }
@@ -154,7 +154,7 @@ has_contents(uint64_t chunk, uint64_t i, bool swap_is_on)
 {
 	if (there_before(i) || (page_after[i] & PAGE_PRESENT) != 0)
 		return true;
-	return page_after[i] != 0 && swap_is_on && !is_zero(chunk + i * BASE_PAGE);
+	return page_after[i] != 0 && swap_is_on && !is_zero(chunk + i * page_bytes());
 }
 
 static int
@@ -181,7 +181,7 @@ copy_run(const struct page_swap_job *job, uint64_t addr, uint64_t len, uint64_t 
 {
 	int err = 0;
 
-	if (job->fd < 0 || job->page_size > BASE_PAGE) {
+	if (job->fd < 0 || job->page_size > page_bytes()) {
 		raw_madvise(to, len, MADV_POPULATE_WRITE);
 		page_swap_copy(to, addr, len);
 	} else {
@@ -204,7 +204,7 @@ static int
 copy_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
 	   uint64_t len, uint64_t to, bool known)
 {
-	uint64_t n = len / BASE_PAGE, end;
+	uint64_t n = len / page_bytes(), end;
 	bool swapping;
 	int err = 0;
 
@@ -215,8 +215,8 @@ copy_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64
 		for (end = i; end < n && has_contents(addr, end, swapping); end++)
 			;
 		if (end > i)
-			err = copy_run(job, addr + i * BASE_PAGE, (end - i) * BASE_PAGE,
-				       to + i * BASE_PAGE);
+			err = copy_run(job, addr + i * page_bytes(), (end - i) * page_bytes(),
+				       to + i * page_bytes());
 	}
 	return err;
 }
@@ -298,8 +298,8 @@ cut_chunk(uint64_t addr, uint64_t window, uint64_t chunk)
 	uint64_t there = 0, cut = 0;
 
 	while (cut < window && there < chunk) {
-		there += there_before(cut / BASE_PAGE) ? BASE_PAGE : 0;
-		cut += BASE_PAGE;
+		there += there_before(cut / page_bytes()) ? page_bytes() : 0;
+		cut += page_bytes();
 	}
 	/* Whole page tables, if there is more than one. */
 	return cut == window || cut <= chunk ? cut : cut - ((addr + cut) & (TABLE_BYTES - 1));
@@ -311,16 +311,16 @@ chunk_bytes(const struct page_swap *swap, const struct page_swap_job *job, uint6
 	    uint64_t left, bool *known)
 {
 	uint64_t page = job->page_size, chunk = CHUNK_BYTES > page ? CHUNK_BYTES : page;
-	uint64_t window = (uint64_t)WINDOW_PAGES * BASE_PAGE;
+	uint64_t window = (uint64_t)WINDOW_PAGES * page_bytes();
 
 	*known = false;
 	window = left < window ? left : window;
-	if (page == BASE_PAGE)
+	if (page == page_bytes())
 		chunk -= addr & (TABLE_BYTES - 1);
 	*known = look_at_pages(swap, job, addr, window, page_before);
 	if (*known)
 		return cut_chunk(addr, window, chunk);
-	if (page == BASE_PAGE && job->fd < 0)
+	if (page == page_bytes() && job->fd < 0)
 		return page_return_bytes(job->src_fd, addr, job->src_off + (addr - job->addr),
 					 window, chunk);
 	return left < chunk ? left : chunk;
@@ -359,7 +359,7 @@ swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool 
 static bool
 can_return(struct page_swap *swap, const struct page_swap_job *job)
 {
-	if (job->fd >= 0 || job->page_size > BASE_PAGE || swap->return_fails)
+	if (job->fd >= 0 || job->page_size > page_bytes() || swap->return_fails)
 		return false;
 	if (swap->uffd < 0)
 		return job->prot == (PROT_READ | PROT_WRITE);
@@ -388,7 +388,7 @@ run_in_memory(uint64_t at, uint64_t n, uint64_t *run)
 {
 	unsigned char there[DATA_PAGES];
 
-	if (syscall(SYS_mincore, at, n * BASE_PAGE, there) != 0)
+	if (syscall(SYS_mincore, at, n * page_bytes(), there) != 0)
 		return false;
 	for (*run = 0; *run < n && (there[*run] & 1) != 0;)
 		++*run;
@@ -402,19 +402,19 @@ run_in_memory(uint64_t at, uint64_t n, uint64_t *run)
 int
 page_swap_data(int fd, uint64_t at, uint32_t page_size, uint64_t *pos, uint64_t end, uint64_t *len)
 {
-	uint64_t n = (end - *pos) / BASE_PAGE, probe, run, more;
+	uint64_t n = (end - *pos) / page_bytes(), probe, run, more;
 
 	if (*pos >= end)
 		return -ENOENT;
 	*len = end - *pos;
-	if (fd < 0 || page_size > BASE_PAGE)
+	if (fd < 0 || page_size > page_bytes())
 		return 0;
 	n = n < DATA_PAGES ? n : DATA_PAGES;
 	probe = n < PROBE_PAGES ? n : PROBE_PAGES;
 	if (!run_in_memory(at + *pos, probe, &run))
 		return 0;
 	if (run == probe && n > probe &&
-	    run_in_memory(at + *pos + probe * BASE_PAGE, n - probe, &more))
+	    run_in_memory(at + *pos + probe * page_bytes(), n - probe, &more))
 		run += more;
 	if (run == 0) {
 		off_t data = lseek(fd, (off_t)*pos, SEEK_DATA);
@@ -426,7 +426,7 @@ page_swap_data(int fd, uint64_t at, uint32_t page_size, uint64_t *pos, uint64_t 
 		*pos = (uint64_t)data;
 		run = 1;
 	}
-	*len = run * BASE_PAGE;
+	*len = run * page_bytes();
 	return 0;
 }
 
@@ -439,8 +439,8 @@ page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot, i
 	struct staging st;
 	int err = stage(&job, addr, len, &st);
 
-	if (err != 0 && page_size > BASE_PAGE) {
-		job.page_size = BASE_PAGE;
+	if (err != 0 && page_size > page_bytes()) {
+		job.page_size = page_bytes();
 		err = stage(&job, addr, len, &st);
 	}
 	if (err != 0)

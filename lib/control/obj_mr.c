@@ -7,6 +7,7 @@
 #include "map/mrfill.h"
 #include "map/mrkept.h"
 #include "map/mrmap.h"
+#include "map/page.h"
 #include "map/sigbus.h"
 #include "control/log.h"
 #include "control/obj.h"
@@ -87,11 +88,7 @@ mr_show(struct obj_mr *m)
 static uint64_t
 mr_bytes(const struct uroce_reg_mr_req *q)
 {
-	uint64_t page = 4096, end = q->addr + q->length;
-
-	if (q->length == 0 || end > UINT64_MAX - page)
-		return q->length;
-	return (end + page - 1) / page * page - q->addr / page * page;
+	return page_span(q->addr, q->length, page_bytes());
 }
 
 static void

@@ -8,13 +8,13 @@
 #include <sys/mman.h>
 #include <sys/queue.h>
 #include <unistd.h>
+#include "map/page.h"
 #include "map/sigbus.h"
 
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)
 #endif
 #define HUGE_BYTES (2u << 20)
-#define PAGE_BYTES 4096u
 #define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static size_t
@@ -68,7 +68,7 @@ ipc_segment_create(struct ipc_segment *seg, size_t bytes, bool huge)
 		return -EINVAL;
 	if (huge && segment_try(seg, round_up(bytes, HUGE_BYTES), true) == 0)
 		return 0;
-	return segment_try(seg, round_up(bytes, PAGE_BYTES), false);
+	return segment_try(seg, round_up(bytes, page_bytes()), false);
 }
 
 void
@@ -145,7 +145,7 @@ static int
 arena_grow(struct ipc_arena *a, size_t bytes)
 {
 	/* the limit applies to the size after rounding up to huge pages */
-	size_t page = a->huge ? HUGE_BYTES : PAGE_BYTES;
+	size_t page = a->huge ? HUGE_BYTES : page_bytes();
 	size_t want = bytes > IPC_SEG_BYTES ? round_up(bytes, page) : IPC_SEG_BYTES;
 	struct arena_seg **seg, *s;
 	struct hole *h;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "map/copier_credit.h"
 
-#define FREE_NS     3000 /* not charged per wait and FREE_BYTES: about the time of a copy */
-#define FREE_BYTES  4096u
+#define FREE_NS     3000    /* not charged per wait and FREE_BYTES: about the time of a copy */
+#define FREE_BYTES  4096u   /* whatever the size of a page */
 #define WAIT_MIN_NS 5000    /* shortest wait limit, with hardly any credit */
 #define WAIT_MAX_NS 2000000 /* longest wait limit: a core may be busy for this long */
 #define REFILL_NS   100000u /* interval of credit refills .. */

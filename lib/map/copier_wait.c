@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
+#include "sched/relax.h"
 
 #define WAIT_ALL_NS 10000000u /* limit including time in which other threads ran */
 #define SPIN_NS     2000      /* spin before sleeping, if the thread is not urgent */
@@ -51,7 +52,7 @@ copier_await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_
 		before = state;
 		state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
 		if (state != COPY_DONE && n % SPINS != 0 && !slept && !here) {
-			__builtin_ia32_pause();
+			sched_relax();
 			continue;
 		}
 		took = copier_now_ns() - *now;

@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "map/mrfill.h"
+#include "map/page.h"
 
-#define PAGE_BYTES  4096u
 #define AT_ONCE     (256u << 10) /* up to this many bytes the caller does the work itself */
 #define UNMAP_ONCE  (4u << 20)
 #define BATCH_BYTES (2u << 20)
@@ -41,8 +41,8 @@ static struct {
 static void
 fill_batch(uint8_t *at, size_t len)
 {
-	unsigned char exists[BATCH_BYTES / PAGE_BYTES];
-	size_t n = len / PAGE_BYTES, end;
+	unsigned char exists[BATCH_BYTES / PAGE_LEAST];
+	size_t page = page_bytes(), n = len / page, end;
 
 	if (mincore(at, len, exists) != 0)
 		return;
@@ -50,8 +50,7 @@ fill_batch(uint8_t *at, size_t len)
 		for (end = i; end < n && (exists[end] & 1) != 0; end++)
 			;
 		if (end > i)
-			(void)madvise(at + i * PAGE_BYTES, (end - i) * PAGE_BYTES,
-				      MADV_POPULATE_READ);
+			(void)madvise(at + i * page, (end - i) * page, MADV_POPULATE_READ);
 	}
 }
 

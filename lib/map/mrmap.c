@@ -19,17 +19,18 @@ range_ok(uint64_t start, uint64_t len)
 static bool
 piece_ok(const struct uroce_mr_piece *p, unsigned nfds)
 {
-	if (p->len == 0 || ((p->va | p->len) & (MRMAP_BASE_PAGE - 1)) != 0 ||
-	    !range_ok(p->va, p->len))
+	uint64_t in_page = page_bytes() - 1;
+
+	if (p->len == 0 || ((p->va | p->len) & in_page) != 0 || !range_ok(p->va, p->len))
 		return false;
 	switch (p->kind) {
 	case UROCE_PIECE_COPY:
 		return true;
 	case UROCE_PIECE_FD:
-		return p->fd_index < nfds && (p->fd_off & (MRMAP_BASE_PAGE - 1)) == 0 &&
+		return p->fd_index < nfds && (p->fd_off & in_page) == 0 &&
 		       range_ok(p->fd_off, p->len);
 	case UROCE_PIECE_KEPT:
-		return p->fd_index < UROCE_MR_KEPT && (p->fd_off & (MRMAP_BASE_PAGE - 1)) == 0 &&
+		return p->fd_index < UROCE_MR_KEPT && (p->fd_off & in_page) == 0 &&
 		       range_ok(p->fd_off, p->len);
 	case UROCE_PIECE_MAP_FILE:
 		return p->vm_start <= p->va && p->vm_end >= p->va + p->len;

@@ -9,10 +9,10 @@
 #include "map/mrfill.h"
 #include "map/mrkept.h"
 #include "map/mrmap.h"
+#include "map/page.h"
 #include "map/vma.h"
 
-#define MRMAP_BASE_PAGE 4096u
-#define MRMAP_MAX_MAPS  (2u * UROCE_MR_MAX_PIECES) /* of a region */
+#define MRMAP_MAX_MAPS (2u * UROCE_MR_MAX_PIECES) /* of a region */
 
 struct mrmap {
 	uint64_t va, len; /* of the region, in the client */

@@ -24,9 +24,9 @@ fd_page_size(int fd, bool *in_memory)
 
 	*in_memory = false;
 	if (fstatfs(fd, &fs) != 0)
-		return MRMAP_BASE_PAGE;
+		return page_bytes();
 	*in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC;
-	return fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : MRMAP_BASE_PAGE;
+	return fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : page_bytes();
 }
 
 /* Returns true if fd is a memfd that cannot shrink, so that its pages stay while mapped. */
@@ -77,7 +77,7 @@ map_fd(struct mrmap *map, int fd, uint64_t va, uint64_t len, uint64_t off)
 	if (mmap(at, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED)
 		return -errno;
 	map->maps++;
-	map->base_pages &= in_memory && page == MRMAP_BASE_PAGE;
+	map->base_pages &= in_memory && page == page_bytes();
 	return 0;
 }
 
@@ -334,14 +334,14 @@ reserve(struct mrmap *map, const struct uroce_reg_mr_req *req)
 	 * Keep an unmapped page at each end. Otherwise the kernel could merge adjacent regions into
 	 * one mapping, and removing one would split it.
 	 */
-	size = map->bytes + align + MRMAP_BASE_PAGE;
+	size = map->bytes + align + page_bytes();
 	if (size < map->bytes)
 		return -ENOMEM;
 	p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	at = (uint64_t)(uintptr_t)p;
-	start = at + MRMAP_BASE_PAGE;
+	start = at + page_bytes();
 	start += (map->first_va - start) & (align - 1);
 	munmap(p, start - at);
 	munmap((void *)(uintptr_t)(start + map->bytes), at + size - start - map->bytes);

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "map/sigbus.h"
+#include "map/page.h"
 
 #define SLOTS_PER_BLOCK 256u
 #define BUCKETS_LOG2    14
-#define PAGE_MASK       4095u
 
 /* base is stored last and cleared first, because the handler reads it. */
 struct guard_slot {
@@ -86,7 +86,7 @@ spare_give_up(void)
 {
 	for (unsigned i = 0; i < SPARES; i++) {
 		if (atomic_exchange(&spares.there[i], false))
-			return munmap(spares.base + i * (PAGE_MASK + 1), PAGE_MASK + 1) == 0;
+			return munmap(spares.base + i * page_bytes(), page_bytes()) == 0;
 	}
 	return false;
 }
@@ -132,7 +132,7 @@ sigbus_handler(int sig, siginfo_t *info, void *context)
 void
 sigbus_guard_refill(void)
 {
-	const size_t page = PAGE_MASK + 1;
+	const size_t page = page_bytes();
 	uint8_t *p = spares.base;
 
 	if (p == NULL) {
@@ -195,7 +195,8 @@ sigbus_guard_add(void *base, size_t len, uint64_t cookie)
 {
 	struct guard_slot *s;
 
-	if (cookie == 0 || len == 0 || base == NULL || (((uintptr_t)base | len) & PAGE_MASK) != 0)
+	if (cookie == 0 || len == 0 || base == NULL ||
+	    (((uintptr_t)base | len) & (page_bytes() - 1)) != 0)
 		return -EINVAL;
 	pthread_mutex_lock(&writers);
 	s = slot_take();

@@ -8,8 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "map/vma.h"
-
-#define BASE_PAGE 4096u
+#include "map/page.h"
 
 /* Kernel ABI since Linux 6.11, newer than the headers we build with. */
 struct procmap_query_abi {
@@ -183,7 +182,7 @@ text_page_size(pid_t pid, uint64_t start)
 {
 	static const char key[] = "KernelPageSize:";
 	struct vma_scan smaps = {.fd = proc_open(pid, "smaps")};
-	uint32_t size = BASE_PAGE;
+	uint32_t size = (uint32_t)page_bytes();
 	bool here = false;
 	struct vma v;
 	char *line;
@@ -219,7 +218,7 @@ text_next(struct vma_scan *scan, uint64_t addr, struct vma *out)
 		if (!parse_line(line, out))
 			return -EIO;
 	} while (out->end <= addr);
-	out->page_size = BASE_PAGE;
+	out->page_size = (uint32_t)page_bytes();
 	if (out->name[0] == '/' && ((out->start | out->end | out->offset) & huge_mask) == 0)
 		out->page_size = text_page_size(scan->pid, out->start);
 	return 0;

@@ -30,7 +30,7 @@ OTHERS = {
     'lib/cm': ('lib/wire', 'lib/counters'),  # sans I/O, and separate from the data path
     # Every client process loads it: only the client side of ipc, and code for both sides (sched, doorbells).
     'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/qp/doorbell.h', 'lib/ipc/client.h',
-                      'lib/map/segmap.h', 'lib/map/vma.h', 'lib/sched'),
+                      'lib/map/page.h', 'lib/map/segmap.h', 'lib/map/vma.h', 'lib/sched'),
     'drivers/impair': ('lib/wire', 'lib/counters', 'lib/cli'),
     'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app': ('lib', 'include', 'drivers/impair'),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One schedule from its seed to its verdict. */
+#include <stdlib.h>
 #include <rte_common.h>
 #include "pair.h"
 #include "wire/timer.h"

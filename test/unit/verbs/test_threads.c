@@ -49,7 +49,7 @@ post_many(void *arg)
 			sched_yield();
 		/* Pauses of many lengths, so that the other side falls asleep at every position. */
 		for (uint64_t spin = i * 7 % 97; spin; spin--)
-			prov_relax();
+			sched_relax();
 	}
 	return NULL;
 }
@@ -169,7 +169,7 @@ post_in_lockstep(void *arg)
 
 	for (uint32_t i = 1; !__atomic_load_n(&l->stop, __ATOMIC_RELAXED); i++) {
 		for (uint32_t spin = i * 7 % 61; spin; spin--)
-			prov_relax();
+			sched_relax();
 		ibv_post_send(l->qp, &wr, &bad);
 		for (uint32_t n = 0; __atomic_load_n(&l->sq->cons, __ATOMIC_ACQUIRE) != i &&
 				     !__atomic_load_n(&l->stop, __ATOMIC_RELAXED);
