@@ -57,7 +57,8 @@ cq_find_room(struct cq *cq, struct cq_ring *r, uint32_t i)
 {
 	uint32_t cons = __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
 
-	__atomic_store_n(&r->cons, cons, __ATOMIC_RELAXED);
+	/* Partner: cq_post of other workers, which do not read hdr->cons themselves. */
+	__atomic_store_n(&r->cons, cons, __ATOMIC_RELEASE);
 	if (i - cons <= r->mask)
 		return true;
 	cq->dead = true;

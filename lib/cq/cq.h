@@ -22,7 +22,7 @@ struct cq_ring {
 	uint32_t mask;             /* entries - 1 */
 	uint32_t log2;             /* of entries */
 	uint32_t prod;             /* next slot, free running; atomic when the CQ is multi */
-	uint32_t cons; /* consumer index, cached from hdr: avoids reading a shared line */
+	uint32_t cons; /* consumer index, cached from hdr: avoids reading a shared line; atomic */
 };
 
 struct cq {
@@ -67,7 +67,8 @@ cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe
 	uint32_t i;
 
 	i = cq->multi ? __atomic_fetch_add(&r->prod, 1, __ATOMIC_RELAXED) : r->prod++;
-	if (i - __atomic_load_n(&r->cons, __ATOMIC_RELAXED) > r->mask && !cq_find_room(cq, r, i))
+	/* Partner: cq_find_room, perhaps of another worker. The client has read the entry. */
+	if (i - __atomic_load_n(&r->cons, __ATOMIC_ACQUIRE) > r->mask && !cq_find_room(cq, r, i))
 		return false;
 	__atomic_store_n(note, uroce_ring_entry(wqe, i), __ATOMIC_RELEASE);
 	slot = &r->entries[i & r->mask];

@@ -168,8 +168,10 @@ mem_fate_end(uint64_t once, int rc, const struct mem_fate_result *res)
 	if (__atomic_load_n(&c->once, __ATOMIC_RELAXED) != once) {
 		to = CELL_PENDING;
 	} else if (rc == 0) {
-		__atomic_store_n(&c->len, res->len, __ATOMIC_RELAXED);
-		__atomic_store_n(&c->orig, res->orig, __ATOMIC_RELAXED);
+		/* Partner: the fence of mem_fate_get. A thread that sees these sees the cell's
+		 * number. */
+		__atomic_store_n(&c->len, res->len, __ATOMIC_RELEASE);
+		__atomic_store_n(&c->orig, res->orig, __ATOMIC_RELEASE);
 	}
 	__atomic_store_n(&c->state, to, __ATOMIC_RELEASE);
 }
@@ -191,7 +193,7 @@ mem_fate_get(uint64_t once, struct mem_fate_result *res)
 		return MEM_FATE_PENDING;
 	res->len = __atomic_load_n(&c->len, __ATOMIC_RELAXED);
 	res->orig = __atomic_load_n(&c->orig, __ATOMIC_RELAXED);
-	/* Partner: cell_own. The cell may have been taken for another operation meanwhile. */
+	/* Partner: mem_fate_end. The cell may have been taken for another operation meanwhile. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return __atomic_load_n(&c->state, __ATOMIC_RELAXED) == CELL_DONE &&
 			       __atomic_load_n(&c->once, __ATOMIC_RELAXED) == once

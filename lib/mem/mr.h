@@ -287,6 +287,20 @@ mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
 	return 0;
 }
 
+/*
+ * Worker. As mr_read, for a READ: loads its bytes before those of any later call. A program that
+ * stores data and then a flag is therefore never seen with the flag, by one READ, and without the
+ * data, by the next.
+ */
+static inline int
+mr_load(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
+{
+	int rc = mr_read(mr, addr, dst, len);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return rc;
+}
+
 /* Worker. Copies *len bytes into a region that is mapped (host != NULL). As mem_store_of. */
 static inline __attribute__((always_inline)) uint32_t
 mr_store_of(const struct mr *mr, uint64_t addr, const uint8_t *src, const uint32_t *len)

@@ -44,7 +44,8 @@ mem_store_ragged(uint8_t *dst, const uint8_t *src, size_t len)
 	uint8_t tail[MEM_STORE_TAIL];
 	const uint8_t *from = tail;
 
-	memcpy(tail, src + body, left); /* before memmove: src may overlap */
+	memcpy(tail, src + body, left);          /* before memmove: src may overlap */
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* behind the stores of the last call */
 	memmove(dst, src, body);
 	for (dst += body; left != 0;) {
 		uint32_t n = piece_len(dst, left);

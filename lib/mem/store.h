@@ -3,6 +3,9 @@
  * Stores received data in a client's memory. A program may poll that memory instead of a
  * completion queue: it takes a message as complete once it sees the message's last bytes. memmove
  * must not store those, because it stores the tail of its destination first for some lengths.
+ *
+ * The stores of a thread become visible in this order, as those of a NIC do: the bytes of one call
+ * before any byte of the next one, and within a call the tail last (doc/memory-order.md).
  */
 #ifndef MEM_STORE_H
 #define MEM_STORE_H
@@ -38,6 +41,7 @@ mem_store_of(uint8_t *dst, const uint8_t *src, const uint32_t *len)
 	if (__builtin_expect(((uintptr_t)(dst + body) & 7) != 0, 0))
 		goto ragged;
 	memcpy(&tail, src + body, sizeof(tail)); /* before memmove: src may overlap */
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* behind the stores of the last call */
 	dst = memmove(dst, src, body);
 	n = *len;
 	__atomic_thread_fence(__ATOMIC_RELEASE);

@@ -11,6 +11,9 @@ put(struct qp_recorder *r, uint64_t at_ns, enum qp_record_kind kind, uint32_t ar
 {
 	uint32_t i = r->count;
 
+	/* Partner: qp_recorder_copy. A thread that sees a part of this record sees the last count.
+	 */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	r->record[QP_RECORDER ? i % QP_RECORDS : 0] = (struct qp_record){
 		.at = at_ns / QP_RECORD_TICK_NS,
 		.kind = kind,

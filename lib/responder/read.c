@@ -359,7 +359,7 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	if (len == 0)
 		rc = 0;
 	else if (likely(mr->host != NULL))
-		rc = mr_read(mr, op->va + off, p + hdr, len);
+		rc = mr_load(mr, op->va + off, p + hdr, len);
 	else
 		rc = read_ahead(env, qp, mr, op, off, p + hdr, len);
 	if (unlikely(rc == -EAGAIN))

@@ -43,9 +43,9 @@ ring_poll(struct worker *w, struct worker_doorbell *db)
 	uint32_t prod = __atomic_load_n(&ring->prod, __ATOMIC_ACQUIRE);
 	uint32_t n = prod - db->cons;
 
-	/* The exchange is a full fence: WQEs posted before the client set the flag are visible. */
+	/* The exchange acquires: WQEs posted before the client set the flag are visible. */
 	if (unlikely(__atomic_load_n(&ring->overflow, __ATOMIC_RELAXED) != 0)) {
-		__atomic_exchange_n(&ring->overflow, 0, __ATOMIC_SEQ_CST);
+		__atomic_exchange_n(&ring->overflow, 0, __ATOMIC_ACQUIRE);
 		return ring_overflow(db, prod);
 	}
 	if (likely(n == 0))
