@@ -63,6 +63,8 @@ TOUCHES = {
     "debian/*": ["package", "release"],
     "meson.build": ["release"],
     "lib/dpdk/*": ["release"],
+    "scripts/cross/*": ["release_arm64"],
+    "lib/mem/*": ["release_arm64"],
     "*.md": ["docs"],
     "test/kit_py/*": ["system"],
 }

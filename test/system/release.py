@@ -4,26 +4,12 @@
 and the packages, installed in a bare root.
 
 release.py RELEASE. The root is in the build folder's releases/, made by mmdebstrap at the first run (1.5 GB)."""
-import os
-import pathlib
 import shutil
-import subprocess
 import sys
 
 import lib
+from debian_root import Root
 
-MIRROR = "http://deb.debian.org/debian"
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TREE = "/srv/uroce"  # not in /root: tests run programs of it as another user
-# Runs the rest of its arguments in a root, with the file systems that a machine has.
-ENTER = """root=$1; shift
-mount --bind "$root" "$root" # what makes namespaces there expects a mount point
-for fs in dev sys; do mount --rbind /$fs "$root/$fs"; done
-mount -t proc proc "$root/proc"
-for fs in run tmp; do mount -t tmpfs tmpfs "$root/$fs"; done
-exec chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-"$@"
-"""
 # Starts the daemon and pings from one program to another, as a user of the packages would.
 FIRST_STEPS = """set -e
 uroced --daemon
@@ -34,57 +20,9 @@ wait $!
 """
 
 
-class Root:
-    def __init__(self, folder):
-        self.folder = folder
-
-    @classmethod
-    def made(cls, folder, release):
-        """A new root of the release, without packages besides the smallest set."""
-        # an archived mirror's lists have expired
-        lib.sh("mmdebstrap", "--quiet", "--variant=minbase", '--aptopt=Acquire::Check-Valid-Until "false"',
-               release, folder, MIRROR, timeout=1500)
-        return cls(folder)
-
-    def run(self, *argv, timeout=3000):
-        """Output of a command in the root; AssertionError with its end if it fails. A new PID namespace ends its
-        children with it."""
-        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, "sh",
-                               self.folder, *argv], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              stdin=subprocess.DEVNULL, check=False, timeout=timeout)
-        assert done.returncode == 0, f"{' '.join(argv)}: {done.returncode}\n{done.stdout[-4000:]}"
-        return done.stdout
-
-    def bash(self, script):
-        return self.run("bash", "-ec", f"cd {TREE}\n. scripts/setup.sh\n{script}")
-
-
-def copy_source(to):
-    """The files that git knows, as they are in the work tree."""
-    names = lib.sh("git", "-C", SOURCE, "ls-files").splitlines()
-    for name in names:
-        if (SOURCE / name).exists():
-            (to / name).parent.mkdir(parents=True, exist_ok=True)
-            # an unchanged file keeps its time, so that it is not compiled again
-            shutil.copy2(SOURCE / name, to / name)
-
-
-def root_of(release):
-    """The root with the release's compiler, and this source in it."""
-    folder = lib.BUILD / "releases" / release
-    if not folder.exists():
-        folder.parent.mkdir(exist_ok=True)
-        fresh = folder.with_name(f"{release}.{os.getpid()}")
-        lib.processes.at_end(lambda: shutil.rmtree(fresh, ignore_errors=True))
-        Root.made(fresh, release)
-        fresh.rename(folder)
-    copy_source(folder / TREE[1:])
-    return Root(folder)
-
-
 def main(release):
     lib.need_root()
-    root = root_of(release)
+    root = Root.of(release, release)
     with lib.case(f"{release}: the build's packages are installed"):
         root.bash("setup_packages $BUILD_PACKAGES build-essential debhelper perftest ibverbs-utils python3-seccomp")
     with lib.case(f"{release}: everything compiles"):

@@ -99,8 +99,9 @@ printed_texts_are_taken(void **state)
 		"dcqcn-paper",
 		"swift",
 		"timely",
-		"dcqcn:rate=800000:limit=800000:min=800000:window=1000000:alpha=1000000:"
-		"decrease=1000000:increase=1000000:add=800000:hyper=800000:kib=1073741824:g=65536"};
+		("dcqcn:rate=800000:limit=800000:min=800000:window=1000000:alpha=1000000:"
+		 "decrease=1000000:increase=1000000:add=800000:hyper=800000:kib=1073741824:g="
+		 "65536")};
 	char out[CC_PARAM_TEXT_MAX], small[8];
 
 	for (uint32_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -117,9 +118,11 @@ int
 bench_start(void **state)
 {
 	static const struct qp_table qps = {.mask = 15};
-	static const unsigned lcores[] = {1, 2, 3, 4};
+	unsigned lcores[UROCE_MAX_WORKERS];
 	struct worker_params p = {.nworkers = nworkers, .lcores = lcores, .idle = idle};
 
+	for (unsigned i = 0; i < UROCE_MAX_WORKERS; i++)
+		lcores[i] = i + 1;
 	p.qps = &qps;
 	pool = rte_pktmbuf_pool_create("pool", POOL_BUFFERS, 0, 0, 1536 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
@@ -163,15 +166,39 @@ bench_stop(void **state)
 	return 0;
 }
 
+/* For EAL: the control thread and all workers, on the first two CPUs that the process may use. */
+static void
+lcores_on_two_cpus(char *text, size_t size)
+{
+	int cpu[2], n = 0;
+	cpu_set_t set;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+	for (int i = 0; i < CPU_SETSIZE && n < 2; i++) {
+		if (CPU_ISSET(i, &set))
+			cpu[n++] = i;
+	}
+	snprintf(text, size, "(0-%u)@(%d,%d)", UROCE_MAX_WORKERS, cpu[0], cpu[n - 1]);
+}
+
 int
 bench_eal(void)
 {
-	static char prefix[64];
-	char *argv[] = {
-		"test_worker", "--no-huge",      "--no-pci",          "--no-shconf",   "-m",
-		"64",          "--no-telemetry", "--log-level=error", "--file-prefix", prefix,
-		"--lcores",    "(0-4)@(0,1)"};
+	static char prefix[64], lcores[64];
+	char *argv[] = {"test_worker",
+			"--no-huge",
+			"--no-pci",
+			"--no-shconf",
+			"-m",
+			"64",
+			"--no-telemetry",
+			"--log-level=error",
+			"--file-prefix",
+			prefix,
+			"--lcores",
+			lcores};
 
 	snprintf(prefix, sizeof(prefix), "test_worker_%d", getpid());
+	lcores_on_two_cpus(lcores, sizeof(lcores));
 	return rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv);
 }

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Roots of Debian in the build folder's releases/, made by mmdebstrap, with the source in them."""
+import ctypes
+import os
+import pathlib
+import shutil
+import subprocess
+
+import lib
+
+MIRROR = "http://deb.debian.org/debian"
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+TREE = "/srv/uroce"  # not in /root: tests run programs of it as another user
+CLONE_NEWUSER = 0x10000000
+# Runs the rest of its arguments in a root, with the file systems that a machine has. $2: a command for the root.
+ENTER = """root=$1; prepare=$2; shift 2
+mount --bind "$root" "$root" # what makes namespaces there expects a mount point
+for fs in dev sys; do mount --rbind /$fs "$root/$fs"; done
+mount -t proc proc "$root/proc"
+for fs in run tmp; do mount -t tmpfs tmpfs "$root/$fs"; done
+eval "$prepare"
+exec chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+"$@"
+"""
+
+
+class Root:
+    prepare = ""  # shell commands before its commands; $root is the folder
+    preexec = None
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    @classmethod
+    def made(cls, folder, release, *options):
+        """A new root of the release, without packages besides the smallest set. options: of mmdebstrap."""
+        # an archived mirror's lists have expired
+        lib.sh("mmdebstrap", "--quiet", "--variant=minbase", '--aptopt=Acquire::Check-Valid-Until "false"',
+               *options, release, folder, MIRROR, timeout=1500)
+        return cls(folder)
+
+    @classmethod
+    def of(cls, name, release, *options):
+        """The root of this name, made if there is none, with this source in it."""
+        folder = lib.BUILD / "releases" / name
+        if not folder.exists():
+            folder.parent.mkdir(exist_ok=True)
+            fresh = folder.with_name(f"{name}.{os.getpid()}")
+            lib.processes.at_end(lambda: shutil.rmtree(fresh, ignore_errors=True))
+            cls.made(fresh, release, *options)
+            fresh.rename(folder)
+        copy_source(folder / TREE[1:])
+        return cls(folder)
+
+    def run(self, *argv, timeout=3000):
+        """Output of a command in the root; AssertionError with its end if it fails. A new PID namespace ends its
+        children with it."""
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, "sh",
+                               self.folder, self.prepare, *argv], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False, timeout=timeout,
+                              preexec_fn=self.preexec)
+        assert done.returncode == 0, f"{' '.join(argv)}: {done.returncode}\n{done.stdout[-4000:]}"
+        return done.stdout
+
+    def bash(self, script):
+        return self.run("bash", "-ec", f"cd {TREE}\n. scripts/setup.sh\n{script}")
+
+
+class ForeignRoot(Root):
+    """Runs programs of arm64, too, by the root's qemu. The machine is left as it is: since Linux 6.7 a user namespace
+    has a binfmt_misc of its own. Its users are the machine's."""
+
+    # The first bytes of an ELF file of arm64, and which of their bits count. The entry lasts as long as the mount.
+    prepare = r"""mount -t binfmt_misc binfmt_misc "$root/mnt"
+magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+printf %s ":qemu-aarch64:M::$magic:$mask:$root/usr/bin/qemu-aarch64-static:F" >"$root/mnt/register"
+"""
+
+    @staticmethod
+    def preexec():
+        """Enters a user namespace. A process outside of it has to write its maps."""
+        ready, tell = os.pipe()
+        outside = os.fork()
+        if outside == 0:
+            os.close(tell)
+            os.read(ready, 1)  # its end: the namespace exists
+            for kind in ("uid", "gid"):
+                pathlib.Path(f"/proc/{os.getppid()}/{kind}_map").write_text("0 0 65536", encoding="ascii")
+            os._exit(0)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(CLONE_NEWUSER):
+            raise OSError(ctypes.get_errno(), "unshare")
+        os.close(tell)
+        os.close(ready)
+        assert os.waitpid(outside, 0)[1] == 0, "no map of the namespace's users"
+
+    @classmethod
+    def works(cls):
+        """Whether this kernel allows that."""
+        done = subprocess.run(["unshare", "--mount", "mount", "-t", "binfmt_misc", "binfmt_misc", "/mnt"],
+                              capture_output=True, check=False, preexec_fn=cls.preexec)
+        return done.returncode == 0
+
+
+def copy_source(to):
+    """The files that git knows, as they are in the work tree."""
+    names = lib.sh("git", "-C", SOURCE, "ls-files").splitlines()
+    for name in names:
+        if (SOURCE / name).exists():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            # an unchanged file keeps its time, so that it is not compiled again
+            shutil.copy2(SOURCE / name, to / name)
