@@ -10,6 +10,7 @@ targets.py one_cpu    the suite unit of the build, on one processor
 
 The root and the builds are in the build folder's releases/ and targets/."""
 import os
+import re
 import subprocess
 import sys
 
@@ -58,6 +59,10 @@ def arm64():
     with lib.case("arm64: programs start"):
         said = root.bash("file=build/app/uroced/uroced\nod -An -tx1 -j18 -N2 $file\n$file --version")
         assert "b7 00" in said and "uroced" in said, said
+    with lib.case("arm64: fences in front of a message's bytes, and of its last ones"):
+        said = root.bash("aarch64-linux-gnu-objdump -d --disassemble=mem_store_ragged build/lib/mem/liburoce_mem.a")
+        steps = re.findall(r"dmb\tish$|<memmove>$", said, re.MULTILINE)
+        assert steps[:3] == ["dmb\tish", "<memmove>", "dmb\tish"], said
     root.bash("aarch64-linux-gnu-gcc -O2 -shared -fPIC -o /srv/qemu_ioctl.so test/system/qemu_ioctl.c")
     for suite in ("unit", "sim"):
         names = tests_of(root.bash(f"cd build\nmeson test --no-rebuild --list --suite {suite}"), (*PYTHON, *NO_QEMU))
