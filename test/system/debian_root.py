@@ -68,7 +68,7 @@ class Root:
 
 class ForeignRoot(Root):
     """Runs programs of arm64, too, by the root's qemu. The machine is left as it is: since Linux 6.7 a user namespace
-    has a binfmt_misc of its own. Its users are the machine's."""
+    has a separate binfmt_misc. Its users are the machine's."""
 
     # The first bytes of an ELF file of arm64, and which of their bits count. The entry lasts as long as the mount.
     prepare = r"""mount -t binfmt_misc binfmt_misc "$root/mnt"
