@@ -115,8 +115,10 @@ parse(int argc, char **argv, struct options *o)
 static int
 find_provider(const char *given, char *path)
 {
-	/* relative to this program: in a build tree; in the same folder, as in a container */
-	static const char *const places[] = {"../../drivers/verbs/" RUN_PROVIDER, RUN_PROVIDER};
+	/* relative to this program: in a build tree; in the same folder, as in a container;
+	   installed in any place */
+	static const char *const places[] = {"../../drivers/verbs/" RUN_PROVIDER, RUN_PROVIDER,
+					    "../lib/libibverbs/" RUN_PROVIDER};
 	char exe[PATH_MAX], beside[PATH_MAX];
 	const char *dir;
 	ssize_t n;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "outbox.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -32,6 +35,18 @@ static struct outbox {
 	[OUTBOX_JOURNAL] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER},
 	[OUTBOX_MANAGER] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER},
 };
+
+/* NULL until an outbox is opened. */
+static __typeof__(&sd_notify) notify;
+static __typeof__(&sd_journal_sendv) journal_sendv;
+
+void *
+outbox_libsystemd(const char *name)
+{
+	void *lib = dlopen("libsystemd.so.0", RTLD_NOW);
+
+	return lib != NULL ? dlsym(lib, name) : NULL;
+}
 
 void
 outbox_add(enum outbox_to to, const char *const *text, unsigned n)
@@ -69,14 +84,25 @@ send_message(const struct outbox *box, const struct message *e)
 	const char *at = e->text;
 
 	if (box == &outbox[OUTBOX_MANAGER]) {
-		sd_notify(0, e->text);
+		notify(0, e->text);
 		return;
 	}
 	for (unsigned i = 0; i < e->n; i++) {
 		iov[i] = (struct iovec){(char *)(uintptr_t)at, strlen(at)};
 		at += iov[i].iov_len + 1;
 	}
-	sd_journal_sendv(iov, (int)e->n);
+	journal_sendv(iov, (int)e->n);
+}
+
+static void
+send_lost(unsigned lost)
+{
+	char text[80];
+	struct iovec iov[] = {{text, 0}, {"PRIORITY=4", 10}, {"SYSLOG_IDENTIFIER=uroced", 24}};
+
+	iov[0].iov_len = (size_t)snprintf(
+		text, sizeof(text), "MESSAGE=%u lines lost: the journal did not accept them", lost);
+	journal_sendv(iov, 3);
 }
 
 /* Thread function: sends the messages of one outbox, oldest first, until it closes. */
@@ -101,8 +127,7 @@ send_messages(void *arg)
 		box->lost = 0;
 		pthread_mutex_unlock(&box->mutex);
 		if (lost != 0 && box == &outbox[OUTBOX_JOURNAL])
-			sd_journal_send("MESSAGE=%u lines lost: the journal did not accept them",
-					lost, "PRIORITY=4", "SYSLOG_IDENTIFIER=uroced", NULL);
+			send_lost(lost);
 		send_message(box, e);
 		free(e);
 		pthread_mutex_lock(&box->mutex);
@@ -119,6 +144,10 @@ outbox_open(enum outbox_to to)
 	sigset_t all, before;
 	int rc;
 
+	notify = outbox_libsystemd("sd_notify");
+	journal_sendv = outbox_libsystemd("sd_journal_sendv");
+	if (notify == NULL || journal_sendv == NULL)
+		return ELIBACC;
 	/* signals are handled by the control thread */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

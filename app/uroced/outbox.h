@@ -18,10 +18,16 @@ enum outbox_to {
 };
 
 /*
- * Starts the thread of a receiver. Call once, before other threads use it. Returns 0 or an errno.
- * Without the thread, messages are queued but never sent.
+ * Starts the thread of a receiver. Call once, before other threads use it. Returns 0 or an errno,
+ * ELIBACC if the machine has no libsystemd. Without the thread, messages are queued but never sent.
  */
 int outbox_open(enum outbox_to to);
+
+/*
+ * A function of libsystemd, which is loaded only under systemd; NULL if the machine does not have
+ * it. Any thread.
+ */
+void *outbox_libsystemd(const char *name);
 
 /* Waits at most a second until queued messages are sent. Messages added afterwards are lost. */
 void outbox_close(void);

@@ -88,16 +88,21 @@ void
 service_ready(struct daemon *d)
 {
 	uint64_t watchdog_us = 0, period_us = STATUS_PERIOD;
+	__typeof__(&sd_watchdog_enabled) watchdog_enabled;
 	int rc;
 
 	service.d = d;
 	if (getenv("NOTIFY_SOCKET") == NULL)
 		return;
 	rc = outbox_open(OUTBOX_MANAGER);
-	if (rc != 0)
-		LOG(ERR, "no thread for the service manager: %s", strerror(rc));
+	if (rc != 0) {
+		LOG(ERR, "no reports to the service manager, not even that uroced is ready: %s%s",
+		    strerror(rc), rc == ELIBACC ? " (libsystemd.so.0)" : "");
+		return;
+	}
 	report_status(d, "READY=1\n");
-	rc = sd_watchdog_enabled(0, &watchdog_us);
+	watchdog_enabled = outbox_libsystemd("sd_watchdog_enabled");
+	rc = watchdog_enabled != NULL ? watchdog_enabled(0, &watchdog_us) : -ELIBACC;
 	if (rc < 0)
 		LOG(WARNING, "WATCHDOG_USEC or WATCHDOG_PID: %s: no watchdog", strerror(-rc));
 	service.watched = rc > 0 && watchdog_us >= 2;

@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-/* The broker inherits only the channel and /dev/null: a stuck broker never releases descriptors. */
+/* The broker inherits the channel and /dev/null. broker_main closes everything else. */
 static int
 spawn(int theirs, pid_t *pid)
 {
@@ -35,8 +35,6 @@ spawn(int theirs, pid_t *pid)
 	err = posix_spawn_file_actions_adddup2(&fa, theirs, CHAN_FD);
 	for (int fd = 0; err == 0 && fd < CHAN_FD; fd++)
 		err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null", 2, 0);
-	if (err == 0)
-		err = posix_spawn_file_actions_addclosefrom_np(&fa, CHAN_FD + 1);
 	if (err == 0)
 		err = posix_spawn(pid, "/proc/self/exe", &fa, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&fa);

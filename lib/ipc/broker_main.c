@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include "ipc/broker_parts.h"
@@ -228,11 +229,27 @@ raise_fd_limit(void)
 	}
 }
 
+/*
+ * Closes all descriptors above fd: a stuck broker would never release them. libc has closefrom
+ * since 2.34, and the kernel close_range since 5.9.
+ */
+static void
+close_above(int fd)
+{
+	long max = sysconf(_SC_OPEN_MAX);
+
+	if (syscall(SYS_close_range, fd + 1, ~0u, 0) == 0)
+		return;
+	while (++fd < max)
+		close(fd);
+}
+
 void
 broker_main(int chan)
 {
 	sigset_t set;
 
+	close_above(chan);
 	/* The broker ends with the daemon, not by a Ctrl-C on the terminal. */
 	sigfillset(&set);
 	sigprocmask(SIG_BLOCK, &set, NULL);
