@@ -3,10 +3,11 @@
 # Sourced by demo.sh and check.sh: installs packages and builds. Prints what it does, never asks, and
 # skips what is done already.
 
-# Names of Debian 12; "a|b": of another release, the first that it has; "a|": nothing where it has none.
+# Names of Debian 12; "a|b": of another release, the first that it has; "a|": nothing where it has none. Ubuntu 24.04 and
+# 26.04 have these names, too (by packages.ubuntu.com; not run); DPDK of Ubuntu 22.04, 21.11, is too old.
 BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev librdmacm-dev libjansson-dev
 	libssl-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
-TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev|libclang-rt-19-dev|libclang-rt-18-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
+TEST_PACKAGES="infiniband-diags git libclang-rt-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
 	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils|
 	qemu-utils qemu-block-extra qemu-system-x86 libaio1|libaio1t64 gdb
@@ -14,7 +15,7 @@ TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev|libclang-rt-19-dev|libcla
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
 # chromium (81 MB) looks at the page of `report --html` in test_report_html.py.
 BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev python3-matplotlib
-	chromium"
+	chromium|"
 # For the programs of `ninja programs-long`: about 200 MB.
 LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun runc mmdebstrap"
 # What users run, without tests and benches.
