@@ -118,7 +118,7 @@ find_provider(const char *given, char *path)
 	/* relative to this program: in a build tree; in the same folder, as in a container;
 	   installed in any place */
 	static const char *const places[] = {"../../drivers/verbs/" RUN_PROVIDER, RUN_PROVIDER,
-					    "../lib/libibverbs/" RUN_PROVIDER};
+					     "../lib/libibverbs/" RUN_PROVIDER};
 	char exe[PATH_MAX], beside[PATH_MAX];
 	const char *dir;
 	ssize_t n;

@@ -169,7 +169,7 @@ try_namespace(void)
 	char class[PATH_MAX];
 	const char *scratch;
 
-	if (mount_ns_enter() || root_open(&root))
+	if (mount_ns_enter() || root_open(&root) || need_libibverbs(root.config >= 0))
 		return EXIT_FAILURE;
 	scratch = mount_ns_scratch(&root);
 	if (!scratch)

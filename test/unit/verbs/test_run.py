@@ -391,6 +391,16 @@ class RunAnywhere(Run):
             self.assertRegex(done.stderr, r"liburoce-preload.so with files in \S+ \((cannot make mounts private: Invalid "
                              r"argument|no private mount namespace: Operation not permitted)")
 
+    @unittest.skipIf(os.geteuid(), "needs root (mounts)")
+    def test_no_folder_of_drivers(self):
+        """Debian's libibverbs1 without ibverbs-providers has no /etc/libibverbs.d that a mount could cover."""
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, "UROCE_VERBOSE": "1"}
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /etc; exec "$@"', "sh", RUN, "--provider",
+                               PROVIDER, "ibv_devices"], env=env, text=True, capture_output=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("uroce0", done.stdout)
+        self.assertRegex(done.stderr, r"liburoce-preload.so with files in \S+ \(no /etc/libibverbs.d: ")
+
     def test_a_kernel_without_seccomp(self):
         """Then the namespace has a preloaded library, too, which refuses netlink sockets."""
         said = self.locked({"seccomp": errno.ENOSYS}, "sh", "-c", "echo $LD_PRELOAD $UROCE_VIEW")
