@@ -11,6 +11,7 @@ shift
 mount --bind "$root" "$root" # namespaces that are created there expect a mount point
 for fs in dev sys; do mount --rbind /$fs "$root/$fs"; done
 mount -t proc proc "$root/proc"
-for fs in run tmp; do mount -t tmpfs tmpfs "$root/$fs"; done
+mount -t tmpfs -o mode=755 tmpfs "$root/run"
+mount -t tmpfs tmpfs "$root/tmp"
 exec chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
 	"$@"

@@ -6,7 +6,7 @@
 #
 #   --output DIR  folder for the results; default: build/release
 #   --arch ARCH   Debian's name of the architecture; default: this machine's, the only one so far
-#   WHAT          deb12, deb13: packages for Debian 12 and 13, in debian12/ and debian13/
+#   WHAT          deb12, deb13: packages for Debian 12 and 13, in debian12/ and debian13/ (debsid: for a test)
 #                 tarball: programs that run wherever they are unpacked, with glibc 2.31 or later
 #                 image: an OCI image with the tarball, made by podman
 #                 default: all of these
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 . scripts/setup.sh
 
 mirror=http://deb.debian.org/debian
-roots=$PWD/build/releases
+roots=${UROCE_ROOTS:-$PWD/build/releases}
 glibc=/srv/glibc-2.31 # Debian 11's, in the root
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
 output=$PWD/build/release arch=$(dpkg --print-architecture) what=()
@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
 		if [ "$1" = --arch ]; then arch=$2; else mkdir -p "$2" && output=$(realpath "$2"); fi
 		shift
 		;;
-	deb12 | deb13 | tarball | image) what+=("$1") ;;
+	deb12 | deb13 | debsid | tarball | image) what+=("$1") ;;
 	*)
 		echo "release.sh: unknown argument '$1'; legal: --output DIR, --arch ARCH, deb12, deb13, tarball, image" >&2
 		exit 2
@@ -46,7 +46,11 @@ done
 machine=$(uname -m)
 name=uroce-$version-linux-$machine
 work=$(mktemp -d /tmp/uroce-release.XXXXXX)
-trap 'rm -rf "$work"' EXIT
+finish() {
+	umount -l "$work/podman/overlay" 2>/dev/null || true # podman leaves it
+	rm -rf "$work"
+}
+trap finish EXIT
 
 logged() { # logged WHAT COMMAND..: shows the end of the output if the command fails
 	setup_say "$1"
@@ -131,15 +135,15 @@ image() {
 	mkdir "$context"
 	cp "$output/$name.tar.xz" "$context"
 	# what the registry has under this name
-	debian bookworm "$work/base.tar" --variant=minbase \
-		'--dpkgopt=path-exclude=/usr/share/{doc,info,locale,man}/*' '--dpkgopt=path-include=/usr/share/doc/*/copyright'
+	debian bookworm "$work/base.tar" --variant=minbase --include=usr-is-merged \
+		--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --dpkgopt=path-exclude=/usr/share/{doc,info,locale,man}/'*' \
+		'--dpkgopt=path-include=/usr/share/doc/*/copyright' --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*'
 	logged "base of the image" "${podman[@]}" import "$work/base.tar" docker.io/library/debian:bookworm-slim
-	logged "image" "${podman[@]}" build --pull=never --network host --ulimit nofile=1024:1024 -t "localhost/uroce:$version" \
+	logged "image" "${podman[@]}" build --pull=never --network host --isolation chroot -t "localhost/uroce:$version" \
 		-f config/Containerfile "$context"
-	setup_say "$output/uroce-$version-image-$machine.tar.xz"
-	rm -f "$work/image.tar"
-	"${podman[@]}" save -q --format oci-archive -o "$work/image.tar" "localhost/uroce:$version"
-	xz -T0 <"$work/image.tar" >"$output/uroce-$version-image-$machine.tar.xz"
+	rm -f "$output/uroce-$version-image-$machine.tar"
+	logged "$output/uroce-$version-image-$machine.tar" "${podman[@]}" save -q --format oci-archive \
+		-o "$output/uroce-$version-image-$machine.tar" "localhost/uroce:$version"
 	"${podman[@]}" rmi -af >/dev/null
 }
 
@@ -147,6 +151,7 @@ for part in "${what[@]}"; do
 	case $part in
 	deb12) deb bookworm debian12 ;;
 	deb13) deb trixie debian13 ;;
+	debsid) deb sid debian-sid ;;
 	*) "$part" ;;
 	esac
 done

@@ -100,8 +100,9 @@ send_lost(unsigned lost)
 	char text[80];
 	struct iovec iov[] = {{text, 0}, {"PRIORITY=4", 10}, {"SYSLOG_IDENTIFIER=uroced", 24}};
 
-	iov[0].iov_len = (size_t)snprintf(
-		text, sizeof(text), "MESSAGE=%u lines lost: the journal did not accept them", lost);
+	iov[0].iov_len =
+		(size_t)snprintf(text, sizeof(text),
+				 "MESSAGE=%u lines lost: the journal did not accept them", lost);
 	journal_sendv(iov, 3);
 }
 

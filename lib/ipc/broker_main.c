@@ -230,8 +230,8 @@ raise_fd_limit(void)
 }
 
 /*
- * Closes all descriptors above fd: a stuck broker would never release them. libc has closefrom
- * since 2.34, and the kernel close_range since 5.9.
+ * Closes all descriptors above fd: a stuck broker would never release them. libc's function for it
+ * came with 2.34, later than a release may need; the kernel's with 5.9.
  */
 static void
 close_above(int fd)

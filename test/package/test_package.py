@@ -168,27 +168,6 @@ def journal(machine):
     assert "QP" in machine.sh(f"journalctl -x -u uroced MESSAGE_ID={failed} --no-pager"), "explained by the catalog"
 
 
-def image(work, packages):
-    """config/Containerfile builds an image of the packages; a container of it without privileges runs RDMA."""
-    base = ["podman", "--root", str(work / "podman"), "--runroot", str(work / "podman-run"), "--cgroup-manager",
-            "cgroupfs", "--runtime", "runc"]
-    context = work / "image"
-    (context / "debs").mkdir(parents=True)
-    for path in packages:
-        shutil.copy(path, context / "debs")
-    run("mmdebstrap", "--variant=minbase", "bookworm", str(work / "base.tar"), timeout=600)
-    run(*base, "import", str(work / "base.tar"), "docker.io/library/debian:bookworm-slim")
-    run(*base, "build", "--pull=never", "--network", "host", "--ulimit", "nofile=1024:1024", "-t", "localhost/uroced",
-        "-f", str(SOURCE / "config/Containerfile"), str(context), timeout=600)
-    limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
-    said = run(*base, "run", "--rm", "--network", "none", *limits, "--user", "1000:1000",
-               "--cap-drop", "all", "--security-opt", "no-new-privileges", "--entrypoint", "sh", "localhost/uroced",
-               "-c", "uroced & sleep 3; uroce-run ibv_rc_pingpong -g 1 & sleep 1; "
-               "uroce-run ibv_rc_pingpong -g 1 127.0.0.1", timeout=120)
-    assert "1000 iters in" in said, said
-    subprocess.run([*base, "rmi", "-af"], capture_output=True, check=False)
-
-
 def main():
     lib.need_root()
     setup()
@@ -209,8 +188,6 @@ def main():
                      "man7/uroce.7", "man3/uroce_qp_set_policy.3", "completions/urocectl", "include/uroce/uroce.h",
                      "liburoce-rdmav34.so", "liburoce-preload.so", *(f"liburoce-rdmav{abi}.so -> " for abi in (33, 57, 59, 64, 65))):
             assert name in listed, name
-    with lib.case("config/Containerfile: an image of the packages, and RDMA in a container of it"):
-        image(work, debs(work / "b", "0.1.0"))
     new_version(tree, "0.1.1")
     build(tree, "-nc")
     make_root(work / "root", debs(work / "b", "0.1.0"))

@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Installs what scripts/release.sh makes without compiling: the tarball, unpacked by an ordinary user in roots that have
+nothing but libibverbs and its examples; the image, as daemon and client in two containers of podman.
+
+release_install.py [RELEASE ..]. UROCE_RELEASE=DIR: tests what is in this folder already."""
+import os
+import pathlib
+import re
+import shutil
+import sys
+import time
+
+import container_kit
+import debian
+import debian_root
+import lib
+
+RELEASES = ("bullseye", "bookworm", "trixie", "sid")
+USER = 1000
+IMAGE_MB = 60  # at most
+# of libc, or found in ../lib
+LIBRARIES = r"lib(c|m|dl|pthread|isal|ibverbs|rdmacm)\.so\.\d+|ld-linux-[\w-]*\.so\.\d"
+# some of lib/dpdk/meson.build's
+DRIVERS = ("net_af_packet", "net_af_xdp", "net_memif", "net_tap", "net_ena", "net_virtio", "net_i40e", "net_ice", "net_ixgbe")
+# as in README.md
+UNPACKED = "tar -xf uroce-*.tar.xz\ncd uroce-*/\nbin/uroced --daemon\n"
+
+
+def made():
+    """The folder with the tarball and the image."""
+    if "UROCE_RELEASE" in os.environ:
+        return pathlib.Path(os.environ["UROCE_RELEASE"])
+    output = lib.tmpdir()
+    lib.sh(debian_root.SOURCE / "scripts/release.sh", "--output", output, "tarball", "image", timeout=3000)
+    return output
+
+
+def only(folder, pattern):
+    found = list(folder.glob(pattern))
+    assert len(found) == 1, (pattern, found)
+    return found[0]
+
+
+def check_programs(tarball):
+    """No program needs a library besides libc's, which are in every root, and libibverbs'; drivers are in the daemon."""
+    folder = lib.tmpdir()
+    lib.sh("tar", "-xf", tarball, "-C", folder)
+    programs = [path for path in folder.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+    assert {path.name for path in programs} >= {"uroced", "urocectl", "uroce-run", "uroce-bench", "rcdata"}, programs
+    for path in programs:
+        for needed in re.findall(r"\(NEEDED\).*\[(.+)\]", lib.sh("readelf", "-d", "-W", path)):
+            assert re.fullmatch(LIBRARIES, needed), f"{path.name} needs {needed}"
+    drivers = re.findall(rb'PMD_INFO_STRING= {"name": "(\w+)"', only(folder, "*/bin/uroced").read_bytes())
+    assert set(DRIVERS) <= {driver.decode() for driver in drivers}, drivers
+
+
+def unpacked(release, tarball):
+    root = debian.Bare.made(lib.tmpdir() / release, release)
+    home = root.folder / "home/user"
+    home.mkdir()
+    shutil.copy(tarball, home)
+    os.chown(home, USER, USER)
+    start = time.monotonic()
+    root.install("ibverbs-utils", "xz-utils")
+    installed = time.monotonic()
+    said = root.apart("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "env", "HOME=/home/user", "bash", "-ec",
+                    "cd\n" + UNPACKED + debian.PINGS.format("bin/", "uroce_lo", "uroce_lo") + "bin/urocectl show daemon")
+    end = time.monotonic()
+    print(f"# {release}: {installed - start:.1f} s to install libibverbs and its examples, then {end - installed:.1f} s to "
+          "unpack, start the daemon, and for two programs to transfer")
+    assert debian.PONGS in said, said
+    return root
+
+
+def in_containers(image):
+    """The daemon in one container, both ends of a ping-pong in another."""
+    podman = container_kit.Podman("runc")
+    locked = ("--user", f"{USER}:{USER}", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--read-only", "--network",
+              "none")
+    loaded = podman("load", "-q", "-i", image, timeout=600).split()[-1]
+    lib.processes.at_end(podman, "rmi", "-f", loaded)
+    run = lib.tmpdir()
+    os.chown(run, USER, USER)
+    share = ("-v", f"{run}:/run/uroce")
+    daemon, _ = podman.spawn(*locked, *share, loaded, "--pair", "p", "--socket", "/run/uroce/uroced.sock")
+    lib.until("uroced is ready", lambda: "uroced: ready" in daemon.output() or daemon.poll() is not None)
+    assert daemon.poll() is None, daemon.output()
+    said = podman.run(*locked, *share, "--tmpfs", "/tmp", "--entrypoint", "sh", loaded, "-ec",
+                      debian.PINGS.format("", "uroce0", "uroce1"), timeout=lib.processes.HANGS_S)
+    assert debian.PONGS in said, said
+
+
+def main(releases):
+    lib.need_root()
+    container_kit.private_mounts()
+    container_kit.install()
+    with lib.case("release.sh makes a tarball and an image"):
+        output = made()
+        tarball, image = only(output, "uroce-*-linux-*.tar.xz"), only(output, "uroce-*-image-*.tar")
+        for path in (tarball, image):
+            print(f"# {path.name}: {path.stat().st_size / 1e6:.1f} MB")
+        assert image.stat().st_size <= IMAGE_MB * 1e6
+    with lib.case("programs need libc and libibverbs only, and have drivers"):
+        check_programs(tarball)
+    for release in releases:
+        with lib.case(f"{release}: an ordinary user unpacks the tarball and two programs transfer"):
+            unpacked(release, tarball)
+    with lib.case("a daemon in a container of the image serves programs in another"):
+        in_containers(image)
+    lib.finish()
+
+
+main(sys.argv[1:] or RELEASES)
