@@ -18,7 +18,7 @@ sys.path.insert(0, str(SOURCE / "test/system"))
 import lib  # noqa: E402
 
 PACKAGES = ("uroce", "liburoce-ibverbs", "uroce-bench", "uroce-dev")
-TOOLS = "debhelper dpkg-dev lintian mmdebstrap scdoc systemd-container libssl-dev podman runc"
+TOOLS = "debhelper dpkg-dev lintian mmdebstrap scdoc systemd-container libssl-dev"
 SYSTEM = "systemd,systemd-sysv,ibverbs-utils,ibverbs-providers,perftest,procps,iproute2,python3-minimal,python3"
 # What differs in a system that merely ran for a while.
 LIVE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/log", "/var/cache", "/var/lib/dpkg", "/var/lib/systemd",

@@ -83,7 +83,8 @@ def in_containers(image):
     run = lib.tmpdir()
     os.chown(run, USER, USER)
     share = ("-v", f"{run}:/run/uroce")
-    daemon, _ = podman.spawn(*locked, *share, loaded, "--pair", "p", "--socket", "/run/uroce/uroced.sock")
+    devs = [f"--dev=name=uroce{i},port=net_ring_p{end},addr=10.9.0.10{i}/24" for i, end in enumerate("ab")]
+    daemon, _ = podman.spawn(*locked, *share, loaded, "--pair", "p", *devs, "--socket", "/run/uroce/uroced.sock")
     lib.until("uroced is ready", lambda: "uroced: ready" in daemon.output() or daemon.poll() is not None)
     assert daemon.poll() is None, daemon.output()
     said = podman.run(*locked, *share, "--tmpfs", "/tmp", "--entrypoint", "sh", loaded, "-ec",
