@@ -104,7 +104,7 @@ old_glibc() {
 }
 
 tarball() {
-	local target='' made file
+	local target='' made files
 	[ "$arch" != amd64 ] || target=x86-64-v2
 	prepare bookworm
 	old_glibc
