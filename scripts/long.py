@@ -64,6 +64,8 @@ TOUCHES = {
     "meson.build": ["release"],
     "lib/dpdk/*": ["release"],
     "scripts/cross/*": ["release_arm64"],
+    "scripts/release.sh": ["release_install"],
+    "config/Containerfile": ["release_install"],
     "lib/mem/*": ["release_arm64"],
     "*.md": ["docs"],
     "test/kit_py/*": ["system"],
