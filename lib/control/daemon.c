@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include "control/defer.h"
 #include "control/device.h"
 #include "control/log.h"
 
@@ -76,6 +77,9 @@ daemon_tables_open(struct daemon *d)
 				 (uint64_t)random_u32() << 32 | random_u32());
 	if (rc == 0)
 		rc = kept_qps_init(&d->kept);
+	TAILQ_INIT(&d->turns);
+	if (rc == 0)
+		rc = defer_open(d);
 	idtab_init(&d->cqs, c->max_cqs);
 	idtab_init(&d->pds, c->max_pds);
 	TAILQ_INIT(&d->sessions);
@@ -89,6 +93,7 @@ daemon_tables_open(struct daemon *d)
 void
 daemon_tables_close(struct daemon *d)
 {
+	defer_close(d);
 	idtab_free(&d->pds);
 	idtab_free(&d->cqs);
 	kept_qps_free(&d->kept);

@@ -16,7 +16,7 @@
  *   cm_channel.c, cm_abi.c, cm_query.c, cm_addr.c        commands of rdma_cm (cm.h)
  *   cm_input.c, cm_resolve.c, cm_route.c, cm_send.c      its MADs, timers, addresses
  *   obj_*.c          handlers, one file per object kind
- *   session_end.c    a client's objects end, step by step
+ *   session_end.c    a client's objects end, step by step and in slices
  *   object.c         create and destroy objects          device_*.c       attributes and addresses
  *   sr_peer.c        agreement with peers on selective repeat
  *   peer_probe.c     asks a peer's daemon to answer, for urocectl doctor
@@ -30,7 +30,7 @@
  *   events.c         channels and asynchronous events of clients
  *   ring.c           memory of queues                    quota.c          limits of each user
  *   triple.c         ownership of (sgid, dgid, dest_qpn) by uids
- *   defer.c          work that waits until no worker uses an object
+ *   defer.c          work that waits for workers, or for its turn of the loop
  *   daemon.c, loop.c, idtab.c, qpn.c, devspec.c          helpers of all the above
  */
 #ifndef CONTROL_DAEMON_H
@@ -61,6 +61,7 @@ struct slow_datagram;
 
 TAILQ_HEAD(session_list, session);
 TAILQ_HEAD(throttle_list, throttle);
+SLIST_HEAD(pd_list, pd_id);
 
 /* Times of throttle.c. */
 struct throttle_clock {
@@ -93,16 +94,19 @@ struct daemon {
 	struct session_list ending;   /* connection closed, objects not freed yet (session_end.c) */
 	uint64_t ended;               /* sessions whose connection was closed so far */
 	struct session_list retrying; /* their requests wait for resources of ending sessions */
-	struct defer_list deferred;
+	struct defer_list deferred;   /* wait for workers */
+	struct defer_list turns;      /* wait for their turn of the loop (defer_turn) */
+	struct watch turn;
 	struct { /* the consumer of QP1's datagrams (slow_path.h); fn NULL: none */
 		void (*fn)(void *ctx, const struct slow_datagram *g);
 		void *ctx;
 	} qp1;
-	struct peer_probes probes; /* questions to peers' daemons */
-	struct cm_service *cms;    /* the connection manager (cm.h); NULL: none */
-	uint64_t mw_releases;      /* count so far (mw_release_begin) */
-	struct defer lost;     /* regions whose memory failed and whose windows must be unbound */
-	uint64_t lost_release; /* release (mw_release_begin) that does it */
+	struct peer_probes probes;    /* questions to peers' daemons */
+	struct cm_service *cms;       /* the connection manager (cm.h); NULL: none */
+	uint64_t mw_walks, mw_hidden; /* counts so far of walks over windows, and of hidden ones */
+	struct defer lost;       /* regions whose memory failed and whose windows must be unbound */
+	uint64_t lost_hidden;    /* mw_hidden, when these windows were hidden */
+	struct pd_list lost_pds; /* of these regions; a reference each */
 	struct watch hello_timer;
 	struct throttle_list throttled; /* connections of throttled users (throttle.c) */
 	struct watch throttle_timer;

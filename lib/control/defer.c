@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/defer.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <rte_pause.h>
 #include "control/daemon.h"
 
@@ -29,8 +32,17 @@ defer_begin(struct daemon *d, struct defer *df)
 		rte_pause();
 	}
 	df->waiting = true;
+	df->turn = false;
 	TAILQ_INSERT_TAIL(&d->deferred, df, link);
 	return false;
+}
+
+void
+defer_turn(struct daemon *d, struct defer *df)
+{
+	df->waiting = df->turn = true;
+	TAILQ_INSERT_TAIL(&d->turns, df, link);
+	loop_set(&d->loop, &d->turn, EPOLLIN);
 }
 
 void
@@ -39,7 +51,55 @@ defer_cancel(struct daemon *d, struct defer *df)
 	if (!df->waiting)
 		return;
 	df->waiting = false;
-	TAILQ_REMOVE(&d->deferred, df, link);
+	if (!df->turn) {
+		TAILQ_REMOVE(&d->deferred, df, link);
+		return;
+	}
+	TAILQ_REMOVE(&d->turns, df, link);
+	if (TAILQ_EMPTY(&d->turns))
+		loop_set(&d->loop, &d->turn, 0);
+}
+
+/*
+ * The descriptor is always readable, and watched while elements wait. epoll reports ready
+ * descriptors in turn, so each round of the loop has one slice.
+ */
+static void
+on_turn(struct watch *w, uint32_t events)
+{
+	struct daemon *d = WATCH_OF(w, struct daemon, turn);
+	struct defer *df = TAILQ_FIRST(&d->turns);
+
+	if (df == NULL)
+		return;
+	defer_cancel(d, df);
+	df->then(df);
+}
+
+int
+defer_open(struct daemon *d)
+{
+	int rc;
+
+	d->turn.fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (d->turn.fd < 0)
+		return -errno;
+	rc = loop_add(&d->loop, &d->turn, 0);
+	if (rc < 0)
+		close(d->turn.fd);
+	else
+		d->turn.ready = on_turn;
+	return rc;
+}
+
+void
+defer_close(struct daemon *d)
+{
+	if (d->turn.ready == NULL)
+		return;
+	loop_del(&d->loop, &d->turn);
+	close(d->turn.fd);
+	d->turn.ready = NULL;
 }
 
 /* Returns the first element that need not wait any more; NULL: none. */
@@ -70,9 +130,12 @@ defer_poll(struct daemon *d)
 void
 defer_drain(struct daemon *d)
 {
-	while (!TAILQ_EMPTY(&d->deferred)) {
+	while (!TAILQ_EMPTY(&d->deferred) || !TAILQ_EMPTY(&d->turns)) {
 		defer_poll(d);
-		sched_yield();
+		if (TAILQ_EMPTY(&d->turns))
+			sched_yield();
+		else
+			on_turn(&d->turn, EPOLLIN);
 	}
 }
 

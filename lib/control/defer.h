@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work that waits for workers without blocking the control thread. An object has been removed from
- * the tables that workers read; a function on the control thread continues when no worker uses it
- * any more. The program's loop calls defer_poll whenever a worker has an event (worker_events.c).
- * Control thread only.
+ * Work that continues later on the control thread, which does not wait for it: when no worker uses
+ * an object any more (defer_begin), or in a later turn of the loop because the work is long
+ * (defer_turn). The object has been removed from the tables that workers read. The program's loop
+ * calls defer_poll whenever a worker has an event (worker_events.c). Control thread only.
  *
  * Not rte_rcu_qsbr_dq, because an element here also waits for jobs of a worker, can be removed
  * again and is always queued successfully. Unlike that queue, an rte_ring of fixed size, it holds
@@ -24,7 +24,8 @@ struct defer {
 	void (*then)(struct defer *df); /* may free the object that contains df, and begin others */
 	struct worker_job *job;         /* posted jobs that must be done, too */
 	uint32_t njobs;                 /* number of jobs; 0: a grace period is enough */
-	bool waiting;
+	bool waiting;                   /* for workers or for its turn: then has not been called */
+	bool turn;                      /* for its turn */
 	uint64_t token;
 	TAILQ_ENTRY(defer) link;
 };
@@ -37,13 +38,23 @@ TAILQ_HEAD(defer_list, defer);
  */
 bool defer_begin(struct daemon *d, struct defer *df);
 /*
+ * Calls then in a later turn of the loop, once all other descriptors that are ready now have had
+ * theirs. Elements take turns, one per round of the loop. Work that is long for one client is done
+ * in slices this way, so that the requests of others wait for one slice at most.
+ */
+void defer_turn(struct daemon *d, struct defer *df);
+/* Open and close the descriptor that defer_turn uses. Return 0 or -errno. The loop is open. */
+int defer_open(struct daemon *d);
+void defer_close(struct daemon *d);
+/*
  * Cancels the call of then. Jobs of df may still be outstanding: their memory must stay until jobs
  * that were posted later to the same workers are done. Harmless if df does not wait.
  */
 void defer_cancel(struct daemon *d, struct defer *df);
 /* Calls then of all elements that need not wait any more. */
 void defer_poll(struct daemon *d);
-/* Waits for workers and calls then until nothing waits. Called when the daemon ends. Blocks. */
+/* Waits for workers, and calls then of all elements until none waits. Called when the daemon ends.
+ * Blocks. */
 void defer_drain(struct daemon *d);
 
 /*

@@ -104,3 +104,16 @@ idtab_next(const struct idtab *t, uint32_t *pos)
 	}
 	return NULL;
 }
+
+void *
+idtab_step(const struct idtab *t, uint32_t *pos, int *steps)
+{
+	while (*steps > 0 && *pos < t->nslots) {
+		void *obj = t->slot[(*pos)++].obj;
+
+		if (obj != NULL)
+			return obj;
+		--*steps;
+	}
+	return NULL;
+}

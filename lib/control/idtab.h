@@ -39,5 +39,10 @@ void idtab_del(struct idtab *t, uint32_t id);
  * *pos = 0. Objects may be removed between calls.
  */
 void *idtab_next(const struct idtab *t, uint32_t *pos);
+/*
+ * The same in slices: subtracts 1 from *steps for each empty slot. Also returns NULL when *steps is
+ * not above 0; the caller then continues later from *pos. *steps stays above 0 at the end.
+ */
+void *idtab_step(const struct idtab *t, uint32_t *pos, int *steps);
 
 #endif

@@ -87,15 +87,29 @@ int ah_table_open(struct session *s);
 void ah_table_close(struct session *s);
 
 /*
- * Unbind all windows, of all sessions, that are bound to regions which are ending or lost, in two
- * steps. Before the first, the caller hides those regions and waits until every worker was
- * quiescent: no window becomes bound to one any more. mw_release_begin hides such windows. It
- * returns 0 if there is none, and the regions may be freed. Otherwise the caller waits for another
- * grace period and passes the returned number to mw_release_end, which unbinds them. Only then may
- * a region be unmapped.
+ * Unbind the windows, of all sessions, that are bound to regions which are ending or lost: windows
+ * of the PDs of s, because a window has the PD of its region. Before that, the caller hides those
+ * regions and waits until every worker was quiescent: no window becomes bound to one any more. Then
+ * it begins a walk and calls
+ *
+ *   mw_hide_some    until it returns true: such windows are hidden
+ *   mw_walk_again   false: there is none, and the regions may be freed; true: it waits until every
+ *                   worker was quiescent again
+ *   mw_unbind_some  until it returns true: they are unbound, and visible to their owners again.
+ *                   Only then may a region be unmapped.
+ *
+ * The walk is done in slices, as object_hide_some. PDs of s stay until its end.
  */
-uint64_t mw_release_begin(struct daemon *d);
-void mw_release_end(struct daemon *d, uint64_t release);
+void mw_walk_begin(struct daemon *d, struct mw_walk *walk);
+bool mw_hide_some(struct session *s, struct mw_walk *walk, int *steps);
+bool mw_walk_again(struct daemon *d, struct mw_walk *walk);
+bool mw_unbind_some(struct session *s, struct mw_walk *walk, int *steps);
+/* The same for all windows of one PD, not in slices. mw_hide_of returns true if it hid any. */
+bool mw_hide_of(struct pd_id *pd);
+void mw_unbind_of(struct pd_id *pd, uint64_t hidden);
+
+/* Drops a reference (users) to the PD's id, and frees it with the last one. */
+void pd_id_drop(struct daemon *d, struct pd_id *shared);
 
 /* Gives users back the quota of regions that have been unmapped since the last call. */
 void mr_debts_settle(void);

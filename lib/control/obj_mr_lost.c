@@ -5,6 +5,16 @@
 #include "control/log.h"
 #include "control/obj.h"
 
+static void
+pd_lost(struct daemon *d, struct pd_id *pd)
+{
+	if (pd->lost)
+		return;
+	pd->lost = true;
+	pd->users++;
+	SLIST_INSERT_HEAD(&d->lost_pds, pd, lost_link);
+}
+
 /* Hides the lost regions of s. Returns true if there are any. */
 static bool
 session_sweep_lost(struct session *s)
@@ -18,6 +28,7 @@ session_sweep_lost(struct session *s)
 			continue;
 		mr_table_hide(&s->d->mrs, &m->mr);
 		m->lost = true;
+		pd_lost(s->d, m->o.pd->shared);
 		any = true;
 		LOG_LIMITED(NOTICE,
 			    "client %u: the memory of region 0x%x is gone; its key fails from now "
@@ -31,8 +42,14 @@ static void
 on_lost_unbound(struct defer *df)
 {
 	struct daemon *d = WATCH_OF(df, struct daemon, lost);
+	struct pd_id *pd;
 
-	mw_release_end(d, d->lost_release);
+	while ((pd = SLIST_FIRST(&d->lost_pds)) != NULL) {
+		SLIST_REMOVE_HEAD(&d->lost_pds, lost_link);
+		pd->lost = false;
+		mw_unbind_of(pd, d->lost_hidden);
+		pd_id_drop(d, pd);
+	}
 }
 
 /* Continues when no worker finds lost regions any more: hides their windows. */
@@ -40,10 +57,14 @@ static void
 on_lost_hidden(struct defer *df)
 {
 	struct daemon *d = WATCH_OF(df, struct daemon, lost);
+	struct pd_id *pd;
+	bool any = false;
 
-	d->lost_release = mw_release_begin(d);
+	SLIST_FOREACH(pd, &d->lost_pds, lost_link)
+	any |= mw_hide_of(pd);
+	d->lost_hidden = any ? d->mw_hidden : 0;
 	df->then = on_lost_unbound;
-	if (d->lost_release != 0 && defer_begin(d, df))
+	if (!any || defer_begin(d, df))
 		on_lost_unbound(df);
 }
 

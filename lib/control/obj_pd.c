@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include "control/obj.h"
 
-static void
+void
 pd_id_drop(struct daemon *d, struct pd_id *shared)
 {
 	if (--shared->users > 0)
 		return;
 	idtab_del(&d->pds, shared->id);
+	idtab_free(&shared->windows);
 	free(shared);
 }
 
@@ -24,6 +25,7 @@ pd_id_make(struct daemon *d)
 		return NULL;
 	}
 	shared->users = 1;
+	idtab_init(&shared->windows, IDTAB_MAX);
 	return shared;
 }
 

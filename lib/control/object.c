@@ -85,25 +85,28 @@ object_destroy(const struct object_kind *k, struct session *s, uint32_t handle)
 	return 0;
 }
 
-void
-object_hide_all(const struct object_kind *k, struct session *s)
+bool
+object_hide_some(const struct object_kind *k, struct session *s, uint32_t *pos, int *steps)
 {
 	struct object *o;
-	uint32_t pos = 0;
 
-	while ((o = idtab_next(table_of(k, s), &pos)) != NULL) {
+	while ((o = idtab_step(table_of(k, s), pos, steps)) != NULL) {
 		if (!o->hidden)
 			k->hide(o);
 		o->hidden = true;
+		*steps -= OBJECT_STEPS;
 	}
+	return *steps > 0;
 }
 
-void
-object_free_all(const struct object_kind *k, struct session *s)
+bool
+object_free_some(const struct object_kind *k, struct session *s, uint32_t *pos, int *steps)
 {
 	struct object *o;
-	uint32_t pos = 0;
 
-	while ((o = idtab_next(table_of(k, s), &pos)) != NULL)
+	while ((o = idtab_step(table_of(k, s), pos, steps)) != NULL) {
 		object_free(k, o);
+		*steps -= OBJECT_STEPS;
+	}
+	return *steps > 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 #include "control/defer.h"
 #include "control/events.h"
+#include "control/idtab.h"
 #include "control/quota.h"
 #include "control/triple.h"
 #include "cq/cq.h"
@@ -70,16 +71,23 @@ void object_free(const struct object_kind *k, struct object *o);
  */
 int object_destroy(const struct object_kind *k, struct session *s, uint32_t handle);
 /*
- * Called at the end of s: hide all objects of the kind; free them when all workers were quiescent.
- * This includes objects that were already being destroyed.
+ * Called at the end of s, in slices: hide all objects of the kind; free them when all workers were
+ * quiescent. This includes objects that were already being destroyed. The caller starts with *pos =
+ * 0 and repeats the call until it returns true. It returns false when *steps, from which it
+ * subtracts OBJECT_STEPS for each object and 1 for each empty slot of the table, is used up.
  */
-void object_hide_all(const struct object_kind *k, struct session *s);
-void object_free_all(const struct object_kind *k, struct session *s);
+#define OBJECT_STEPS 64
+bool object_hide_some(const struct object_kind *k, struct session *s, uint32_t *pos, int *steps);
+bool object_free_some(const struct object_kind *k, struct session *s, uint32_t *pos, int *steps);
 
 /* Id of a PD, carried by its QPs and regions. Shared by the PDs that imported it. */
 struct pd_id {
 	uint32_t id; /* unique in the daemon */
 	uint32_t users;
+	struct idtab windows; /* struct obj_mw of all sessions */
+	uint64_t walk;        /* number of the last mw_walk that came to it */
+	bool lost;            /* in daemon.lost_pds */
+	SLIST_ENTRY(pd_id) lost_link;
 };
 
 struct obj_pd { /* referenced by QPs, MRs, MWs, SRQs and AHs */
@@ -124,8 +132,18 @@ struct obj_cq { /* referenced by queues of QPs */
 struct obj_mw {
 	struct object o;
 	struct mr mr;
-	/* Release that hid it (mw_release_begin), or an earlier one; 0: not hidden */
-	uint64_t off;
+	uint32_t at;  /* in its PD's windows */
+	uint64_t off; /* count of windows hidden so far, when it was hidden; 0: not hidden */
+};
+
+/* A walk over the windows of some PDs (obj.h). */
+struct mw_walk {
+	uint64_t number;      /* of the daemon's walks: comes to each PD once */
+	uint32_t pd;          /* next slot of the session's PDs */
+	struct pd_id *shared; /* the PD it is at; NULL: none yet */
+	uint32_t at;          /* next slot of its windows */
+	bool any;             /* a window was hidden */
+	uint64_t hidden;      /* unbinds windows whose off is at most this */
 };
 
 struct obj_srq { /* referenced by QPs */

@@ -56,6 +56,7 @@ struct quota_user {
 	bool privileged;
 	uint32_t refs;
 	uint64_t throttled_until_ns; /* its connections are not polled before (throttle.c) */
+	uint64_t slices_ns;          /* not charged yet */
 	const void *first;           /* this connection excepted */
 	bool no_neigh;  /* no neighbour entry was free for it in this round (neigh.c) */
 	uint32_t debts; /* regions that are deregistered but still mapped (obj_mr.c) */

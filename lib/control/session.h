@@ -28,7 +28,10 @@ struct broker_wait;
 struct session_end {
 	struct defer defer;
 	struct worker_job job[UROCE_MAX_WORKERS];
-	uint64_t release;                 /* of windows on its regions: mw_release_begin */
+	void (*slice)(struct defer *df); /* the next slice of a step */
+	unsigned kind; /* where the next slice of a step begins: an index of the step's kinds, .. */
+	uint32_t pos;  /* .. and a slot of that kind's table */
+	struct mw_walk windows;           /* on its regions */
 	void (*ended)(struct session *s); /* called when everything but s is freed */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ends a context without the control thread waiting for a worker. Each step begins when no worker
- * uses the objects that the previous step removed:
+ * Ends a context without the control thread waiting for a worker, and without other clients waiting
+ * for the control thread: a step that visits objects does so in slices, one per turn of the loop.
+ * Each step begins when no worker uses the objects that the previous step removed:
  *
  *   1  packets no longer find its QPs; each worker drops them and its doorbell ring, in parts.
  *      WRs posted to UC and UD QPs are sent, so its regions still exist.
@@ -11,6 +12,31 @@
  */
 #include "control/obj.h"
 #include "control/session.h"
+
+#define SLICE_STEPS 1024 /* 16 objects (OBJECT_STEPS): a region takes some 20 us to unmap */
+
+/* Runs the next slice and charges it to the session's user. */
+static void
+on_turn(struct defer *df)
+{
+	struct session *s = WATCH_OF(df, struct session, end.defer);
+	struct quota_user *user = s->user;
+	struct daemon *d = s->d;
+
+	user->refs++; /* so that it outlives the session */
+	throttle_begin(d);
+	s->end.slice(df);
+	throttle_slice(d, user);
+	quota_user_put(user);
+}
+
+static void
+take_turn(struct session *s, void (*slice)(struct defer *df))
+{
+	s->end.slice = slice;
+	s->end.defer.then = on_turn;
+	defer_turn(s->d, &s->end.defer);
+}
 
 static void
 wait_for_workers(struct session *s, uint32_t njobs, void (*then)(struct defer *df))
@@ -35,17 +61,31 @@ doorbells_free(struct session *s)
 	ipc_segment_destroy(&s->doorbells);
 }
 
+typedef bool object_visit(const struct object_kind *k, struct session *s, uint32_t *pos,
+			  int *steps);
+
+/*
+ * Visits the next objects of n kinds, in this order, as many as a slice may have. Returns true at
+ * the end.
+ */
+static bool
+slice(struct session *s, const struct object_kind *const *kinds, unsigned n, object_visit *visit)
+{
+	struct session_end *e = &s->end;
+	int steps = SLICE_STEPS;
+
+	for (; e->kind < n; e->kind++, e->pos = 0) {
+		if (!visit(kinds[e->kind], s, &e->pos, &steps))
+			return false;
+	}
+	e->kind = 0;
+	return true;
+}
+
+/* Frees what remains when all objects are freed. */
 static void
 context_free(struct session *s)
 {
-	/* Users first: queues, then the CQs and SRQs that they use, then memory. */
-	static const struct object_kind *const kinds[] = {
-		&qp_kind, &srq_kind, &ah_kind,      &cq_kind,
-		&mw_kind, &mr_kind,  &channel_kind, &pd_kind,
-	};
-
-	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		object_free_all(kinds[i], s);
 	mr_kept_free(s);
 	ah_table_close(s);
 	doorbells_free(s);
@@ -66,12 +106,45 @@ context_free(struct session *s)
 }
 
 static void
-on_windows_hidden(struct defer *df)
+free_objects(struct defer *df)
 {
+	/* Users first: queues, then the CQs and SRQs that they use, then memory. */
+	static const struct object_kind *const kinds[] = {
+		&qp_kind, &srq_kind, &ah_kind,      &cq_kind,
+		&mw_kind, &mr_kind,  &channel_kind, &pd_kind,
+	};
 	struct session *s = WATCH_OF(df, struct session, end.defer);
 
-	mw_release_end(s->d, s->end.release);
-	context_free(s);
+	if (slice(s, kinds, sizeof(kinds) / sizeof(kinds[0]), object_free_some))
+		context_free(s);
+	else
+		take_turn(s, free_objects);
+}
+
+static void
+unbind_windows(struct defer *df)
+{
+	struct session *s = WATCH_OF(df, struct session, end.defer);
+	int steps = SLICE_STEPS;
+
+	if (mw_unbind_some(s, &s->end.windows, &steps))
+		free_objects(df);
+	else
+		take_turn(s, unbind_windows);
+}
+
+static void
+hide_windows(struct defer *df)
+{
+	struct session *s = WATCH_OF(df, struct session, end.defer);
+	int steps = SLICE_STEPS;
+
+	if (!mw_hide_some(s, &s->end.windows, &steps))
+		take_turn(s, hide_windows);
+	else if (mw_walk_again(s->d, &s->end.windows))
+		wait_for_workers(s, 0, unbind_windows);
+	else
+		free_objects(df);
 }
 
 static void
@@ -79,21 +152,20 @@ on_regions_hidden(struct defer *df)
 {
 	struct session *s = WATCH_OF(df, struct session, end.defer);
 
-	s->end.release = mw_release_begin(s->d);
-	if (s->end.release != 0)
-		wait_for_workers(s, 0, on_windows_hidden);
-	else
-		context_free(s);
+	mw_walk_begin(s->d, &s->end.windows);
+	hide_windows(df);
 }
 
 static void
-on_queues_left(struct defer *df)
+hide_memory(struct defer *df)
 {
+	static const struct object_kind *const kinds[] = {&mw_kind, &mr_kind};
 	struct session *s = WATCH_OF(df, struct session, end.defer);
 
-	object_hide_all(&mw_kind, s);
-	object_hide_all(&mr_kind, s);
-	wait_for_workers(s, 0, on_regions_hidden);
+	if (slice(s, kinds, sizeof(kinds) / sizeof(kinds[0]), object_hide_some))
+		wait_for_workers(s, 0, on_regions_hidden);
+	else
+		take_turn(s, hide_memory);
 }
 
 static bool
@@ -107,17 +179,28 @@ leave_on_worker(struct worker *w, void *arg)
 	return true;
 }
 
-void
-session_end(struct session *s, void (*ended)(struct session *s))
+static void
+hide_queues(struct defer *df)
 {
+	static const struct object_kind *const kinds[] = {&qp_kind};
+	struct session *s = WATCH_OF(df, struct session, end.defer);
 	uint32_t n = s->d->nworkers;
 
-	s->end.ended = ended;
-	object_hide_all(&qp_kind, s);
+	if (!slice(s, kinds, sizeof(kinds) / sizeof(kinds[0]), object_hide_some)) {
+		take_turn(s, hide_queues);
+		return;
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		s->end.job[i].run = leave_on_worker;
 		s->end.job[i].arg = s;
 		worker_post(worker_get(s->d->workers, i), &s->end.job[i]);
 	}
-	wait_for_workers(s, n, on_queues_left);
+	wait_for_workers(s, n, hide_memory);
+}
+
+void
+session_end(struct session *s, void (*ended)(struct session *s))
+{
+	s->end.ended = ended;
+	hide_queues(&s->end.defer);
 }

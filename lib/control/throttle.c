@@ -127,17 +127,41 @@ throttle_begin(struct daemon *d)
 	c->cpu_ns = cpu_ns();
 }
 
+/* Returns the CPU time since throttle_begin, or the real time if that is below least or shorter. */
+static uint64_t
+taken_ns(struct daemon *d, uint64_t now, uint64_t least)
+{
+	const struct throttle_clock *c = &d->throttle_clock;
+	uint64_t took = now - c->began_ns, cpu;
+
+	if (took < least)
+		return took;
+	cpu = cpu_ns() - c->cpu_ns;
+	return cpu < took ? cpu : took;
+}
+
 void
 throttle_after(struct daemon *d, struct quota_user *u)
 {
-	const struct throttle_clock *c = &d->throttle_clock;
-	uint64_t now = daemon_now_ns(), took = now - c->began_ns, cpu;
+	uint64_t now = daemon_now_ns(), took;
 
-	if (u->privileged || took < THROTTLE_FROM_NS)
-		return; /* it took less CPU time than real time */
-	cpu = cpu_ns() - c->cpu_ns;
-	if (cpu < took)
-		took = cpu;
+	if (u->privileged)
+		return;
+	took = taken_ns(d, now, THROTTLE_FROM_NS);
 	if (took >= THROTTLE_FROM_NS)
 		u->throttled_until_ns = now + took;
+}
+
+void
+throttle_slice(struct daemon *d, struct quota_user *u)
+{
+	uint64_t now = daemon_now_ns();
+
+	if (u->privileged)
+		return;
+	u->slices_ns += taken_ns(d, now, THROTTLE_CLOCK_NS);
+	if (u->slices_ns < THROTTLE_FROM_NS)
+		return;
+	u->throttled_until_ns = now + u->slices_ns;
+	u->slices_ns = 0;
 }

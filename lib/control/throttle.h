@@ -38,5 +38,10 @@ void throttle_begin(struct daemon *d);
  * last reading of that clock, up to 50 us before it, but at most its real time.
  */
 void throttle_after(struct daemon *d, struct quota_user *u);
+/*
+ * The same after a slice of long work (defer_turn): slices that are short add up. Call
+ * throttle_begin before each.
+ */
+void throttle_slice(struct daemon *d, struct quota_user *u);
 
 #endif

@@ -139,6 +139,18 @@ fake_resume(struct daemon *d, unsigned i)
 	defer_poll(d);
 }
 
+bool
+fake_turn(struct daemon *d)
+{
+	if (TAILQ_EMPTY(&d->turns)) {
+		assert_int_equal(d->turn.events, 0); /* or the loop would spin */
+		return false;
+	}
+	assert_int_equal(d->turn.events, EPOLLIN);
+	d->turn.ready(&d->turn, EPOLLIN);
+	return true;
+}
+
 void
 worker_post(struct worker *w, struct worker_job *job)
 {
@@ -375,10 +387,10 @@ fake_open(struct daemon *d)
 		.hello_timeout_s = 10,
 		.client_mem_mib = 64,
 		.max_clients = 16,
-		.max_pds = 64,
-		.max_mrs = 64,
+		.max_pds = 128,
+		.max_mrs = 128,
 		.max_channels = 64,
-		.max_cqs = 64,
+		.max_cqs = 128,
 		.max_srqs = 64,
 		.max_qps = 64,
 		.max_ahs = 64,

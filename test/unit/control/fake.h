@@ -45,6 +45,8 @@ void fake_reset(void);
 /* Worker i runs no jobs and reports nothing until fake_resume, after which d continues. */
 void fake_stop(unsigned i);
 void fake_resume(struct daemon *d, unsigned i);
+/* One turn of the loop for work in slices (defer_turn). Returns false if there is none. */
+bool fake_turn(struct daemon *d);
 
 /* A session with a context on the device, after its own HELLO; *client: the other end. */
 struct session *fake_session(struct daemon *d, int *client);

@@ -253,12 +253,99 @@ a_session_ends_while_its_request_waits(void **state)
 	}
 }
 
+/* Counts what is left of a session that ends. */
+static uint64_t
+objects(void)
+{
+	return d.quota.used_all[QUOTA_QPS] + d.quota.used_all[QUOTA_CQS] +
+	       d.quota.used_all[QUOTA_MRS] + d.quota.used_all[QUOTA_PDS];
+}
+
+/*
+ * A client that owns many objects ends: a turn of the control thread's loop frees some of them, and
+ * other clients have theirs in between.
+ */
+#define MANY       50u
+#define SLICE_MOST 17u /* objects per turn */
+static void
+a_session_of_many_objects_ends_in_slices(void **state)
+{
+	uint64_t left, of_b = 2; /* its PD and CQ */
+	unsigned turns = 0;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		make_mw(&a);
+		make_cq(&a);
+		make(&a, UROCE_CTRL_ALLOC_PD, NULL, 0);
+	}
+	left = objects();
+	session_destroy(a.s);
+	while (!TAILQ_EMPTY(&d.ending)) {
+		assert_in_range(left - objects(), 0, SLICE_MOST);
+		left = objects();
+		assert_served(&b);
+		assert_in_range(objects(), left, left + 1); /* b's region stays */
+		left = objects();
+		of_b++;
+		assert_int_equal(fake_turn(&d), true);
+		turns++;
+	}
+	assert_in_range(turns, 3 * MANY / SLICE_MOST, 3 * MANY);
+	assert_int_equal(objects(), of_b);
+	assert_false(fake_turn(&d));
+}
+
+/* Windows of other PDs are not looked at, however many: the end costs the owner's steps only. */
+static void
+the_end_of_a_session_takes_no_steps_for_others(void **state)
+{
+	unsigned turns[2] = {0};
+
+	for (unsigned more = 0; more < 2; more++) {
+		struct client c;
+
+		client_open(&c);
+		make_mw(&c);
+		make_mr(&c);
+		for (unsigned i = 0; i < more * MANY; i++)
+			make_mw(&b);
+		session_destroy(c.s);
+		while (fake_turn(&d))
+			turns[more]++;
+		close(c.fd);
+	}
+	assert_int_equal(turns[1], turns[0]);
+}
+
+/* Sessions that end take turns. */
+static void
+sessions_that_end_take_turns(void **state)
+{
+	for (unsigned i = 0; i < MANY; i++)
+		make_cq(&a);
+	for (unsigned i = 0; i < MANY / 2; i++)
+		make_cq(&b);
+	session_destroy(a.s);
+	session_destroy(b.s);
+	/* b's end is not behind all of a's */
+	while (TAILQ_NEXT(TAILQ_FIRST(&d.ending), link) != NULL)
+		assert_true(fake_turn(&d));
+	assert_ptr_equal(TAILQ_FIRST(&d.ending), a.s);
+	while (fake_turn(&d))
+		;
+	assert_true(TAILQ_EMPTY(&d.ending));
+}
+
 /* A region of a's with a window of b's: the window has its region's address. */
 static struct obj_mw *
 bind_across(struct obj_mr **region)
 {
-	struct obj_mw *m = idtab_get(&b.s->mws, make_mw(&b));
+	struct obj_mw *m;
 
+	/* a window has the PD of its region: b imports a's */
+	assert_int_equal(pd_make(b.s, ((struct obj_pd *)idtab_get(&a.s->pds, a.pd))->shared, &b.pd),
+			 0);
+	m = idtab_get(&b.s->mws, make_mw(&b));
 	*region = idtab_get(&a.s->mrs, make_mr(&a));
 	m->mr.parent = &(*region)->mr;
 	(*region)->mr.windows = 1;
@@ -400,6 +487,9 @@ main(void)
 		TEST(a_qp_s_slot_is_free_when_its_worker_has_dropped_it),
 		TEST(a_session_ends_without_the_control_thread_waiting),
 		TEST(a_session_ends_while_its_request_waits),
+		TEST(a_session_of_many_objects_ends_in_slices),
+		TEST(the_end_of_a_session_takes_no_steps_for_others),
+		TEST(sessions_that_end_take_turns),
 		TEST(windows_on_a_session_s_regions_are_unbound_when_quiescent),
 		TEST(two_sessions_end_that_share_a_window),
 		TEST(a_region_with_a_window_is_in_use_again),

@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A user gives the control thread work that is long: other users' requests are served in between. Counts requests, not
+time."""
+import errno
+import os
+import resource
+import select
+
+import control
+import lib
+
+ALICE, BOB = 65534, 65533
+REGIONS, PDS = 4000, 10
+
+
+def start(*extra):
+    """A daemon whose socket every user can reach."""
+    folder = lib.tmpdir()
+    folder.chmod(0o711)
+    return lib.Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"],
+                      lib.netns(), (*lib.ONE_WORKER, "--socket-mode", "0666", *extra),
+                      socket=folder / "uroced.sock")
+
+
+def client(daemon, uid):
+    with control.as_uid(uid):
+        return control.Client(daemon.socket, "uroce0")
+
+
+def pds(c, most):
+    """Allocates PDs up to the limit."""
+    n = 0
+    while c.do("ALLOC_PD") == 0:
+        n += 1
+        assert n <= most
+    return n
+
+
+def end_of_a_session(daemon):
+    """The end of a client with many regions. Its PDs are freed last: another client of its user waits for one."""
+    alice, waits, bob = client(daemon, ALICE), client(daemon, ALICE), client(daemon, BOB)
+    assert pds(alice, PDS) > 0
+    fd = control.memfd()
+    for _ in range(REGIONS):
+        assert alice.do("REG_MR", control.region(0, length=control.PAGE), [fd]) == 0
+    os.close(fd)
+    assert waits.do("ALLOC_PD") == errno.ENOMEM
+    alice.close()
+    waits.send("ALLOC_PD")
+    n = 0
+    while not select.select([waits.sock], [], [], 0)[0]:
+        status, handle, _ = bob.make("ALLOC_PD")
+        assert status == 0
+        assert bob.do("DEALLOC_PD", control.one(handle)) == 0
+        n += 1
+    assert waits.receive()[0] == 0
+    # In one turn it would be one or two.
+    assert n >= 20, f"only {n} requests of another user were served while {REGIONS} regions were freed"
+    waits.close()
+    bob.close()
+
+
+def main():
+    lib.need_root()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    daemon = start("--max-pds-per-uid", str(PDS), "--max-mrs-per-uid", str(REGIONS))
+    with lib.case("the end of a session with many regions does not hold up others"):
+        end_of_a_session(daemon)
+    lib.until("no client is left", lambda: not daemon.show("client")["client"])
+    daemon.stop()
+    lib.finish()
+
+
+main()
