@@ -39,6 +39,7 @@
 #define RCM_MAX_BACKLOG   1024u       /* used for a backlog of 0, or above this */
 #define RCM_UD_QKEY       0x01234567u /* of UD QPs unless the program chooses a Q_Key */
 #define RCM_EVENT_PRIVATE WIRE_CM_MAX_PRIVATE
+#define RCM_LOW_PORTS     1024u /* ports below it are privileged */
 
 /* Numbers of enum rdma_cm_event_type. */
 enum rcm_event_type {
@@ -148,6 +149,9 @@ struct rcm_event {
  * charge: charges a new id or membership to the channel of this user, a request to its listener's
  *	channel. NULL refuses it (-ENOMEM, or a REJ). Otherwise the result is passed to discharge
  *	when the id or membership ends, whichever channel it then belongs to. Both may be NULL.
+ * low_port: returns true if the channel of this user may bind an id to port, which is below
+ *	RCM_LOW_PORTS: programs trust that such a port belongs to a service of the system. NULL:
+ *all.
  */
 struct rcm_ops {
 	void (*send)(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
@@ -161,6 +165,7 @@ struct rcm_ops {
 	int (*mcast)(void *ctx, uint16_t dev, const uint8_t mgid[16], bool join);
 	void *(*charge)(void *ctx, void *user);
 	void (*discharge)(void *ctx, void *payer);
+	bool (*low_port)(void *ctx, void *user, uint16_t port);
 };
 
 struct rcm_config {
@@ -244,8 +249,8 @@ int rcm_create(struct rcm *r, uint32_t channel, uint64_t uid, uint16_t space, ui
  */
 int rcm_destroy(struct rcm *r, uint32_t channel, uint32_t id, uint32_t *reported, uint64_t now_ns);
 /*
- * BIND, BIND_IP. -EAFNOSUPPORT: family; -EADDRINUSE; -EADDRNOTAVAIL; -ENODEV; -ENOMEM. Port 0: any
- * free port.
+ * BIND, BIND_IP. -EAFNOSUPPORT: family; -EACCES: a port that low_port refuses; -EADDRINUSE;
+ * -EADDRNOTAVAIL; -ENODEV; -ENOMEM. Port 0: any free port.
  */
 int rcm_bind(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_addr *addr);
 /* LISTEN. An id that is not bound is bound to a chosen port of any IPv4 address. -EADDRINUSE. */

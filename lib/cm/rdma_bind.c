@@ -26,6 +26,13 @@ rcm_service(const struct rcm_id *id, const struct rcm_addr *addr)
 	return WIRE_CM_SERVICE(space_of(id, addr), addr->port);
 }
 
+static bool
+may_bind(const struct rcm *r, const struct rcm_id *id, uint16_t port)
+{
+	return port == 0 || port >= RCM_LOW_PORTS || r->ops.low_port == NULL ||
+	       r->ops.low_port(r->ctx, r->channels[id->channel].user, port);
+}
+
 int
 rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr)
 {
@@ -39,6 +46,8 @@ rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr)
 
 	if (addr->family < RCM_IPV4 || addr->family > RCM_IB)
 		return -EAFNOSUPPORT;
+	if (!may_bind(r, id, addr->port))
+		return -EACCES;
 	if (!rcm_gid_any(addr->gid))
 		rc = r->ops.bind(r->ctx, addr, &dev);
 	if (rc != 0)

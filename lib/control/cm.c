@@ -40,6 +40,7 @@ cms_open(struct daemon *d)
 		.mcast = cms_change_group,
 		.charge = cms_charge,
 		.discharge = cms_discharge,
+		.low_port = cms_low_port,
 	};
 	const struct control_config *cfg = d->cfg;
 	struct rcm_config config = {

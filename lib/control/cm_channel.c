@@ -157,6 +157,21 @@ cms_discharge(void *ctx, void *payer)
 	quota_user_put(payer);
 }
 
+/* As in the kernel, where rdma_cm asks for CAP_NET_BIND_SERVICE. */
+bool
+cms_low_port(void *ctx, void *user, uint16_t port)
+{
+	const struct cms_channel *ch = user;
+
+	if (ch->user->privileged)
+		return true;
+	LOG_LIMITED(NOTICE,
+		    "%s (pid %d, uid %u): rdma_cm port %u refused: only root and the daemon's user "
+		    "may bind ports below %u",
+		    ch->comm, ch->pid, ch->user->uid, port, RCM_LOW_PORTS);
+	return false;
+}
+
 static void
 token_send(struct cms_channel *ch)
 {

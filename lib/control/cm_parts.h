@@ -85,6 +85,7 @@ void cms_inputs_close(struct cm_service *svc);
 void cms_readable(void *ctx, void *user);
 void *cms_charge(void *ctx, void *user);
 void cms_discharge(void *ctx, void *payer);
+bool cms_low_port(void *ctx, void *user, uint16_t port);
 void cms_channels_close(struct cm_service *svc);
 
 /* cm_resolve.c: callbacks of lib/cm. */

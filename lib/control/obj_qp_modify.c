@@ -208,6 +208,23 @@ settle_triples(struct obj_qp *q, const struct triples *now, struct triple *claim
 		triple_release(old[k]);
 }
 
+#define QKEY_CONTROLLED (1u << 31) /* QP1's, for example */
+
+/*
+ * Datagrams with a controlled Q_Key are trusted to come from the system, such as MADs between
+ * QP1s. The kernel asks for CAP_NET_RAW. A WR cannot carry one (lib/requester/datagram.c).
+ */
+static int
+check_qkey(const struct session *s, const struct uroce_modify_qp_req *m, struct ctrl_rep *rp)
+{
+	if (!(m->attr_mask & QP_QKEY) || !(m->attr.qkey & QKEY_CONTROLLED) || s->user->privileged)
+		return 0;
+	return ctrl_refuse(rp, EPERM,
+			   "qkey is 0x%x: only root and the daemon's user may use a controlled "
+			   "Q_Key (the high bit is set)",
+			   m->attr.qkey);
+}
+
 int
 qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
@@ -221,6 +238,9 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 
 	if (q == NULL)
 		return ENOENT;
+	rc = check_qkey(s, m, rp);
+	if (rc != 0)
+		return rc;
 	device_limits(s->dev, &lim);
 	worker_call(obj_qp_worker(q), check_on_worker, &c);
 	rc = c.rc;

@@ -180,6 +180,48 @@ a_user_has_a_share_of_channels_and_ids(void **state)
 		cm_client_close(&c[n]);
 }
 
+/* Ports below 1024 are for root and the daemon's user, in every way to bind an id to one. */
+REQUIREMENT("CM-10")
+static void
+low_ports_are_for_root(void **state)
+{
+	static const uint16_t low[] = {1, 111, 1023};
+	struct cm_client user;
+
+	assert_int_equal(cm_client_open(&user, 1000), 0);
+	for (unsigned i = 0; i < sizeof(low) / sizeof(low[0]); i++) {
+		struct sockaddr_in in = cm_ipv4("10.0.0.1", low[i]);
+		struct rdma_ucm_bind q = {.addr_size = sizeof(in)};
+		struct rdma_ucm_resolve_addr r = {.src_size = sizeof(in),
+						  .dst_size = sizeof(in),
+						  .timeout_ms = 100};
+		uint32_t id = cm_make_id(&user, 1, RDMA_PS_TCP);
+
+		q.id = r.id = id;
+		memcpy(&q.addr, &in, sizeof(in));
+		memcpy(&r.src_addr, &in, sizeof(in));
+		memcpy(&r.dst_addr, &in, sizeof(in));
+		assert_int_equal(cm_ask(&user, RDMA_USER_CM_CMD_BIND, &q, sizeof(q), NULL, 0),
+				 EACCES);
+		assert_int_equal(cm_ask(&user, RDMA_USER_CM_CMD_RESOLVE_ADDR, &r, sizeof(r), NULL,
+					0),
+				 EACCES);
+		cm_end_id(&user, id);
+		/* root may */
+		id = cm_make_id(&one, 1, RDMA_PS_TCP);
+		cm_bind_to(&one, id, &in);
+		cm_end_id(&one, id);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		struct sockaddr_in in = cm_ipv4("10.0.0.1", i == 0 ? 1024 : 0);
+		uint32_t id = cm_make_id(&user, 1, RDMA_PS_TCP);
+
+		cm_bind_to(&user, id, &in);
+		cm_end_id(&user, id);
+	}
+	cm_client_close(&user);
+}
+
 static void
 ends_with(const struct uroce_cm_req *req, size_t len)
 {
@@ -340,6 +382,7 @@ main(void)
 		CM_TEST(the_end_of_the_commands_ends_nothing),
 		CM_TEST(the_daemon_hangs_up_when_it_ends),
 		CM_TEST(a_user_has_a_share_of_channels_and_ids),
+		CM_TEST(low_ports_are_for_root),
 		CM_TEST(a_client_that_breaks_the_protocol_loses_its_channel),
 		CM_TEST(descriptors_are_not_received),
 		CM_TEST(a_client_that_reads_no_replies_loses_its_channel),

@@ -258,6 +258,36 @@ qp_keeps_its_pd(void **state)
 	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 1);
 }
 
+/* Q_Keys with the high bit, such as QP1's, are for root and the daemon's user. */
+REQUIREMENT("WIRE-08")
+static void
+controlled_qkeys_are_for_root(void **state)
+{
+	struct uroce_modify_qp_req req = {.attr_mask = QP_STATE | QP_PKEY_INDEX | QP_PORT | QP_QKEY,
+					  .attr = {.qp_state = QP_INIT, .port_num = 1}};
+	static const uint32_t qkeys[] = {0x80010000, 0x80000000, 0xffffffff};
+	struct all a = {0};
+
+	for (unsigned i = 0; i < NROWS; i++)
+		assert_int_equal(rows[i].make(&a), 0);
+	req.handle = a.qp;
+	for (unsigned i = 0; i < sizeof(qkeys) / sizeof(qkeys[0]); i++) {
+		req.attr.qkey = qkeys[i];
+		s->user->privileged = false;
+		assert_int_equal(fake_ask(s, client, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL,
+					  0),
+				 EPERM);
+		s->user->privileged = true;
+		assert_int_equal(fake_ask(s, client, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL,
+					  0),
+				 0);
+	}
+	req.attr.qkey = 0x7fffffff;
+	s->user->privileged = false;
+	assert_int_equal(fake_ask(s, client, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL, 0), 0);
+	s->user->privileged = true;
+}
+
 /* Each kind is refused for lack of each resource that it needs: nothing remains. */
 static void
 refused_object_leaves_nothing(void **state)
@@ -408,6 +438,7 @@ main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(
 			failed_queues_fail_their_qps_in_one_call_of_each_worker, setup, teardown),
+		cmocka_unit_test_setup_teardown(controlled_qkeys_are_for_root, setup, teardown),
 		cmocka_unit_test_setup_teardown(malformed_message_ends_the_session, setup,
 						teardown),
 	};
