@@ -3,8 +3,8 @@
 # Sourced by demo.sh and check.sh: installs packages and builds. Prints what it does, never asks, and
 # skips what is done already.
 
-# Names of Debian 12; "a|b": of another release, the first that it has; "a|": nothing where it has none. Ubuntu 24.04 and
-# 26.04 have these names, too (by packages.ubuntu.com; not run); DPDK of Ubuntu 22.04, 21.11, is too old.
+# Names of Debian 12; "a|b": of another release, the first that it has; "a|": nothing where it has none. Not run on
+# Ubuntu: 24.04 and 26.04 have a DPDK that is new enough (by packages.ubuntu.com), 22.04 has not (21.11).
 BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev librdmacm-dev libjansson-dev
 	libssl-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
 TEST_PACKAGES="infiniband-diags git libclang-rt-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev

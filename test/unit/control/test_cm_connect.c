@@ -366,7 +366,7 @@ turns(unsigned most_events)
 
 /*
  * Many ids wait for one neighbour: each is found by its number and by the neighbour in a few steps,
- * and they are told, and end with their channel, in slices.
+ * and they get their events, and end with their channel, in slices.
  */
 #define MANY 300u
 REQUIREMENT("CM-11")
