@@ -128,11 +128,12 @@ void
 cms_hop_resolved(struct device *dev, const uint8_t ip[16])
 {
 	struct cm_service *svc = dev->d->cms;
+	uint64_t now_ns = daemon_now_ns();
 
 	if (svc == NULL)
 		return;
-	cms_send_held(svc, dev, daemon_now_ns());
-	cms_lookups_resolved(svc, dev, ip);
+	cms_send_held(svc, dev, now_ns);
+	cms_lookups_resolved(svc, dev, ip, now_ns);
 	cms_arm(svc);
 }
 
