@@ -5,12 +5,12 @@
  * session is in another one (cgroups, autogroups). Two such threads that spin take turns of
  * milliseconds. Sleeping hands the core over at once, whatever the groups:
  *
- *   The client finds its CQ empty, and the worker on its CPU awake: it sleeps on a word that the
- *   worker reads after each completion (uroce_abi/ring.h, waiter). While it sleeps the worker
- * polls, as on a separate core. The worker has posted a completion: it wakes the client, and
- * sleeps as soon as it has nothing to do. The client's doorbell, a frame or a timer wakes it. A
- * client that posts nothing and goes back to sleep rings the worker's eventfd, so that the next
- * frame is polled for.
+ * A client whose yields were in vain sleeps on a word that the worker reads after each completion
+ * (uroce_abi/ring.h, waiter). While it sleeps the worker polls, as on a separate core.
+ *
+ * A worker that has posted a completion wakes the client, and sleeps as soon as it has nothing to
+ * do, until the client's doorbell, a frame or a timer wakes it. A client that posts nothing and
+ * goes back to sleep writes the worker's eventfd, so that the worker polls for the next frame.
  *
  * Each handover costs a wake-up on the same CPU, about a microsecond more than a yield.
  */

@@ -326,15 +326,18 @@ unsigned timer_poll(struct worker *w);
 uint64_t timer_next_ns(const struct worker *w);
 
 /*
- * waiter.c: an upcall of the engine, and the end of its work in an iteration; true if a client on
- * this CPU was woken and has not given the core back, or while such clients sleep for want of a
- * yield
+ * waiter.c. An upcall of the engine: a client sleeps until a completion of cq's context, which has
+ * one. waiters_wake wakes these clients at the end of the engine's work.
  */
 void waiter_found(void *ctx, struct cq *cq);
-void waiter_seen(struct worker *w, struct worker_doorbell *db);
-void waiters_release(struct worker *w);
 void waiters_wake(struct worker *w);
+/* db's word is set: wakes the client if it has waited on this CPU for UROCE_WAITER_NS. */
+void waiter_seen(struct worker *w, struct worker_doorbell *db);
+/* Before a sleep: wakes all clients that wait on this CPU. */
+void waiters_release(struct worker *w);
+/* Returns true if a client on this CPU was woken and has neither posted nor gone back to sleep. */
 bool waiter_has_core(const struct worker *w);
+/* Returns true if such a client was woken shortly before. */
 static inline bool
 waiter_is_beside(const struct worker *w)
 {

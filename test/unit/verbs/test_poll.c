@@ -309,7 +309,7 @@ sleep_through(struct fixture *r, unsigned int n)
 	}
 }
 
-/* Who has to run is in another scheduling group, or takes longer. */
+/* The threads that have to run are in another scheduling group, or take longer. */
 static void
 waits_that_end_in_sleeps_begin_with_them(void **state)
 {
