@@ -23,7 +23,8 @@ the other in one shell.
 After a line that starts a uroced in the background the script waits for the daemon's socket, as a person would, unless
 uroce-run follows, which waits by itself.
 A block without such a comment, an indented block with a command of uroce, and a block of an unknown language fail.
-Arguments: names of documents, to run only these; without any, all.
+Arguments: names of documents, to run only these; without any, all. With --check it runs no command and needs no root:
+it only looks for blocks that do not say how they are tested (suite lint).
 """
 import json
 import os
@@ -236,7 +237,7 @@ class Place:
 
 
 def documents():
-    chosen = sys.argv[1:]
+    chosen = [arg for arg in sys.argv[1:] if arg != "--check"]
     names = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "doc").glob("*.md"))]
     return [name for name in names if not chosen or name in chosen]
 
@@ -257,11 +258,13 @@ def self_test():
 def main():
     with lib.case("the checks themselves"):
         self_test()
-    lib.need_root()
     all_blocks = [block for doc in documents() for block in blocks(doc)]
     with lib.case("every block of commands says how it is tested"):
         problems = [problem for block in all_blocks if (problem := block.problem())]
         assert not problems, "\n".join(problems)
+    if "--check" in sys.argv[1:]:
+        lib.finish()
+    lib.need_root()
     place = Place()
     told = [block for block in all_blocks if block.how and block.language in ("sh", "console", "yaml")]
     for block in told:
