@@ -170,7 +170,7 @@ cm_info_get(const struct cm *cm, uint32_t id, struct cm_info *info)
 		.local_qpn = i->local_qpn,
 		.remote_qpn = i->qp.dest_qpn,
 		.retries_left = i->retries_left,
-		.deadline_ns = i->deadline_ns,
+		.deadline_ns = i->timer.deadline_ns,
 		.made_ns = i->made_ns,
 		.backlog = i->listen.backlog,
 		.pending = i->npending,

@@ -359,7 +359,11 @@ void cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uin
 void cm_hurry(struct cm *cm, uint64_t again_ns, uint64_t now_ns);
 /* Returns the number of ids that wait for a DREP, including those without an owner. */
 uint32_t cm_disconnecting(const struct cm *cm);
-/* Do the work due at now_ns. Returns the time of the next call, or CM_NEVER. */
+/*
+ * Do work that is due at now_ns, for at most CM_TICK_MOST ids. Returns the time of the next call,
+ * which is past if more is due, or CM_NEVER.
+ */
+#define CM_TICK_MOST 64u
 uint64_t cm_tick(struct cm *cm, uint64_t now_ns);
 /* Returns the time at which cm_tick has work, or CM_NEVER. */
 uint64_t cm_next_ns(const struct cm *cm);

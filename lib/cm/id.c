@@ -98,7 +98,8 @@ cm_bytes(const struct cm_config *c)
 	if (!config_valid(c))
 		return 0;
 	return sizeof(struct cm) + 64 +
-	       c->max_ids * (sizeof(struct cm_id) + sizeof(struct cm_peer) + sizeof(uint32_t)) +
+	       c->max_ids *
+		       (sizeof(struct cm_id) + sizeof(struct cm_peer) + sizeof(struct cm_timer *)) +
 	       (CM_NKEYS + 1) * buckets(c) * sizeof(uint32_t);
 }
 
@@ -151,8 +152,8 @@ cm_init(void *mem, const struct cm_config *config, const struct cm_ops *ops, voi
 	cm->bucket_mask = buckets(config) - 1;
 	cm->id_bits = (uint32_t)__builtin_popcount(cm->bucket_mask);
 	cm->ids = take(&at, config->max_ids * sizeof(*cm->ids));
+	cm->heap.timer = take(&at, config->max_ids * sizeof(*cm->heap.timer));
 	cm->peers = take(&at, config->max_ids * sizeof(*cm->peers));
-	cm->heap = take(&at, config->max_ids * sizeof(*cm->heap));
 	for (i = 0; i < CM_NKEYS; i++)
 		cm->bucket[i] = take(&at, (cm->bucket_mask + 1) * sizeof(uint32_t));
 	cm->peer_bucket = take(&at, (cm->bucket_mask + 1) * sizeof(uint32_t));
@@ -205,8 +206,7 @@ cm_new(struct cm *cm)
 		id->comm_id = perm_forward(cm, ++gen << cm->id_bits | slot);
 	while (id->comm_id == 0);
 	id->gen = gen;
-	id->heap_at = CM_NONE;
-	id->deadline_ns = CM_NEVER;
+	id->timer = CM_TIMER_NONE;
 	cm->nused++;
 	return id;
 }

@@ -4,7 +4,8 @@
  *
  *   table.c  the state machine as data, names
  *   id.c     memory, ids, lookups
- *   timer.c  the heap of deadlines
+ *   timer.c  timers of ids
+ *   heap.c   the heap of deadlines
  *   peer.c   number of unanswered requests of each peer
  *   listen.c listeners and the limits on peers' requests
  *   act.c, act_other.c  actions of cells: build and send MADs
@@ -21,6 +22,7 @@
 #define CM_PARTS_H
 
 #include "cm/cm.h"
+#include "cm/heap.h"
 #include "cm/table.h"
 
 #define CM_NONE UINT32_MAX /* no slot */
@@ -54,10 +56,9 @@ struct cm_id {
 	uint32_t peer;           /* in struct cm's peers while pending */
 	uint32_t next[CM_NKEYS]; /* chains of the hash tables */
 	uint64_t num[CM_NKEYS];
-	uint32_t heap_at;            /* CM_NONE: no timer */
+	struct cm_timer timer;
 	uint32_t old_prev, old_next; /* list of the ids that may be evicted */
 	bool evictable;
-	uint64_t deadline_ns;
 	uint64_t response_ns; /* time until a MAD is retransmitted */
 	uint64_t linger_ns;   /* time for which copies are answered in REJ_SENT and SIDR_REP_SENT */
 	uint64_t mra_ns;      /* .. extended by the longest time that an MRA requested */
@@ -105,12 +106,11 @@ struct cm {
 	uint32_t free_first, free_last; /* first in, first out, by next[0] */
 	uint32_t old_first, old_last;   /* ids that may be evicted, the oldest first */
 	uint32_t free_peer;
-	uint32_t heap_len;
 	struct cm_id *ids;
 	uint32_t *bucket[CM_NKEYS];
 	struct cm_peer *peers;
 	uint32_t *peer_bucket;
-	uint32_t *heap; /* slots, the next deadline first */
+	struct cm_heap heap;
 	struct cm_counters counters;
 	uint8_t seen[CM_NSTATES][CM_NINPUTS];
 	uint8_t lap_seen[CM_LAP_NSTATES][CM_NINPUTS];

@@ -90,15 +90,16 @@ request_refuse(struct rcm *r, uint32_t cm, uint16_t reason)
 static void
 on_request(struct rcm *r, const struct cm_event *ev)
 {
-	struct rcm_id *listener = ev->listener_user, *id = rcm_new(r, listener->channel);
+	struct rcm_id *listener = ev->listener_user, *id = NULL;
 	struct rcm_event *e;
 
+	if (!r->channels[listener->channel].closing)
+		id = rcm_new(r, listener->channel);
 	if (id == NULL) {
 		request_refuse(r, ev->id, WIRE_CM_REJ_NO_RESOURCES);
 		return;
 	}
-	id->channel = RCM_NONE; /* until a program takes the event */
-	id->state = RCM_CONNECT;
+	id->state = RCM_CONNECT; /* without a channel until a program takes the event */
 	id->mute = true;
 	id->cm = ev->id;
 	cm_set_user(r->cm, ev->id, id);
@@ -200,6 +201,7 @@ rcm_bytes(const struct rcm_config *c)
 	    c->max_ids > 1u << 18 || c->max_groups > 1u << 18)
 		return 0;
 	return padded(sizeof(struct rcm)) + padded(cm) + padded(cm_ports_bytes(c->max_ids)) +
+	       padded(c->max_ids * sizeof(struct cm_timer *)) +
 	       padded(c->max_ids * sizeof(struct rcm_id)) +
 	       padded(c->max_channels * sizeof(struct rcm_channel)) +
 	       padded(c->max_groups * sizeof(struct rcm_group)) +
@@ -227,13 +229,13 @@ rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops, 
 	*r = (struct rcm){.config = *config,
 			  .ops = *ops,
 			  .ctx = ctx,
-			  .next_ns = CM_NEVER,
 			  .rng = config->cm.seed,
 			  .free_id = RCM_NONE,
 			  .free_event = RCM_NONE};
 	r->cm = cm_init(take(&at, cm_bytes(&config->cm)), &config->cm, &cm_calls, r);
 	r->ports = cm_ports_init(take(&at, cm_ports_bytes(config->max_ids)), config->max_ids,
 				 config->cm.seed);
+	r->queries.timer = take(&at, config->max_ids * sizeof(*r->queries.timer));
 	r->ids = take(&at, config->max_ids * sizeof(*r->ids));
 	r->channels = take(&at, config->max_channels * sizeof(*r->channels));
 	r->groups = take(&at, config->max_groups * sizeof(*r->groups));
@@ -263,7 +265,9 @@ rcm_rx(struct rcm *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_
 uint64_t
 rcm_next_ns(const struct rcm *r)
 {
-	return r->next_ns < cm_next_ns(r->cm) ? r->next_ns : cm_next_ns(r->cm);
+	uint64_t query_ns = cm_heap_next_ns(&r->queries), cm_ns = cm_next_ns(r->cm);
+
+	return query_ns < cm_ns ? query_ns : cm_ns;
 }
 
 void

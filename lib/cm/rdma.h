@@ -194,7 +194,10 @@ void rcm_rx(struct rcm *r, const struct cm_rx_info *info, const uint8_t *mad, ui
 	    uint64_t now_ns);
 /* Prepare for the end of the process, as cm_hurry. Wait for cm_disconnecting of rcm_cm. */
 void rcm_hurry(struct rcm *r, uint64_t again_ns, uint64_t now_ns);
-/* Do the work that is due. Returns the time of the next call, or CM_NEVER. */
+/*
+ * Do work that is due, for at most CM_TICK_MOST lookups and as many connections. Returns the time
+ * of the next call, which is past if more is due, or CM_NEVER.
+ */
 uint64_t rcm_tick(struct rcm *r, uint64_t now_ns);
 /* Returns the earliest time at which rcm_tick has work, or CM_NEVER. */
 uint64_t rcm_next_ns(const struct rcm *r);
@@ -214,8 +217,14 @@ void rcm_address_removed(struct rcm *r, uint16_t dev, const uint8_t gid[16]);
 
 /* Create a channel for user. Returns 0 and *channel (never 0), or -ENOMEM. */
 int rcm_channel_open(struct rcm *r, void *user, uint32_t *channel);
-/* Destroy the channel and all its ids (CM-12). No effect if there is no such channel. */
-void rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns);
+/*
+ * Destroy the channel and all its ids (CM-12) in slices: at most `most` listeners, events,
+ * memberships and ids in one call. Listeners come first, so that a server that starts again at once
+ * may listen on the same port. Returns true when nothing is left, or there is no such channel. From
+ * the first call on no other call may name the channel; nothing is reported to it, and requests to
+ * its listeners are refused.
+ */
+bool rcm_channel_close(struct rcm *r, uint32_t channel, uint32_t most, uint64_t now_ns);
 /*
  * Take the channel's oldest event. 0; -EAGAIN: none waits; -ENOENT. The event counts as reported.
  * The id of a CONNECT_REQUEST then belongs to this channel.

@@ -120,6 +120,7 @@ rcm_listen(struct rcm *r, uint32_t channel, uint32_t id, uint32_t backlog)
 		return rc;
 	}
 	i->state = RCM_LISTEN;
+	rcm_own(r, i, i->channel, true);
 	return 0;
 }
 

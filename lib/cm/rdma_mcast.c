@@ -34,7 +34,9 @@ group_new(struct rcm *r, uint32_t channel)
 	*g = (struct rcm_group){.id = gen << GROUP_BITS | r->free_group,
 				.gen = gen,
 				.payer = payer,
-				.next = RCM_NONE};
+				.next = RCM_NONE,
+				.prev = RCM_NONE,
+				.event = RCM_NONE};
 	r->free_group = next;
 	return g;
 }
@@ -77,6 +79,8 @@ rcm_join(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struc
 	g->send_only = send_only;
 	memcpy(g->mgid, addr->gid, 16);
 	g->next = i->first_group;
+	if (g->next != RCM_NONE)
+		r->groups[g->next].prev = (uint32_t)(g - r->groups);
 	i->first_group = (uint32_t)(g - r->groups);
 	*group = g->id;
 	e = rcm_report_group(r, i, g);
@@ -94,15 +98,15 @@ rcm_join(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struc
 static void
 leave(struct rcm *r, struct rcm_id *id, struct rcm_group *g)
 {
-	uint32_t *link;
-
 	/* a removed device has forgotten its groups */
 	if (!g->send_only && id->state != RCM_REMOVED)
 		r->ops.mcast(r->ctx, id->dev, g->mgid, false);
-	link = &id->first_group;
-	while (*link != (uint32_t)(g - r->groups))
-		link = &r->groups[*link].next;
-	*link = g->next;
+	if (g->prev == RCM_NONE)
+		id->first_group = g->next;
+	else
+		r->groups[g->prev].next = g->next;
+	if (g->next != RCM_NONE)
+		r->groups[g->next].prev = g->prev;
 	group_free(r, g);
 }
 
@@ -119,15 +123,14 @@ rcm_leave(struct rcm *r, uint32_t channel, uint32_t group, uint32_t *reported)
 	id = &r->ids[g->owner];
 	if (id->channel + 1 != channel)
 		return -EINVAL;
-	rcm_group_drop(r, id, g);
+	rcm_group_drop(r, g);
 	*reported = g->reported;
 	leave(r, id, g);
 	return 0;
 }
 
 void
-rcm_leave_all(struct rcm *r, struct rcm_id *id)
+rcm_leave_one(struct rcm *r, struct rcm_id *id)
 {
-	while (id->first_group != RCM_NONE)
-		leave(r, id, &r->groups[id->first_group]);
+	leave(r, id, &r->groups[id->first_group]);
 }

@@ -14,16 +14,18 @@
 #ifndef CM_RDMA_PARTS_H
 #define CM_RDMA_PARTS_H
 
+#include "cm/heap.h"
 #include "cm/port.h"
 #include "cm/rdma.h"
 
 #define RCM_NONE UINT32_MAX /* no slot */
 
 struct rcm_id {
-	uint32_t id;      /* 0: the slot is free */
-	uint32_t gen;     /* number of times the slot was used */
-	uint32_t channel; /* slot; RCM_NONE: a request that no program has taken yet */
-	uint32_t next;    /* free slots */
+	uint32_t id;         /* 0: the slot is free */
+	uint32_t gen;        /* number of times the slot was used */
+	uint32_t channel;    /* slot; RCM_NONE: a request that no program has taken yet */
+	uint32_t next, prev; /* ids of its channel; next: free slots */
+	bool listens;        /* it is in first_listener's list, not in first_id's */
 	uint64_t uid;
 	void *payer;   /* of charge */
 	bool mute;     /* a request not accepted yet: it has no uid for events */
@@ -37,26 +39,29 @@ struct rcm_id {
 	uint32_t cm;    /* id in struct cm, 0: none */
 	uint32_t psn;   /* first PSN of its peer */
 	uint32_t reported,
-		nwaiting;     /* events; those of its groups and nuser do not count as waiting */
-	uint32_t nuser;       /* waiting events that programs wrote */
-	uint32_t first_group; /* slot, RCM_NONE: none */
-	uint64_t deadline_ns; /* of ADDR_QUERY and ROUTE_QUERY */
+		nwaiting; /* events; those of its groups and nuser do not count as waiting */
+	uint32_t nuser;   /* waiting events that programs wrote */
+	uint32_t first_event, last_event; /* that wait, RCM_NONE: none */
+	uint32_t first_group;             /* slot, RCM_NONE: none */
+	struct cm_timer query;            /* of ADDR_QUERY and ROUTE_QUERY */
 	struct rcm_addr src, dst;
 	struct rcm_path path;
 };
 
 struct rcm_waiting {
 	struct rcm_event ev;
-	uint32_t id;    /* slot of the id that it counts for */
-	uint32_t group; /* slot of the group that it counts for; RCM_NONE: none */
-	uint32_t next;
+	uint32_t id;               /* slot of the id that it counts for */
+	uint32_t group;            /* slot of the group that it counts for; RCM_NONE: none */
+	uint32_t next, prev;       /* of the channel's queue; next: free ones */
+	uint32_t of_next, of_prev; /* of its id, in the same order */
 };
 
 struct rcm_group {
 	uint32_t id; /* 0: free */
 	uint32_t gen;
-	uint32_t next;  /* free slots; groups of the same id */
-	uint32_t owner; /* slot of its id */
+	uint32_t next, prev; /* groups of the same id; next: free slots */
+	uint32_t event;      /* that waits, RCM_NONE: none */
+	uint32_t owner;      /* slot of its id */
 	uint64_t uid;
 	void *payer; /* of charge */
 	bool send_only;
@@ -66,8 +71,10 @@ struct rcm_group {
 
 struct rcm_channel {
 	bool used;
+	bool closing; /* rcm_channel_close: no new events and requests */
 	void *user;
 	uint32_t first, last, n; /* events */
+	uint32_t first_listener, first_id;
 };
 
 struct rcm {
@@ -76,8 +83,8 @@ struct rcm {
 	void *ctx;
 	struct cm *cm;
 	struct cm_ports *ports;
-	uint64_t now_ns;  /* of the current call */
-	uint64_t next_ns; /* lower bound of the deadlines of ids in ADDR_QUERY and ROUTE_QUERY */
+	uint64_t now_ns;        /* of the current call */
+	struct cm_heap queries; /* ids in ADDR_QUERY and ROUTE_QUERY */
 	uint64_t rng;
 	uint32_t free_id, free_event, free_group;
 	uint32_t nids;    /* high-water mark of used ids; later ones are not initialised */
@@ -109,13 +116,19 @@ struct rcm_event *rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_ty
 			     int32_t status);
 /* Report MULTICAST_JOIN of a group of id, as rcm_report. */
 struct rcm_event *rcm_report_group(struct rcm *r, struct rcm_id *id, const struct rcm_group *g);
-/* Drop the waiting events of this group of id. */
-void rcm_group_drop(struct rcm *r, const struct rcm_id *id, const struct rcm_group *g);
+/* Drop the waiting event of this group, if there is one. */
+void rcm_group_drop(struct rcm *r, const struct rcm_group *g);
 /* Drop the waiting events of id, release all that it holds, and notify its peer. */
 void rcm_end(struct rcm *r, struct rcm_id *id);
 
-/* rdma_mcast.c: leave all groups of id, none of whose events may wait. */
-void rcm_leave_all(struct rcm *r, struct rcm_id *id);
+/*
+ * Put id in a channel, which is a slot, among its listeners or its other ids. It leaves the one
+ * that it was in.
+ */
+void rcm_own(struct rcm *r, struct rcm_id *id, uint32_t channel, bool listens);
+
+/* rdma_mcast.c: leave one group of id, which has some, and none of whose events may wait. */
+void rcm_leave_one(struct rcm *r, struct rcm_id *id);
 
 /* rdma_bind.c: returns true if gid is all zero. */
 bool rcm_gid_any(const uint8_t gid[16]);
@@ -124,7 +137,7 @@ int rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr);
 /* Returns the service id of the port of addr, an address of id. */
 uint64_t rcm_service(const struct rcm_id *id, const struct rcm_addr *addr);
 
-/* rdma_resolve.c: end resolutions that have timed out. */
+/* rdma_resolve.c: end resolutions that have timed out, at most CM_TICK_MOST. */
 void rcm_resolve_tick(struct rcm *r);
 
 #endif

@@ -89,6 +89,45 @@ rcm_discharge(struct rcm *r, void *payer)
 		r->ops.discharge(r->ctx, payer);
 }
 
+static uint32_t *
+first_of(struct rcm *r, const struct rcm_id *id)
+{
+	struct rcm_channel *c = &r->channels[id->channel];
+
+	return id->listens ? &c->first_listener : &c->first_id;
+}
+
+/* Takes id from its channel, if it has one. */
+static void
+disown(struct rcm *r, struct rcm_id *id)
+{
+	if (id->channel == RCM_NONE)
+		return;
+	if (id->prev == RCM_NONE)
+		*first_of(r, id) = id->next;
+	else
+		r->ids[id->prev].next = id->next;
+	if (id->next != RCM_NONE)
+		r->ids[id->next].prev = id->prev;
+	id->channel = RCM_NONE;
+}
+
+void
+rcm_own(struct rcm *r, struct rcm_id *id, uint32_t channel, bool listens)
+{
+	uint32_t slot = (uint32_t)(id - r->ids), *first;
+
+	disown(r, id);
+	id->channel = channel;
+	id->listens = listens;
+	first = first_of(r, id);
+	id->prev = RCM_NONE;
+	id->next = *first;
+	if (id->next != RCM_NONE)
+		r->ids[id->next].prev = slot;
+	*first = slot;
+}
+
 struct rcm_id *
 rcm_new(struct rcm *r, uint32_t channel)
 {
@@ -111,10 +150,12 @@ rcm_new(struct rcm *r, uint32_t channel)
 	*id = (struct rcm_id){.id = gen << ID_BITS | slot,
 			      .gen = gen,
 			      .payer = payer,
-			      .channel = channel,
+			      .channel = RCM_NONE,
 			      .dev = CM_DEV_ANY,
+			      .first_event = RCM_NONE,
+			      .last_event = RCM_NONE,
 			      .first_group = RCM_NONE,
-			      .deadline_ns = CM_NEVER};
+			      .query = CM_TIMER_NONE};
 	r->rng = r->rng * 6364136223846793005u + 1442695040888963407u;
 	id->psn = (uint32_t)(r->rng >> 40);
 	return id;
@@ -146,21 +187,62 @@ is_written(uint32_t type)
 }
 
 static void
+queue_append(struct rcm *r, struct rcm_channel *c, uint32_t at)
+{
+	r->events[at].next = RCM_NONE;
+	r->events[at].prev = c->n > 0 ? c->last : RCM_NONE;
+	if (c->n++ == 0)
+		c->first = at;
+	else
+		r->events[c->last].next = at;
+	c->last = at;
+}
+
+static void
+queue_unlink(struct rcm *r, struct rcm_channel *c, uint32_t at)
+{
+	const struct rcm_waiting *e = &r->events[at];
+
+	if (e->prev == RCM_NONE)
+		c->first = e->next;
+	else
+		r->events[e->prev].next = e->next;
+	if (e->next == RCM_NONE)
+		c->last = e->prev;
+	else
+		r->events[e->next].prev = e->prev;
+	c->n--;
+}
+
+/* Takes an event from its channel's queue and from its id, and frees it. */
+static void
 event_free(struct rcm *r, uint32_t at)
 {
-	struct rcm_id *id = &r->ids[r->events[at].id];
+	struct rcm_waiting *e = &r->events[at];
+	struct rcm_id *id = &r->ids[e->id];
 
-	if (is_written(r->events[at].ev.type))
+	queue_unlink(r, &r->channels[id->channel], at);
+	if (e->of_prev == RCM_NONE)
+		id->first_event = e->of_next;
+	else
+		r->events[e->of_prev].of_next = e->of_next;
+	if (e->of_next == RCM_NONE)
+		id->last_event = e->of_prev;
+	else
+		r->events[e->of_next].of_prev = e->of_prev;
+	if (is_written(e->ev.type))
 		id->nuser--;
-	else if (r->events[at].group == RCM_NONE)
+	else if (e->group == RCM_NONE)
 		id->nwaiting--;
-	r->events[at].next = r->free_event;
+	else
+		r->groups[e->group].event = RCM_NONE;
+	e->next = r->free_event;
 	r->free_event = at;
 }
 
 /* Append an event of id to its channel's queue. */
 static struct rcm_event *
-event_put(struct rcm *r, const struct rcm_id *id, const struct rcm_event *ev, uint32_t group)
+event_put(struct rcm *r, struct rcm_id *id, const struct rcm_event *ev, uint32_t group)
 {
 	struct rcm_channel *c = &r->channels[id->channel];
 	uint32_t at = event_new(r);
@@ -168,12 +250,16 @@ event_put(struct rcm *r, const struct rcm_id *id, const struct rcm_event *ev, ui
 	r->events[at] = (struct rcm_waiting){.ev = *ev,
 					     .id = (uint32_t)(id - r->ids),
 					     .group = group,
-					     .next = RCM_NONE};
-	if (c->n++ == 0)
-		c->first = at;
+					     .of_prev = id->last_event,
+					     .of_next = RCM_NONE};
+	if (id->last_event == RCM_NONE)
+		id->first_event = at;
 	else
-		r->events[c->last].next = at;
-	c->last = at;
+		r->events[id->last_event].of_next = at;
+	id->last_event = at;
+	if (group != RCM_NONE)
+		r->groups[group].event = at;
+	queue_append(r, c, at);
 	if (c->n == 1)
 		r->ops.readable(r->ctx, c->user);
 	return &r->events[at].ev;
@@ -184,7 +270,7 @@ rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type, int32_t s
 {
 	struct rcm_event ev = {.type = type, .uid = id->uid, .id = id->id, .status = status};
 
-	if (id->mute || id->channel == RCM_NONE)
+	if (id->mute || id->channel == RCM_NONE || r->channels[id->channel].closing)
 		return NULL;
 	/* Requests are bounded by the ids: each uses an entry of its new id, which is mute. */
 	if (id->state != RCM_LISTEN && id->nwaiting == RCM_ID_EVENTS)
@@ -222,36 +308,6 @@ rcm_report_group(struct rcm *r, struct rcm_id *id, const struct rcm_group *g)
 	return event_put(r, id, &ev, (uint32_t)(g - r->groups));
 }
 
-/*
- * Remove the events of id, or only those of a group, from its channel's queue. Returns the first of
- * them, linked in order, or RCM_NONE.
- */
-static uint32_t
-events_take(struct rcm *r, const struct rcm_id *id, uint32_t group)
-{
-	struct rcm_channel *c = &r->channels[id->channel];
-	uint32_t at, next, first = RCM_NONE, *end = &first, n = c->n,
-			   slot = (uint32_t)(id - r->ids);
-
-	c->n = 0;
-	for (at = c->first; n > 0; n--, at = next) {
-		next = r->events[at].next;
-		if (r->events[at].id == slot &&
-		    (group == RCM_NONE || r->events[at].group == group)) {
-			*end = at;
-			end = &r->events[at].next;
-			*end = RCM_NONE;
-			continue;
-		}
-		if (c->n++ == 0)
-			c->first = at;
-		else
-			r->events[c->last].next = at;
-		c->last = at;
-	}
-	return first;
-}
-
 /* Release everything that id holds, and notify its peer. None of its events may wait. */
 static void
 id_free(struct rcm *r, struct rcm_id *id)
@@ -260,7 +316,10 @@ id_free(struct rcm *r, struct rcm_id *id)
 		r->ops.cancel(r->ctx, id->id);
 	if (id->cm != 0)
 		cm_destroy(r->cm, id->cm, r->now_ns);
-	rcm_leave_all(r, id);
+	cm_heap_set(&r->queries, &id->query, CM_NEVER);
+	while (id->first_group != RCM_NONE)
+		rcm_leave_one(r, id);
+	disown(r, id);
 	cm_port_release(r->ports, id->owner);
 	rcm_discharge(r, id->payer);
 	id->id = 0;
@@ -280,37 +339,16 @@ event_drop(struct rcm *r, uint32_t at)
 void
 rcm_end(struct rcm *r, struct rcm_id *id)
 {
-	uint32_t at, next;
-
-	if (id->channel != RCM_NONE)
-		for (at = events_take(r, id, RCM_NONE); at != RCM_NONE; at = next) {
-			next = r->events[at].next;
-			event_drop(r, at);
-		}
+	while (id->first_event != RCM_NONE)
+		event_drop(r, id->first_event);
 	id_free(r, id);
 }
 
-/* Drop all events of a channel. */
-static void
-queue_drop(struct rcm *r, struct rcm_channel *c)
-{
-	uint32_t at, next;
-
-	for (at = c->first; c->n > 0; c->n--, at = next) {
-		next = r->events[at].next;
-		event_drop(r, at);
-	}
-}
-
 void
-rcm_group_drop(struct rcm *r, const struct rcm_id *id, const struct rcm_group *g)
+rcm_group_drop(struct rcm *r, const struct rcm_group *g)
 {
-	uint32_t at, next;
-
-	for (at = events_take(r, id, (uint32_t)(g - r->groups)); at != RCM_NONE; at = next) {
-		next = r->events[at].next;
-		event_free(r, at);
-	}
+	if (g->event != RCM_NONE)
+		event_free(r, g->event);
 }
 
 int
@@ -318,27 +356,68 @@ rcm_channel_open(struct rcm *r, void *user, uint32_t *channel)
 {
 	for (uint32_t i = 0; i < r->config.max_channels; i++)
 		if (!r->channels[i].used) {
-			r->channels[i] = (struct rcm_channel){.used = true, .user = user};
+			r->channels[i] = (struct rcm_channel){.used = true,
+							      .user = user,
+							      .first_listener = RCM_NONE,
+							      .first_id = RCM_NONE};
 			*channel = i + 1;
 			return 0;
 		}
 	return -ENOMEM;
 }
 
-void
-rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns)
+/* Frees its port and ends its listening; its events and the id stay. */
+static void
+stop_listening(struct rcm *r, struct rcm_id *id)
+{
+	if (id->cm != 0)
+		cm_destroy(r->cm, id->cm, r->now_ns);
+	id->cm = 0;
+	cm_port_release(r->ports, id->owner);
+	id->owner = 0;
+	rcm_own(r, id, id->channel, false);
+}
+
+/* Stops a listener, or drops an event, a group or an id of a channel. Returns false if none is
+ * left. */
+static bool
+channel_drop_one(struct rcm *r, const struct rcm_channel *c)
+{
+	struct rcm_id *id;
+
+	if (c->first_listener != RCM_NONE) {
+		stop_listening(r, &r->ids[c->first_listener]);
+		return true;
+	}
+	if (c->n > 0) {
+		event_drop(r, c->first);
+		return true;
+	}
+	if (c->first_id == RCM_NONE)
+		return false;
+	id = &r->ids[c->first_id];
+	if (id->first_group != RCM_NONE)
+		rcm_leave_one(r, id);
+	else
+		id_free(r, id);
+	return true;
+}
+
+bool
+rcm_channel_close(struct rcm *r, uint32_t channel, uint32_t most, uint64_t now_ns)
 {
 	struct rcm_channel *c = rcm_channel_find(r, channel);
 
 	if (c == NULL)
-		return;
+		return true;
 	r->now_ns = now_ns;
-	/* first, because rcm_end walks the queue for each id: quadratic in the waiting events */
-	queue_drop(r, c);
-	for (uint32_t i = 0; i < r->nids; i++)
-		if (r->ids[i].id != 0 && r->ids[i].channel == channel - 1)
-			id_free(r, &r->ids[i]);
-	c->used = false;
+	c->closing = true;
+	for (; most > 0; most--)
+		if (!channel_drop_one(r, c)) {
+			c->used = false;
+			return true;
+		}
+	return false;
 }
 
 int
@@ -354,14 +433,12 @@ rcm_event_get(struct rcm *r, uint32_t channel, struct rcm_event *ev)
 	at = c->first;
 	*ev = r->events[at].ev;
 	ev->conn.private_data = ev->conn.private_len != 0 ? ev->data : NULL;
-	c->first = r->events[at].next;
-	c->n--;
 	r->ids[r->events[at].id].reported++;
 	if (r->events[at].group != RCM_NONE)
 		r->groups[r->events[at].group].reported++;
 	event_free(r, at);
 	if (ev->type == RCM_EV_CONNECT_REQUEST)
-		rcm_id_find(r, ev->id)->channel = channel - 1;
+		rcm_own(r, rcm_id_find(r, ev->id), channel - 1, false);
 	return 0;
 }
 
@@ -377,6 +454,7 @@ int
 rcm_migrate(struct rcm *r, uint32_t channel, uint32_t from, uint32_t id, uint32_t *reported)
 {
 	struct rcm_channel *to = rcm_channel_find(r, channel);
+	bool was_empty;
 	uint32_t at;
 	struct rcm_id *i;
 	int rc;
@@ -389,20 +467,14 @@ rcm_migrate(struct rcm *r, uint32_t channel, uint32_t from, uint32_t id, uint32_
 	*reported = i->reported;
 	if (channel == from)
 		return 0;
-	at = events_take(r, i, RCM_NONE);
-	i->channel = channel - 1;
-	if (at == RCM_NONE)
-		return 0;
-	if (to->n == 0)
-		to->first = at;
-	else
-		r->events[to->last].next = at;
-	if (to->n == 0)
-		r->ops.readable(r->ctx, to->user);
-	for (; at != RCM_NONE; at = r->events[at].next) {
-		to->last = at;
-		to->n++;
+	was_empty = to->n == 0;
+	for (at = i->first_event; at != RCM_NONE; at = r->events[at].of_next) {
+		queue_unlink(r, &r->channels[i->channel], at);
+		queue_append(r, to, at);
 	}
+	rcm_own(r, i, channel - 1, i->listens);
+	if (was_empty && to->n > 0)
+		r->ops.readable(r->ctx, to->user);
 	return 0;
 }
 
@@ -423,6 +495,7 @@ rcm_create(struct rcm *r, uint32_t channel, uint64_t uid, uint16_t space, uint8_
 	i = rcm_new(r, channel - 1);
 	if (i == NULL)
 		return -ENOMEM;
+	rcm_own(r, i, channel - 1, false);
 	i->uid = uid;
 	i->space = space;
 	i->qp_type = qp_type;

@@ -10,23 +10,28 @@ static void
 query_begin(struct rcm *r, struct rcm_id *id, enum rcm_state state, uint32_t timeout_ms)
 {
 	id->state = state;
-	id->deadline_ns = r->now_ns + timeout_ms * MS_NS;
-	if (id->deadline_ns < r->next_ns)
-		r->next_ns = id->deadline_ns;
+	cm_heap_set(&r->queries, &id->query, r->now_ns + timeout_ms * MS_NS);
+}
+
+static void
+query_end(struct rcm *r, struct rcm_id *id, enum rcm_state state)
+{
+	id->state = state;
+	cm_heap_set(&r->queries, &id->query, CM_NEVER);
 }
 
 static void
 addr_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
 {
 	if (status != 0) {
-		id->state = RCM_BOUND;
+		query_end(r, id, RCM_BOUND);
 		rcm_report(r, id, RCM_EV_ADDR_ERROR, status);
 		return;
 	}
 	id->path = *path;
 	id->dev = path->addr.dev;
 	memcpy(id->src.gid, path->addr.local, 16);
-	id->state = RCM_ADDR_RESOLVED;
+	query_end(r, id, RCM_ADDR_RESOLVED);
 	rcm_report(r, id, RCM_EV_ADDR_RESOLVED, 0);
 }
 
@@ -34,12 +39,12 @@ static void
 route_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
 {
 	if (status != 0) {
-		id->state = RCM_ADDR_RESOLVED;
+		query_end(r, id, RCM_ADDR_RESOLVED);
 		rcm_report(r, id, RCM_EV_ROUTE_ERROR, status);
 		return;
 	}
 	id->path = *path;
-	id->state = RCM_ROUTE_RESOLVED;
+	query_end(r, id, RCM_ROUTE_RESOLVED);
 	rcm_report(r, id, RCM_EV_ROUTE_RESOLVED, 0);
 }
 
@@ -73,7 +78,7 @@ rcm_resolve_addr(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_
 	if (rc == -EINPROGRESS)
 		return 0;
 	if (rc != 0) {
-		i->state = RCM_BOUND;
+		query_end(r, i, RCM_BOUND);
 		return rc;
 	}
 	addr_done(r, i, 0, &path);
@@ -101,7 +106,7 @@ rcm_resolve_route(struct rcm *r, uint32_t channel, uint32_t id, uint32_t timeout
 	if (rc == -EINPROGRESS)
 		return 0;
 	if (rc != 0) {
-		i->state = RCM_ADDR_RESOLVED;
+		query_end(r, i, RCM_ADDR_RESOLVED);
 		return rc;
 	}
 	route_done(r, i, 0, &path);
@@ -161,20 +166,12 @@ rcm_resolved(struct rcm *r, uint32_t id, int status, const struct rcm_path *path
 void
 rcm_resolve_tick(struct rcm *r)
 {
-	if (r->now_ns < r->next_ns)
-		return;
-	r->next_ns = CM_NEVER;
-	for (uint32_t i = 0; i < r->nids; i++) {
-		struct rcm_id *id = &r->ids[i];
+	for (uint32_t n = 0; n < CM_TICK_MOST && cm_heap_next_ns(&r->queries) <= r->now_ns; n++) {
+		struct rcm_id *id = (struct rcm_id *)((char *)cm_heap_first(&r->queries) -
+						      offsetof(struct rcm_id, query));
 
-		if (id->id == 0 || (id->state != RCM_ADDR_QUERY && id->state != RCM_ROUTE_QUERY))
-			continue;
-		if (id->deadline_ns <= r->now_ns) {
-			r->ops.cancel(r->ctx, id->id);
-			query_done(r, id, -ETIMEDOUT, NULL);
-		} else if (id->deadline_ns < r->next_ns) {
-			r->next_ns = id->deadline_ns;
-		}
+		r->ops.cancel(r->ctx, id->id);
+		query_done(r, id, -ETIMEDOUT, NULL);
 	}
 }
 
@@ -194,7 +191,7 @@ rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns)
 		if (id->cm != 0)
 			cm_destroy(r->cm, id->cm, now_ns);
 		id->cm = 0;
-		id->state = RCM_REMOVED;
+		query_end(r, id, RCM_REMOVED);
 	}
 }
 

@@ -190,8 +190,9 @@ cm_step(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a)
 uint64_t
 cm_tick(struct cm *cm, uint64_t now_ns)
 {
-	while (cm_next_ns(cm) <= now_ns) {
-		struct cm_id *id = &cm->ids[cm->heap[0]];
+	for (uint32_t n = 0; n < CM_TICK_MOST && cm_next_ns(cm) <= now_ns; n++) {
+		struct cm_id *id = (struct cm_id *)((char *)cm_heap_first(&cm->heap) -
+						    offsetof(struct cm_id, timer));
 		struct cm_args a = {.now_ns = now_ns};
 		const struct cm_cell *cell = &cm_table[id->state][CM_IN_TIMEOUT];
 		bool again = cell->act != CM_ACT_REFUSE && id->retries_left > 0;

@@ -112,6 +112,7 @@ cms_close(struct daemon *d)
 	await_dreps(svc);
 	cms_drain(svc, 0);
 	cms_inputs_close(svc);
+	defer_cancel(d, &svc->resolved_turn);
 	cms_groups_forget(svc, NULL);
 	d->cms = NULL;
 	free(svc->mem);

@@ -29,9 +29,10 @@
 #include "control/daemon.h"
 #include "control/handler.h"
 
-#define CMS_BUCKETS       256u /* of channels, by the first byte of their secret names */
-#define CMS_GROUP_BUCKETS 4096u
-#define CMS_HELD          64u /* MADs that wait for a neighbour, at most */
+#define CMS_BUCKETS        256u /* of channels, by the first byte of their secret names */
+#define CMS_GROUP_BUCKETS  4096u
+#define CMS_LOOKUP_BUCKETS 4096u
+#define CMS_HELD           64u /* MADs that wait for a neighbour, at most */
 
 struct cms_channel;
 struct cms_lookup;
@@ -56,10 +57,14 @@ struct cm_service {
 	struct watch timer;
 	uint64_t armed_ns; /* when timer expires, or CM_NEVER */
 	struct cms_channels channels[CMS_BUCKETS];
-	struct cms_lookups lookups; /* of ids that wait for a neighbour */
-	struct cms_groups groups;   /* joined on devices with own addresses */
+	/* Lookups that wait for a neighbour, by id, and by the neighbour's address. */
+	struct cms_lookups lookup_bucket[CMS_LOOKUP_BUCKETS], hop_bucket[CMS_LOOKUP_BUCKETS];
+	struct cms_lookups resolved; /* out of hop_bucket: the neighbour's MAC is known */
+	struct defer resolved_turn;  /* reports them, some per turn of the loop */
+	struct cms_channels closing; /* channels whose ids are being freed in slices */
+	struct cms_groups groups;    /* joined on devices with own addresses */
 	struct cms_groups group_bucket[CMS_GROUP_BUCKETS]; /* the same, by address */
-	uint64_t group_key;      /* of the hash, since clients choose the addresses */
+	uint64_t group_key;      /* of hashes of addresses, since clients choose these */
 	uint64_t groups_next_ns; /* when a report is due, or CM_NEVER */
 	const struct quota_user
 		*by; /* user whose request is being handled; NULL: a MAD or a timer */

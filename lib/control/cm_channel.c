@@ -17,6 +17,8 @@
 #include "control/log.h"
 #include "control/session.h"
 
+#define SLICE_IDS 64 /* ids, events and memberships that end in one turn of the loop */
+
 /* Formats of a received command, and of a sent reply. */
 struct message_in {
 	struct uroce_cm_req req;
@@ -62,32 +64,78 @@ commands_close(struct cms_channel *ch)
 	ch->commands.fd = -1;
 }
 
+/* Frees a channel that has no ids any more. */
 static void
-channel_close(struct cms_channel *ch)
+channel_free(struct cms_channel *ch)
 {
-	struct cm_service *svc = ch->svc;
 	struct quota_user *user = ch->user;
 
 	LIST_REMOVE(ch, link);
-	loop_del(&svc->d->loop, &ch->events);
-	close(ch->events.fd);
-	commands_close(ch);
-	svc->by = user;
-	rcm_channel_close(svc->rcm, ch->number, daemon_now_ns());
-	svc->by = NULL;
-	cms_arm(svc);
 	quota_give(user, QUOTA_FDS, CMS_CHANNEL_FDS);
 	quota_give(user, QUOTA_CM_CHANNELS, 1);
 	quota_user_put(user);
 	free(ch);
 }
 
+/* Ends at most `most` of its ids and events. Returns true when the channel is freed. */
+static bool
+channel_end_some(struct cms_channel *ch, uint32_t most)
+{
+	struct cm_service *svc = ch->svc;
+	bool over;
+
+	svc->by = ch->user;
+	over = rcm_channel_close(svc->rcm, ch->number, most, daemon_now_ns());
+	svc->by = NULL;
+	cms_arm(svc);
+	if (over)
+		channel_free(ch);
+	return over;
+}
+
+static void
+on_end_turn(struct defer *df)
+{
+	struct cms_channel *ch = WATCH_OF(df, struct cms_channel, end);
+	struct quota_user *user = ch->user;
+	struct daemon *d = ch->svc->d;
+
+	user->refs++; /* so that it outlives the channel */
+	throttle_begin(d);
+	if (!channel_end_some(ch, SLICE_IDS))
+		defer_turn(d, df);
+	throttle_slice(d, user);
+	quota_user_put(user);
+}
+
+/* Closes the sockets at once, and ends the channel's ids in slices, one per turn of the loop. */
+static void
+channel_close(struct cms_channel *ch)
+{
+	struct cm_service *svc = ch->svc;
+
+	LIST_REMOVE(ch, link);
+	LIST_INSERT_HEAD(&svc->closing, ch, link);
+	loop_del(&svc->d->loop, &ch->events);
+	close(ch->events.fd);
+	commands_close(ch);
+	ch->end.then = on_end_turn;
+	if (!channel_end_some(ch, SLICE_IDS))
+		defer_turn(svc->d, &ch->end);
+}
+
 void
 cms_channels_close(struct cm_service *svc)
 {
+	struct cms_channel *ch;
+
 	for (uint32_t i = 0; i < CMS_BUCKETS; i++) {
 		while (!LIST_EMPTY(&svc->channels[i]))
 			channel_close(LIST_FIRST(&svc->channels[i]));
+	}
+	while ((ch = LIST_FIRST(&svc->closing)) != NULL) {
+		defer_cancel(svc->d, &ch->end);
+		channel_end_some(ch, UINT32_MAX);
 	}
 }
 
@@ -333,7 +381,7 @@ channel_start(struct cms_channel *ch)
 fail_events:
 	loop_del(&svc->d->loop, &ch->events);
 fail_channel:
-	rcm_channel_close(svc->rcm, ch->number, daemon_now_ns());
+	rcm_channel_close(svc->rcm, ch->number, 1, daemon_now_ns()); /* it has no ids */
 	return rc;
 }
 

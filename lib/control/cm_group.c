@@ -34,8 +34,8 @@ struct cms_group {
 	uint64_t next_ns;
 };
 
-static struct cms_groups *
-bucket_of(struct cm_service *svc, const uint8_t gid[16])
+uint64_t
+cms_hash(const struct cm_service *svc, const uint8_t gid[16])
 {
 	uint64_t h = svc->group_key;
 	uint32_t w[4];
@@ -45,7 +45,13 @@ bucket_of(struct cm_service *svc, const uint8_t gid[16])
 		h = (h ^ w[i]) * 0x9e3779b97f4a7c15u;
 		h ^= h >> 32;
 	}
-	return &svc->group_bucket[h % CMS_GROUP_BUCKETS];
+	return h;
+}
+
+static struct cms_groups *
+bucket_of(struct cm_service *svc, const uint8_t gid[16])
+{
+	return &svc->group_bucket[cms_hash(svc, gid) % CMS_GROUP_BUCKETS];
 }
 
 static struct cms_group *

@@ -124,17 +124,28 @@ cms_address_gone(struct device *dev, const uint8_t gid[16])
 		rcm_address_removed(dev->d->cms->rcm, dev->port.id, gid);
 }
 
+static void
+on_resolved_turn(struct defer *df)
+{
+	struct cm_service *svc = WATCH_OF(df, struct cm_service, resolved_turn);
+
+	if (cms_lookups_report(svc, daemon_now_ns()))
+		defer_turn(svc->d, df);
+	cms_arm(svc);
+}
+
 void
 cms_hop_resolved(struct device *dev, const uint8_t ip[16])
 {
 	struct cm_service *svc = dev->d->cms;
-	uint64_t now_ns = daemon_now_ns();
 
 	if (svc == NULL)
 		return;
-	cms_send_held(svc, dev, now_ns);
-	cms_lookups_resolved(svc, dev, ip, now_ns);
-	cms_arm(svc);
+	cms_send_held(svc, dev, daemon_now_ns());
+	cms_lookups_resolved(svc, dev, ip);
+	svc->resolved_turn.then = on_resolved_turn;
+	if (!svc->resolved_turn.waiting)
+		on_resolved_turn(&svc->resolved_turn);
 }
 
 bool

@@ -25,6 +25,7 @@ struct cms_channel {
 	struct watch events;      /* the channel's socket: a token, and the hang-up */
 	struct watch commands;    /* fd -1: the client has closed its end */
 	struct throttle throttle; /* of commands */
+	struct defer end;         /* the next slice of its end */
 	bool token;               /* sent, and not known to be taken */
 	bool late_token;          /* could not be sent yet */
 	uint8_t secret[UROCE_CM_CHANNEL_ID];
@@ -93,9 +94,10 @@ int cms_resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct
 		uint8_t tos, struct rcm_path *path);
 int cms_route(void *ctx, uint32_t id, struct rcm_path *path);
 void cms_cancel(void *ctx, uint32_t id);
-/* Ends the lookups that waited for this neighbour. */
-void cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16],
-			  uint64_t now_ns);
+/* Takes the lookups that waited for this neighbour into svc->resolved. */
+void cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16]);
+/* Reports the next of svc->resolved to lib/cm. Returns true if more are left. */
+bool cms_lookups_report(struct cm_service *svc, uint64_t now_ns);
 
 /*
  * cm_route.c. Looks up the host's source address for dst and the path's MTU (bytes of an IP packet)
@@ -111,7 +113,9 @@ int cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint32_t scope,
  */
 uint32_t cms_scope_of(const struct device *dev);
 
-/* cm_group.c: callback of lib/cm, as rcm_ops.mcast. */
+/* cm_group.c: returns a keyed hash of an address. */
+uint64_t cms_hash(const struct cm_service *svc, const uint8_t gid[16]);
+/* Callback of lib/cm, as rcm_ops.mcast. */
 int cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins);
 /* Sends the reports that are due; the next are due at svc->groups_next_ns. */
 void cms_groups_tick(struct cm_service *svc, uint64_t now_ns);

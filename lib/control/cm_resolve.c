@@ -28,9 +28,11 @@
 #define RATE_100_GBPS   16u /* IBV_RATE_100_GBPS: the speed that ports report */
 #define LABEL_BITS      20u
 
+#define RESOLVED_MOST   64 /* reported per turn of the loop */
+
 /* An id that waits for the MAC of its next hop. */
 struct cms_lookup {
-	LIST_ENTRY(cms_lookup) link;
+	LIST_ENTRY(cms_lookup) link, hop_link;
 	uint32_t id;
 	uint8_t hop[16];
 	struct rcm_path path;
@@ -275,10 +277,31 @@ choose(const struct daemon *d, const struct rcm_addr *dst, uint8_t tos, const st
 	return 0;
 }
 
+static struct cms_lookups *
+id_bucket(struct cm_service *svc, uint32_t id)
+{
+	return &svc->lookup_bucket[id % CMS_LOOKUP_BUCKETS];
+}
+
+static struct cms_lookups *
+hop_bucket(struct cm_service *svc, const uint8_t hop[16])
+{
+	return &svc->hop_bucket[cms_hash(svc, hop) % CMS_LOOKUP_BUCKETS];
+}
+
+static void
+lookup_free(struct cms_lookup *l)
+{
+	LIST_REMOVE(l, link);
+	LIST_REMOVE(l, hop_link);
+	free(l);
+}
+
 static void
 lookup_wait(struct cm_service *svc, struct cms_lookup *l, struct device *dev)
 {
-	LIST_INSERT_HEAD(&svc->lookups, l, link);
+	LIST_INSERT_HEAD(id_bucket(svc, l->id), l, link);
+	LIST_INSERT_HEAD(hop_bucket(svc, l->hop), l, hop_link);
 	neigh_ask_for(dev, l->hop, svc->by != NULL ? svc->by->uid : CMS_NO_OWNER);
 }
 
@@ -374,27 +397,36 @@ cms_cancel(void *ctx, uint32_t id)
 	struct cm_service *svc = ctx;
 	struct cms_lookup *l;
 
-	LIST_FOREACH (l, &svc->lookups, link) {
+	LIST_FOREACH (l, id_bucket(svc, id), link) {
 		if (l->id == id) {
-			LIST_REMOVE(l, link);
-			free(l);
+			lookup_free(l);
 			return;
 		}
 	}
 }
 
+bool
+cms_lookups_report(struct cm_service *svc, uint64_t now_ns)
+{
+	struct cms_lookup *l;
+
+	for (unsigned i = 0; i < RESOLVED_MOST && (l = LIST_FIRST(&svc->resolved)) != NULL; i++) {
+		rcm_resolved(svc->rcm, l->id, 0, &l->path, now_ns);
+		lookup_free(l);
+	}
+	return !LIST_EMPTY(&svc->resolved);
+}
+
 void
-cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16],
-		     uint64_t now_ns)
+cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16])
 {
 	struct cms_lookup *l, *next;
 
-	for (l = LIST_FIRST(&svc->lookups); l != NULL; l = next) {
-		next = LIST_NEXT(l, link);
+	for (l = LIST_FIRST(hop_bucket(svc, ip)); l != NULL; l = next) {
+		next = LIST_NEXT(l, hop_link);
 		if (l->path.addr.dev != dev->port.id || memcmp(l->hop, ip, 16) != 0)
 			continue;
-		LIST_REMOVE(l, link);
-		rcm_resolved(svc->rcm, l->id, 0, &l->path, now_ns);
-		free(l);
+		LIST_REMOVE(l, hop_link);
+		LIST_INSERT_HEAD(&svc->resolved, l, hop_link);
 	}
 }

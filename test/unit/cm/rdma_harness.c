@@ -79,6 +79,7 @@ cancel(void *ctx, uint32_t id)
 	struct host *h = ctx;
 
 	h->cancelled = id;
+	h->ncancelled++;
 }
 
 static bool
@@ -102,8 +103,8 @@ mcast(void *ctx, uint16_t dev, const uint8_t mgid[16], bool join)
 	return 0;
 }
 
-int
-hosts_make(void **state)
+static int
+hosts_make_of(uint32_t max_ids)
 {
 	static const struct rcm_ops ops = {.send = keep_sent,
 					   .readable = count_readable,
@@ -116,9 +117,9 @@ hosts_make(void **state)
 
 	for (uint32_t i = 0; i < 2; i++) {
 		struct rcm_config c = {.max_channels = 4,
-				       .max_ids = 16,
-				       .max_groups = 3,
-				       .cm = {.max_ids = 64, .seed = i + 1}};
+				       .max_ids = max_ids,
+				       .max_groups = max_ids == 16 ? 3 : max_ids,
+				       .cm = {.max_ids = 4 * max_ids, .seed = i + 1}};
 		struct host *h = &hosts[i];
 
 		memset(h, 0, sizeof(*h));
@@ -134,6 +135,18 @@ hosts_make(void **state)
 		assert_int_equal(rcm_channel_open(h->r, h, &h->ch), 0);
 	}
 	return 0;
+}
+
+int
+hosts_make(void **state)
+{
+	return hosts_make_of(16);
+}
+
+int
+hosts_make_large(void **state)
+{
+	return hosts_make_of(4096);
 }
 
 int

@@ -27,9 +27,10 @@ struct host {
 	int answer;        /* of resolve and route */
 	uint32_t asked;    /* the id of the last of them */
 	uint8_t tos;
-	uint32_t cancelled; /* the id of the last cancel */
-	int32_t joined;     /* groups, on the wire */
-	int refuse;         /* what joining returns */
+	uint32_t cancelled;  /* the id of the last cancel */
+	uint32_t ncancelled; /* number of cancels */
+	int32_t joined;      /* groups, on the wire */
+	int refuse;          /* what joining returns */
 	uint32_t nsent, delivered;
 	struct {
 		struct cm_addr addr;
@@ -42,6 +43,7 @@ extern struct host hosts[2];
 
 /* cmocka setup and teardown. */
 int hosts_make(void **state);
+int hosts_make_large(void **state); /* for thousands of ids */
 int hosts_free(void **state);
 /* The next event of the host's channel must be of this type. */
 struct rcm_event *host_event(struct host *h, enum rcm_event_type type);

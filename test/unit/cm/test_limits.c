@@ -294,8 +294,13 @@ lookups_cost_the_same_with_ten_thousand_ids(void **state)
 	assert_true(longest_chain(cm, CM_KEY_LOCAL_QPN) < 12);
 	/* and every timer runs */
 	assert_int_equal(cm_next_ns(cm), wire_cm_time_ns(16));
-	cm_tick(cm, 10 * SEC);
-	assert_int_equal(cm_counters(cm)->retries, c.max_ids);
+	for (uint32_t done = 0; done < c.max_ids; done = cm_counters(cm)->retries) {
+		assert_int_equal(cm_next_ns(cm) <= 10 * SEC, true);
+		cm_tick(cm, 10 * SEC);
+		/* a call takes a bounded number of them: the caller serves others in between */
+		assert_in_range(cm_counters(cm)->retries - done, 1, CM_TICK_MOST);
+	}
+	assert_true(cm_next_ns(cm) > 10 * SEC);
 	free(mem);
 }
 

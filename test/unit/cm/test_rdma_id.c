@@ -277,8 +277,8 @@ everything_of_a_channel_goes_with_it(void **state)
 	waiting = do_resolve(a, 5, WIRE_CM_PS_TCP);
 	assert_int_equal(rcm_connect(a->r, a->ch, waiting, &c, a->now), 0);
 	hosts_deliver();
-	rcm_channel_close(p->r, p->ch, p->now);
-	rcm_channel_close(p->r, p->ch, p->now);
+	assert_true(rcm_channel_close(p->r, p->ch, UINT32_MAX, p->now));
+	assert_true(rcm_channel_close(p->r, p->ch, UINT32_MAX, p->now));
 	hosts_deliver();
 	/* the listener is the channel's first id */
 	assert_int_equal(host_event(a, RCM_EV_REJECTED)->uid, 5);
@@ -295,6 +295,109 @@ everything_of_a_channel_goes_with_it(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(rcm_channel_open(p->r, p, &ch), 0);
 	assert_int_equal(rcm_channel_open(p->r, p, &ch), -ENOMEM);
+}
+
+#define MANY 2000u
+
+/* MANY ids whose lookups time out at the same time. */
+static void
+look_up_many(uint32_t timeout_ms)
+{
+	struct rcm_addr to = addr_of(p, PORT);
+
+	a->answer = -EINPROGRESS;
+	for (uint32_t i = 0; i < MANY; i++)
+		assert_int_equal(rcm_resolve_addr(a->r, a->ch, do_create(a, i, WIRE_CM_PS_TCP),
+						  NULL, &to, timeout_ms, a->now),
+				 0);
+}
+
+/* A call ends a bounded number of lookups, so that the caller serves others in between. */
+REQUIREMENT("CM-11")
+static void
+many_lookups_time_out_in_slices(void **state)
+{
+	uint32_t calls = 0;
+
+	look_up_many(100);
+	a->now += 100 * MS;
+	for (; rcm_next_ns(a->r) <= a->now; calls++) {
+		uint32_t before = a->ncancelled;
+
+		rcm_tick(a->r, a->now);
+		assert_in_range(a->ncancelled - before, 1, CM_TICK_MOST);
+	}
+	assert_int_equal(a->ncancelled, MANY);
+	assert_int_equal(calls, (MANY + CM_TICK_MOST - 1) / CM_TICK_MOST);
+	for (uint32_t i = 0; i < MANY; i++)
+		assert_int_equal(host_event(a, RCM_EV_ADDR_ERROR)->status, -ETIMEDOUT);
+	host_quiet(a);
+}
+
+REQUIREMENT("CM-12")
+static void
+a_channel_ends_in_slices(void **state)
+{
+	struct rcm_conn c = conn_args(0x12);
+	uint32_t other, waiting, calls = 0, kept;
+
+	/* p's listener ends with its channel; a's ids include one that connects to it */
+	do_listener(p, 3, WIRE_CM_PS_TCP);
+	for (uint32_t i = 0; i < 7; i++)
+		do_create(p, i, WIRE_CM_PS_TCP);
+	waiting = do_resolve(a, 5, WIRE_CM_PS_TCP);
+	assert_false(rcm_channel_close(p->r, p->ch, 2, p->now));
+	p->readable = 0;
+	/* requests are refused meanwhile, whether or not the listener is gone */
+	assert_int_equal(rcm_connect(a->r, a->ch, waiting, &c, a->now), 0);
+	hosts_deliver();
+	host_event(a, RCM_EV_REJECTED);
+	assert_int_equal(p->readable, 0);
+	while (!rcm_channel_close(p->r, p->ch, 2, p->now))
+		calls++;
+	assert_int_equal(calls, 3);
+	assert_true(rcm_channel_close(p->r, p->ch, 2, p->now));
+	/* the number of a channel is free once it is closed, and ids of others stay */
+	assert_int_equal(rcm_channel_open(a->r, a, &other), 0);
+	assert_int_equal(rcm_create(a->r, other, 1, WIRE_CM_PS_TCP, 0, &kept), 0);
+	look_up_many(100);
+	a->ncancelled = 0;
+	for (calls = 0; !rcm_channel_close(a->r, a->ch, 50, a->now); calls++)
+		assert_in_range(a->ncancelled, calls * 50, (calls + 1) * 50);
+	assert_int_equal(a->ncancelled, MANY);
+	assert_in_range(calls, MANY / 50, MANY / 50 + 1);
+	assert_int_equal(rcm_next_ns(a->r) > a->now + SEC, true);
+	assert_int_equal(rcm_destroy(a->r, other, kept, &calls, a->now), 0);
+}
+
+/* The first slice frees the ports that a channel listens on, whatever else it holds. */
+REQUIREMENT("CM-12")
+static void
+a_server_that_starts_again_listens_at_once(void **state)
+{
+	struct rcm_conn c;
+	uint32_t old, ch;
+
+	do_listener(p, 3, WIRE_CM_PS_TCP);
+	for (uint32_t i = 0; i < 4; i++) {
+		c = conn_args(0x12 + i);
+		do_create(p, i, WIRE_CM_PS_TCP);
+		assert_int_equal(rcm_connect(a->r, a->ch, do_resolve(a, 5, WIRE_CM_PS_TCP), &c,
+					     a->now),
+				 0);
+	}
+	hosts_deliver();
+	assert_false(rcm_channel_close(p->r, p->ch, 1, p->now));
+	assert_int_equal(rcm_channel_open(p->r, p, &ch), 0);
+	old = p->ch;
+	p->ch = ch;
+	do_listener(p, 3, WIRE_CM_PS_TCP);
+	while (!rcm_channel_close(p->r, old, 1, p->now))
+		continue;
+	c = conn_args(0x22);
+	assert_int_equal(rcm_connect(a->r, a->ch, do_resolve(a, 6, WIRE_CM_PS_TCP), &c, a->now), 0);
+	hosts_deliver();
+	host_event(p, RCM_EV_CONNECT_REQUEST);
 }
 
 REQUIREMENT("CM-15")
@@ -498,6 +601,11 @@ main(void)
 		TEST(events_of_an_id_are_bounded),
 		TEST(an_id_migrates_with_its_events),
 		TEST(everything_of_a_channel_goes_with_it),
+		cmocka_unit_test_setup_teardown(many_lookups_time_out_in_slices, hosts_make_large,
+						hosts_free),
+		cmocka_unit_test_setup_teardown(a_channel_ends_in_slices, hosts_make_large,
+						hosts_free),
+		TEST(a_server_that_starts_again_listens_at_once),
 		TEST(every_id_learns_once_that_its_device_is_gone),
 		TEST(every_id_learns_once_that_its_address_is_gone),
 		TEST(requests_beyond_the_ids_are_rejected),

@@ -396,7 +396,7 @@ apply(enum cm_state s, enum cm_input in)
 		bool again =
 			id->retries_left > 0 && cm_table[s][CM_IN_TIMEOUT].act != CM_ACT_REFUSE;
 
-		if (id->deadline_ns == CM_NEVER || again != (in == CM_IN_TIMEOUT))
+		if (id->timer.deadline_ns == CM_NEVER || again != (in == CM_IN_TIMEOUT))
 			return cm_step(fix.n->cm, id, in, &a) == -EINVAL;
 		expire();
 		return false;

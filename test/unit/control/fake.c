@@ -396,7 +396,7 @@ fake_open(struct daemon *d)
 		.max_ahs = 64,
 		.max_mcast = 64,
 		.max_cm_channels = 16,
-		.max_cm_ids = 64,
+		.max_cm_ids = 512,
 	};
 	static const struct quota_machine machine = {1ull << 34, 65536, 1024};
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};

@@ -163,13 +163,13 @@ a_user_has_a_share_of_channels_and_ids(void **state)
 	struct cm_client c[16];
 	uint32_t id, n = 0, ids = 0;
 
-	/* three quarters of 16 and of 64 */
+	/* three quarters of 16 and of 512 */
 	while (cm_client_open(&c[n], 1000) == 0)
 		n++;
 	assert_int_equal(n, 12);
 	while (cm_ask(&c[0], RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &id, sizeof(id)) == 0)
 		ids++;
-	assert_int_equal(ids, 48);
+	assert_int_equal(ids, 384);
 	assert_int_equal(cm_ask(&c[0], RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &id, sizeof(id)),
 			 ENOMEM);
 	/* others still get some */

@@ -347,6 +347,56 @@ a_neighbour_is_waited_for(void **state)
 	assert_int_equal(cm_end_id(&one, id), 1);
 }
 
+/* Turns of the loop that the watch of defer_turn has until nothing is left. */
+static unsigned
+turns(unsigned most_events)
+{
+	uint32_t had = rcm_events_waiting(d.cms->rcm, 1);
+	unsigned n = 0;
+
+	while (fake_turn(&d)) {
+		uint32_t has = rcm_events_waiting(d.cms->rcm, 1);
+
+		assert_in_range(has - had, 0, most_events);
+		had = has;
+		n++;
+	}
+	return n;
+}
+
+/*
+ * Many ids wait for one neighbour: each is found by its number and by the neighbour in a few steps,
+ * and they get their events, and end with their channel, in slices.
+ */
+#define MANY 300u
+REQUIREMENT("CM-11")
+static void
+many_ids_wait_for_a_neighbour(void **state)
+{
+	static const uint8_t hop[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
+	const struct sockaddr_in in = cm_ipv4("10.0.0.2", 7471);
+	uint64_t before = d.quota.used_all[QUOTA_CM_IDS];
+	uint32_t used = 0;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		assert_int_equal(cm_ask_addr(&one, cm_make_id(&one, 1, RDMA_PS_TCP), &in), 0);
+		if (fake_sent != NULL)
+			rte_pktmbuf_free(fake_sent);
+		fake_sent = NULL;
+	}
+	for (unsigned i = 0; i < CMS_LOOKUP_BUCKETS; i++)
+		used += !LIST_EMPTY(&d.cms->lookup_bucket[i]);
+	assert_int_equal(used, MANY); /* no two share a bucket */
+	cms_hop_resolved(d.dev[0], hop);
+	assert_int_equal(rcm_events_waiting(d.cms->rcm, 1), 64);
+	assert_int_equal(turns(64), (MANY - 1) / 64);
+	assert_int_equal(rcm_events_waiting(d.cms->rcm, 1), MANY);
+	cm_client_close(&one);
+	cm_turn();
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], before);
+	assert_int_equal(cm_client_open(&one, 0), 0);
+}
+
 /* The MADs of a burst wait for the worker, up to a limit. */
 REQUIREMENT("CM-15")
 static void
@@ -392,6 +442,7 @@ main(void)
 		CM_TEST(a_qp_of_another_user_is_refused),
 		CM_TEST(programs_learn_of_removed_addresses_and_devices),
 		CM_TEST(a_neighbour_is_waited_for),
+		CM_TEST(many_ids_wait_for_a_neighbour),
 		CM_TEST(a_daemon_that_ends_sends_no_more_than_the_worker_takes),
 	};
 
