@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "control/fault_text.h"
+#include "control/fault_log.h"
 #include "control/kept_qp.h"
 #include "show.h"
 #include "wire/hdr.h"

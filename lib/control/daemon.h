@@ -21,7 +21,7 @@
  *   sr_peer.c        agreement with peers on selective repeat
  *   peer_probe.c     asks a peer's daemon to answer, for urocectl doctor
  *   slow_path.c      datagrams for QP1, in and out
- *   fault_log.c      logs why QPs failed              fault_text.c  names for these lines
+ *   fault_log.c      logs why QPs failed, names for these lines
  *   log_event.c      log lines with fields
  *   kept_qp.c        records of destroyed QPs
  *   neigh.c          requests for neighbours' MACs

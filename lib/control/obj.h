@@ -116,12 +116,5 @@ void mr_debts_settle(void);
 
 /* Removes keys and windows of regions whose memory failed (a truncated file). */
 void mr_sweep_lost(struct daemon *d);
-/*
- * obj_mr_unusable.c. Logs why the memory of q cannot be registered. found: of its look-up. rc: the
- * positive errno of the refusal; nothing is logged for those other than EFAULT, EPERM and EINVAL,
- * which say too little to the program.
- */
-void mr_log_unusable(const struct session *s, const struct uroce_reg_mr_req *q,
-		     const struct mrmap_found *found, int rc);
 
 #endif

@@ -4,13 +4,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "control/log.h"
+#include "control/obj.h"
 #include "map/mrfill.h"
 #include "map/mrkept.h"
 #include "map/mrmap.h"
 #include "map/page.h"
 #include "map/sigbus.h"
-#include "control/log.h"
-#include "control/obj.h"
 
 /* Rights that have an effect; the optional ones (such as relaxed ordering) are hints. */
 #define ACCESS_KNOWN                                                                               \
@@ -18,6 +18,54 @@
 	 MEM_ZERO_BASED)
 #define ACCESS_HUGETLB  (1u << 7) /* IBV_ACCESS_HUGETLB: the kind of pages does not matter */
 #define ACCESS_OPTIONAL 0x3ff00000u
+
+/* Why memory cannot be registered. */
+
+/* The provider describes the memory, so the program cannot know what is wrong with that. */
+static void
+log_malformed(const struct session *s, const struct uroce_reg_mr_req *q,
+	      const struct mrmap_found *found)
+{
+	const struct uroce_mr_piece *p = &q->piece[0];
+
+	LOG_LIMITED(NOTICE,
+		    "client %u: %s (pid %d): cannot register %" PRIu64 " bytes at 0x%" PRIx64
+		    ": malformed description of the memory, noticed when it was %s: %u pieces, "
+		    "the first of kind %u at 0x%" PRIx64 ", %" PRIu64 " bytes, file %u, offset "
+		    "0x%" PRIx64 "; keep %u; found %u ranges in %u files",
+		    s->id, s->comm, s->peer.pid, q->length, q->addr,
+		    found->err != 0 ? "looked up" : "mapped", q->npieces, p->kind, p->va, p->len,
+		    p->fd_index, p->fd_off, q->keep, found->err != 0 ? 0 : found->nruns,
+		    found->err != 0 ? 0 : found->nfds);
+}
+
+/*
+ * Logs why the memory of q cannot be registered. found: of its look-up. rc: the
+ * positive errno of the refusal; nothing is logged for those other than EFAULT, EPERM and EINVAL,
+ * which say too little to the program.
+ */
+static void
+mr_log_unusable(const struct session *s, const struct uroce_reg_mr_req *q,
+		const struct mrmap_found *found, int rc)
+{
+	const char *why;
+
+	if (rc == EINVAL)
+		log_malformed(s, q, found);
+	if (rc == EFAULT)
+		why = "not mapped with the rights that the access flags need, or beyond the end of "
+		      "its file";
+	else if (rc == EPERM)
+		why = "uroced may not read this process's memory: it has another user, cannot be "
+		      "dumped (PR_SET_DUMPABLE, a set-user-id program) or may not be traced "
+		      "(kernel.yama.ptrace_scope)";
+	else
+		return;
+	LOG_LIMITED(NOTICE,
+		    "client %u: %s (pid %d): cannot register %" PRIu64 " bytes at 0x%" PRIx64
+		    ": %s",
+		    s->id, s->comm, s->peer.pid, q->length, q->addr, why);
+}
 
 static int
 check_access(uint32_t access, struct ctrl_rep *rp)

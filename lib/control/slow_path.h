@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RoCE datagrams from and to QPNs without a QP, such as QP1. A frame for QP1 comes from
- * engine_rx, which has checked its ICRC and addresses (rx_consume in lib/engine/rx_consumer.c),
+ * engine_rx, which has checked its ICRC and addresses (rx_consume in lib/engine/rx.c),
  * through the worker's event ring, to slow_path_rx. Without a consumer the engine drops it
  * (bad_qpn).
  *

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Received frames, from bytes to the requester or responder of their QP. */
+#include <stddef.h>
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
+#include <rte_mempool.h>
 #include <rte_prefetch.h>
 #include "engine/rx.h"
 #include "engine/turn.h"
+#include "qp/emit.h"
 #include "qp/match.h"
 #include "qp/migrate.h"
-#include "qp/emit.h"
 #include "qp/prefetch.h"
 #include "requester/requester.h"
 #include "responder/responder.h"
+#include "wire/build.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 #include "wire/parse.h"
@@ -44,6 +47,256 @@ static const uint8_t svc_of_type[] = {
 	[QP_TYPE_UC] = WIRE_SVC_UC,
 	[QP_TYPE_UD] = WIRE_SVC_UD,
 };
+
+/* Packets for a QP that are neither requests nor responses of its service. */
+
+/*
+ * Returns why a packet whose opcode does not match the QP's type is dropped. DROP_CNP:
+ * a CNP for the congestion policy of qp, a connected QP. DROP_SACK: a selective acknowledgement for
+ * qp, an RC QP.
+ */
+static __rte_noinline enum drop_reason
+rx_refuses_service(const struct qp *qp, const struct wire_pkt *pkt)
+{
+	bool sack = (pkt->op->flags & WIRE_F_SACK) != 0;
+
+	if (sack ? qp->conn.type != QP_TYPE_RC
+		 : !(pkt->op->flags & WIRE_F_CNP) || qp->conn.type == QP_TYPE_UD)
+		return DROP_BAD_SERVICE;
+	if (!rx_state_takes(qp->conn.state, pkt->op->flags))
+		return DROP_QP_STATE;
+	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
+		return DROP_BAD_PKEY;
+	if (!qp_gids_match(qp, pkt))
+		return DROP_BAD_GID;
+	return sack ? DROP_SACK : DROP_CNP;
+}
+
+/* Handles such a packet; why: the result. Returns true if qp has taken it. */
+static __rte_noinline bool
+rx_aside(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, enum drop_reason why)
+{
+	if (why == DROP_CNP)
+		return req_rx_cnp(&e->env, qp);
+	if (why != DROP_SACK || !req_rx_sack(&e->env, qp, pkt))
+		return false;
+	turn_check_timer(e, qp);
+	return true;
+}
+
+/* Frames for others than QPs: datagrams for QP1 to lib/control, other protocols to the kernel. */
+
+/* Returns why the consumer does not get pkt, which is for a QPN without a QP, or DROP_NUM. */
+static enum drop_reason
+consumer_refuses(const struct engine *e, uint16_t dev, const struct wire_pkt *pkt,
+		 enum drop_reason form)
+{
+	const struct engine_addrs *a = rx_addrs(e, dev);
+	uint8_t gid[16];
+
+	if (e->ops->consumer == NULL || pkt->qpn == 0 ||
+	    pkt->qpn != __atomic_load_n(&e->consumer_qpn, __ATOMIC_RELAXED))
+		return DROP_BAD_QPN;
+	if (form != DROP_NUM)
+		return form;
+	if ((pkt->opcode & WIRE_SVC_MASK) != WIRE_SVC_UD)
+		return DROP_BAD_SERVICE;
+	if (!rx_source_is_station(a, pkt))
+		return DROP_BAD_GID;
+	wire_dst_gid(pkt, gid);
+	return a == NULL || rx_gid_in(a, gid) ? DROP_NUM : DROP_NOT_OURS;
+}
+
+/*
+ * Passes m to the consumer of engine_set_consumer if its intact packet, whose QPN
+ * has no QP, is a datagram for it; else drops m. form: the error of the packet's form; DROP_NUM:
+ * none. Consumes m.
+ */
+static __rte_noinline void
+rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
+	   enum drop_reason form)
+{
+	enum drop_reason why = consumer_refuses(e, dev, pkt, form);
+
+	if (why != DROP_NUM)
+		rx_drop(e, e->env.counters, why, m);
+	else if (e->ops->consumer(e->ops_ctx, dev, m))
+		e->env.counters->ctr[COUNTER_SLOW_PATH]++;
+	else
+		e->env.counters->drop[DROP_SLOW_PATH_FULL]++;
+}
+
+/*
+ * Is the frame one of the kernel's? A fragment may be of any UDP datagram: RoCE is never
+ * fragmented. Damaged frames and 802.1ad are nobody's.
+ */
+static bool
+for_kernel(enum wire_verdict v)
+{
+	return v == WIRE_ETHERTYPE || v == WIRE_IP_PROTOCOL || v == WIRE_IPV6_EXTENSION ||
+	       v == WIRE_OTHER_PORT || v == WIRE_FRAGMENT;
+}
+
+/*
+ * Passes m, which is no frame for the transport (verdict v), to the kernel if it is
+ * of a protocol that the device leaves to it (engine_set_hostif); else drops it as why. Consumes m.
+ */
+static __rte_noinline void
+rx_refused(struct engine *e, uint16_t dev, struct rte_mbuf *m, enum wire_verdict v,
+	   enum drop_reason why)
+{
+	struct counter_block *counters = e->dev[dev].counters;
+
+	if (!e->dev[dev].hostif || e->ops->host == NULL || !for_kernel(v))
+		rx_drop(e, counters, why, m);
+	else if (e->ops->host(e->ops_ctx, dev, m))
+		counters->ctr[COUNTER_SLOW_PATH]++;
+	else
+		counters->drop[DROP_SLOW_PATH_FULL]++;
+}
+
+/* Returns true if m can go back to pool as it is: one segment, its own buffer, one reference. */
+static inline bool
+is_plain(const struct rte_mbuf *m, const struct rte_mempool *pool)
+{
+	return m->pool == pool && m->nb_segs == 1 && RTE_MBUF_DIRECT(m) &&
+	       rte_mbuf_refcnt_read(m) == 1;
+}
+
+/*
+ * Frees the frames of rx_done. As rte_pktmbuf_free_bulk, but it collects the frames that
+ * need no more than to go back to the pool of the first, which are nearly all.
+ */
+static void
+rx_free_done(struct engine *e)
+{
+	struct rte_mempool *pool = e->done_n != 0 ? e->done[0]->pool : NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->done_n; i++) {
+		if (likely(is_plain(e->done[i], pool)))
+			e->done[n++] = e->done[i];
+		else
+			rte_pktmbuf_free(e->done[i]);
+	}
+	if (n != 0)
+		rte_mempool_put_bulk(pool, (void *const *)e->done, n);
+	e->done_n = 0;
+}
+
+/* Received frames for another thread: the worker that owns their QP, or the control thread. */
+
+/*
+ * Passes m to the worker that owns its QP, qpn. Frames between workers have an ICRC.
+ * Consumes m.
+ */
+static __rte_noinline void
+rx_pass_owner(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
+{
+	if (e->rx_loopback) {
+		if (!engine_own(e, m)) {
+			rx_drop(e, e->dev[dev].counters, DROP_QP_STATE, m);
+			return;
+		}
+		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
+	}
+	e->dev[dev].counters->ctr[COUNTER_RX_HANDOFF]++;
+	m->port = dev;
+	m->hash.usr = ENGINE_RX_FRAME;
+	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), m);
+}
+
+/* Passes m to the slow path, if that has space. Consumes m. */
+static __rte_noinline void
+rx_pass_control(struct engine *e, uint16_t dev, struct rte_mbuf *m)
+{
+	struct counter_block *counters = e->dev[dev].counters;
+
+	if (e->ops->slow_path(e->ops_ctx, dev, m))
+		counters->ctr[COUNTER_SLOW_PATH]++;
+	else
+		counters->drop[DROP_SLOW_PATH_FULL]++;
+}
+
+/* Which sources of a datagram are legal. A client responds to these; connected QPs know theirs. */
+
+enum source { SOURCE_STATION, SOURCE_LOOPBACK, SOURCE_NO_STATION };
+
+/* RFC 1122 3.2.1.3. */
+static enum source
+source_v4(const uint8_t ip[4])
+{
+	if (unlikely(ip[0] == 127))
+		return SOURCE_LOOPBACK;
+	return ip[0] != 0 && ip[0] < 224 ? SOURCE_STATION : SOURCE_NO_STATION;
+}
+
+/* RFC 4291 2.5.2, 2.5.3, 2.7. */
+static enum source
+source_v6(const uint8_t ip[16])
+{
+	static const uint8_t none[15];
+
+	if (unlikely(memcmp(ip, none, sizeof(none)) == 0 && ip[15] <= 1))
+		return ip[15] == 1 ? SOURCE_LOOPBACK : SOURCE_NO_STATION;
+	return ip[0] != 0xff ? SOURCE_STATION : SOURCE_NO_STATION;
+}
+
+/* Is one of the device's addresses a loopback address? a: NULL if they are unknown. */
+static __rte_noinline bool
+device_is_loopback(const struct engine_addrs *a)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	uint32_t i, n = a == NULL ? 0 : a->ngids;
+
+	for (i = 0; i < n; i++) {
+		const uint8_t *gid = a->gid[i];
+		bool v4 = memcmp(gid, mapped, sizeof(mapped)) == 0;
+
+		if ((v4 ? source_v4(gid + 12) : source_v6(gid)) == SOURCE_LOOPBACK)
+			return true;
+	}
+	return false;
+}
+
+bool
+rx_source_is_station(const struct engine_addrs *a, const struct wire_pkt *pkt)
+{
+	enum source source = pkt->is_v6 ? source_v6(pkt->ip + offsetof(struct wire_ipv6, src))
+					: source_v4(pkt->ip + offsetof(struct wire_ipv4, src));
+
+	if (likely(source == SOURCE_STATION))
+		return true;
+	return source == SOURCE_LOOPBACK && device_is_loopback(a);
+}
+
+/* Received frames whose payload is still in the sender's memory (qp/view.h). */
+
+/*
+ * Returns true if the payload of the zero-copy frame m is still what was sent. A QP that has
+ * flushed has returned the memory to its client, also of messages that had not arrived; those are
+ * dropped then.
+ */
+static bool
+rx_view_holds(const struct engine *e, const struct rte_mbuf *m)
+{
+	const struct qp *qp = qp_table_find(e->qps, qp_view_get(m).qpn);
+
+	return qp != NULL && (qp->conn.state == QP_RTS || qp->conn.state == QP_SQD);
+}
+
+bool
+engine_own(const struct engine *e, struct rte_mbuf *m)
+{
+	if (!qp_view_is(m))
+		return true;
+	if (!rx_view_holds(e, m)) {
+		qp_view_lose(m);
+		return false;
+	}
+	qp_view_own(m);
+	return true;
+}
 
 /* Returns why the QP does not get this packet, or DROP_NUM. */
 static __rte_always_inline enum drop_reason

@@ -22,12 +22,6 @@ rx_drop(struct engine *e, struct counter_block *counters, enum drop_reason why, 
 	rx_done(e, m);
 }
 
-/*
- * rx_free.c: frees the frames of rx_done. As rte_pktmbuf_free_bulk, but it collects the frames that
- * need no more than to go back to the pool of the first, which are nearly all.
- */
-void rx_free_done(struct engine *e);
-
 /* Returns the device's addresses, valid until the end of the burst; NULL: unknown. */
 static inline const struct engine_addrs *
 rx_addrs(const struct engine *e, uint16_t dev)
@@ -49,7 +43,7 @@ rx_gid_in(const struct engine_addrs *a, const uint8_t gid[16])
 }
 
 /*
- * rx_source.c: may the client, or the control thread, respond to the source of the datagram pkt? A
+ * May the client, or the control thread, respond to the source of the datagram pkt? A
  * multicast source would multiply one datagram. A loopback address is legal only on a device that
  * has such an address itself: no frame from another host has one. a: the device's addresses; NULL:
  * unknown.
@@ -86,23 +80,6 @@ rx_state_takes(enum qp_state state, uint32_t op_flags)
 					   (state >= QP_RTS || !(op_flags & WIRE_F_RESP)));
 }
 
-/*
- * rx_aside.c: returns why a packet whose opcode does not match the QP's type is dropped. DROP_CNP:
- * a CNP for the congestion policy of qp, a connected QP. DROP_SACK: a selective acknowledgement for
- * qp, an RC QP.
- */
-enum drop_reason rx_refuses_service(const struct qp *qp, const struct wire_pkt *pkt);
-/* Handles such a packet; why: the result. Returns true if qp has taken it. */
-bool rx_aside(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, enum drop_reason why);
-
-/*
- * rx_pass.c: passes m to the worker that owns its QP, qpn. Frames between workers have an ICRC.
- * Consumes m.
- */
-void rx_pass_owner(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn);
-/* rx_pass.c: passes m to the slow path, if that has space. Consumes m. */
-void rx_pass_control(struct engine *e, uint16_t dev, struct rte_mbuf *m);
-
 /* Returns why qp does not get pkt, which came on dev, or DROP_NUM. */
 enum drop_reason rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt,
 			    uint16_t dev);
@@ -112,14 +89,6 @@ enum drop_reason rx_refuses(struct engine *e, struct qp *qp, const struct wire_p
  * Consumes m.
  */
 void rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt);
-
-/*
- * rx_consumer.c: passes m to the consumer of engine_set_consumer if its intact packet, whose QPN
- * has no QP, is a datagram for it; else drops m. form: the error of the packet's form; DROP_NUM:
- * none. Consumes m.
- */
-void rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
-		enum drop_reason form);
 
 /*
  * rx_late.c: passes a request, which came on dev in m, to qp, a UC or UD QP that accepts it.
@@ -140,19 +109,5 @@ bool rx_late_keep(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf
 void rx_late_run(struct engine *e);
 /* Drops those of qp. */
 void rx_late_forget(struct engine *e, struct qp *qp);
-
-/*
- * Returns true if the payload of the zero-copy frame m is still what was sent. A QP that has
- * flushed has returned the memory to its client, also of messages that had not arrived; those are
- * dropped then.
- */
-bool rx_view_holds(const struct engine *e, const struct rte_mbuf *m);
-
-/*
- * rx_consumer.c: passes m, which is no frame for the transport (verdict v), to the kernel if it is
- * of a protocol that the device leaves to it (engine_set_hostif); else drops it as why. Consumes m.
- */
-void rx_refused(struct engine *e, uint16_t dev, struct rte_mbuf *m, enum wire_verdict v,
-		enum drop_reason why);
 
 #endif

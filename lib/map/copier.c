@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
-#include "map/copier_credit.h"
 #include "mem/fate.h"
+#include "sched/relax.h"
 
 #define ABANDONED_BITS 32
 #define KEEP_NS        2000000000u /* kept results are discarded after this time */
@@ -67,6 +67,135 @@ struct job {
 };
 
 /* ---- create and destroy ---- */
+
+/* Copier, daemon side: a worker's wait for a job. */
+
+#define WAIT_ALL_NS 10000000u /* limit including time in which other threads ran */
+#define SPIN_NS     2000      /* spin before sleeping, if the thread is not urgent */
+#define NAP_NS      1000000   /* longest sleep */
+#define LOOK_NS     5000u /* most time charged between two polls; other threads ran in the rest */
+#define SPINS       8u    /* polls per clock read */
+
+static void
+sleep_on_slot(struct copy_slot *slot, uint32_t state)
+{
+	const struct timespec limit = {.tv_nsec = NAP_NS};
+
+	__atomic_store_n(&slot->waits, 1, __ATOMIC_RELAXED);
+	/* Partner: copier_serve.c, serve_slot. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &slot->state, FUTEX_WAIT, state, &limit, NULL, 0);
+}
+
+/* The part of the last took_ns, in which the worker slept, during which the thread had the job. */
+static int64_t
+begun_part(const struct copy_slot *slot, uint64_t now, uint64_t took_ns)
+{
+	uint64_t begun = __atomic_load_n(&slot->begun_ns, __ATOMIC_RELAXED);
+	uint64_t ended = __atomic_load_n(&slot->ended_ns, __ATOMIC_RELAXED);
+
+	if (ended == 0)
+		ended = now;
+	if (begun == 0 || begun >= ended)
+		return 0;
+	return (int64_t)(ended - begun < took_ns ? ended - begun : took_ns);
+}
+
+/*
+ * Worker. Wait until the slot's job is done or limit_ns have been charged. *now: the current time,
+ * updated; *cost_ns: the time to charge. Not charged are the time before the thread begins the job
+ * and the excess of long gaps between two polls: neither is caused by the client's memory. A thread
+ * on the worker's CPU can only run while the worker does not, so the worker sleeps at once.
+ */
+static bool
+copier_await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uint64_t *now,
+	     int64_t *cost_ns)
+{
+	bool urgent = __atomic_load_n(&a->urgent, __ATOMIC_RELAXED) != 0, slept = false;
+	bool here = __atomic_load_n(&a->bound, __ATOMIC_RELAXED) == slot->cpu + 1;
+	uint64_t from = *now, took;
+	uint32_t state = COPY_ASKED, before;
+
+	*cost_ns = 0;
+	for (uint32_t n = 1;; n++) {
+		before = state;
+		state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+		if (state != COPY_DONE && n % SPINS != 0 && !slept && !here) {
+			sched_relax();
+			continue;
+		}
+		took = copier_now_ns() - *now;
+		*now += took;
+		if (before == COPY_BEGUN)
+			*cost_ns += (int64_t)(slept || took < LOOK_NS ? took : LOOK_NS);
+		else if (slept)
+			*cost_ns += begun_part(slot, *now, took);
+		if (state == COPY_DONE)
+			return true;
+		if (*cost_ns >= limit_ns || *now - from >= WAIT_ALL_NS)
+			return false;
+		slept = !urgent && (here || *now - from >= SPIN_NS);
+		if (slept)
+			sleep_on_slot(slot, state);
+	}
+}
+
+#define FREE_NS     3000    /* not charged per wait and FREE_BYTES: about the time of a copy */
+#define FREE_BYTES  4096u   /* whatever the size of a page */
+#define WAIT_MIN_NS 5000    /* shortest wait limit, with hardly any credit */
+#define WAIT_MAX_NS 2000000 /* longest wait limit: a core may be busy for this long */
+#define REFILL_NS   100000u /* interval of credit refills .. */
+#define REFILL_PART 10u     /* .. each by this part of the elapsed time */
+
+/* Any worker. The credit at now (CLOCK_MONOTONIC), after a refill if one is due. May be below 0. */
+static int64_t
+credit_left(struct copier_credit *c, uint64_t now)
+{
+	uint64_t at = __atomic_load_n(&c->at_ns, __ATOMIC_RELAXED);
+	int64_t left = __atomic_load_n(&c->left_ns, __ATOMIC_RELAXED), more;
+
+	if (now - at < REFILL_NS ||
+	    !__atomic_compare_exchange_n(&c->at_ns, &at, now, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return left;
+	more = (int64_t)((now - at) / REFILL_PART);
+	if (more > COPIER_BURST_NS - left)
+		more = COPIER_BURST_NS - left;
+	return __atomic_add_fetch(&c->left_ns, more, __ATOMIC_RELAXED);
+}
+
+/* The part of the wait for a job that is not charged. */
+static int64_t
+free_ns(uint32_t len)
+{
+	return len <= FREE_BYTES ? FREE_NS
+				 : FREE_NS * (int64_t)((len + FREE_BYTES - 1) / FREE_BYTES);
+}
+
+static int64_t
+wait_limit(int64_t credit_ns)
+{
+	if (credit_ns < WAIT_MIN_NS)
+		return WAIT_MIN_NS;
+	return credit_ns < WAIT_MAX_NS ? credit_ns : WAIT_MAX_NS;
+}
+
+/* How long a worker may wait for a job of len bytes that has begun. left: from credit_left, > 0. */
+static int64_t
+credit_wait_ns(int64_t left, uint32_t len)
+{
+	return wait_limit(left) + free_ns(len) - FREE_NS;
+}
+
+/* Any worker. Charges what a wait of waited_ns took longer than a usual copy of len bytes. */
+static void
+credit_charge(struct copier_credit *c, int64_t waited_ns, uint32_t len)
+{
+	int64_t cost_ns = waited_ns - free_ns(len);
+
+	if (cost_ns > 0)
+		__atomic_sub_fetch(&c->left_ns, cost_ns, __ATOMIC_RELAXED);
+}
 
 static void
 side_free(struct side *s)

@@ -70,13 +70,4 @@ struct copier_area {
 	uint8_t bytes[COPIER_SLOTS][COPIER_BYTES] __attribute__((aligned(4096)));
 };
 
-/*
- * Worker. Wait until the slot's job is done or limit_ns have been charged. *now: the current time,
- * updated; *cost_ns: the time to charge. Not charged are the time before the thread begins the job
- * and the excess of long gaps between two polls: neither is caused by the client's memory. A thread
- * on the worker's CPU can only run while the worker does not, so the worker sleeps at once.
- */
-bool copier_await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns,
-		  uint64_t *now, int64_t *cost_ns);
-
 #endif

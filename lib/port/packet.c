@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "port/host.h"
-#include "port/ids.h"
 #include "port/log.h"
 #include "port/mtu.h"
 #include "port/socket.h"

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <dirent.h>
 #include <errno.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
@@ -10,18 +14,110 @@
 #include "port/devarg.h"
 #include "port/guard.h"
 #include "port/host.h"
+#include "port/socket.h"
 #include "port/log.h"
 #include "port/memif.h"
 #include "port/mtu.h"
 #include "port/packet.h"
 #include "port/port.h"
-#include "port/rx_fd.h"
+#include "port/queue.h"
 #include "port/udp.h"
 #include "port/xdp.h"
 
 #define DEFAULT_DESCRIPTORS 1024
 
 RTE_LOG_REGISTER(port_logtype, uroce.port, NOTICE);
+
+static uint16_t ids_taken; /* a bit per id */
+
+uint16_t
+port_id_take(void)
+{
+	for (uint16_t id = PORT_IDS_MAX; id-- > 0;) {
+		if ((ids_taken >> id & 1) || rte_eth_dev_is_valid_port(id))
+			continue;
+		ids_taken = (uint16_t)(ids_taken | 1u << id);
+		return id;
+	}
+	return PORT_IDS_MAX;
+}
+
+void
+port_id_give(uint16_t id)
+{
+	ids_taken = (uint16_t)(ids_taken & ~(1u << id));
+}
+
+uint16_t
+port_queue_rx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
+{
+	if (q->kind == PORT_UDP)
+		return port_udp_rx(q->udp, m, n);
+	if (q->kind == PORT_PACKET)
+		return port_packet_rx(q->packet, m, n);
+	return port_rx_burst_guarded(q->port, q->queue, m, n);
+}
+
+uint16_t
+port_queue_tx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
+{
+	if (q->kind == PORT_UDP)
+		return port_udp_tx(q->udp, m, n);
+	if (q->kind == PORT_PACKET)
+		return port_packet_tx(q->packet, m, n);
+	return port_tx_burst_guarded(q->port, q->queue, m, n);
+}
+
+/*
+ * net_af_packet has one socket per queue but does not expose it as a receive interrupt. We find the
+ * socket among this process's descriptors by the interface that it is bound to.
+ */
+
+static bool
+bound_to(int fd, unsigned ifindex)
+{
+	struct sockaddr_ll at = {0};
+	socklen_t len = sizeof(at);
+
+	return getsockname(fd, (struct sockaddr *)&at, &len) == 0 && at.sll_family == AF_PACKET &&
+	       at.sll_ifindex == (int)ifindex;
+}
+
+/* Returns the only packet socket on an interface; 0: none, or several. */
+static int
+packet_socket(unsigned ifindex)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *e;
+	int found = 0, n = 0;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		int fd = atoi(e->d_name);
+
+		if (fd > 0 && bound_to(fd, ifindex)) {
+			found = fd;
+			n++;
+		}
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return n == 1 ? found : 0;
+}
+
+/*
+ * Returns a descriptor that is readable for poll(2) while frames wait in p's only receive queue.
+ * The driver owns it: use it for polling only. Returns 0 if p has several queues or its driver has
+ * no such descriptor. p->driver, netdev and nrxq are set. Allocates nothing that lasts.
+ */
+static int
+port_find_rx_fd(const struct port *p)
+{
+	unsigned ifindex = if_nametoindex(p->netdev);
+
+	if (strcmp(p->driver, "net_af_packet") != 0 || p->nrxq != 1 || ifindex == 0)
+		return 0;
+	return packet_socket(ifindex);
+}
 
 static uint16_t
 at_most(unsigned wanted, unsigned max)

@@ -42,4 +42,10 @@ port_ready_take(struct rte_mbuf **m, uint16_t n, struct rte_mbuf *const *ready, 
 	return (uint16_t)left;
 }
 
+/* Device numbers of ports that are not ethdevs. Private to lib/port. Control thread. */
+
+/* Reserves an id that no ethdev or other port uses. Returns PORT_IDS_MAX if none is free. */
+uint16_t port_id_take(void);
+void port_id_give(uint16_t id);
+
 #endif

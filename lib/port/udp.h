@@ -10,7 +10,6 @@
  *   udp_tx.c     frames to messages
  *   udp_rx.c     messages to frames
  *   udp_seg.c    helpers of both
- *   udp_group.c  multicast groups
  *   host.c       interfaces and addresses of the kernel
  *
  * The worker that owns the queue calls the burst functions; the control thread calls all others.

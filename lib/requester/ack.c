@@ -5,7 +5,7 @@
  */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "requester/recovery.h"
+#include "requester/requester_parts.h"
 #include "requester/selective.h"
 #include "wire/credits.h"
 #include "wire/psn.h"

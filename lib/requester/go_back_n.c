@@ -6,7 +6,6 @@
 #include <rte_common.h>
 #include "qp/migrate.h"
 #include "requester/requester_parts.h"
-#include "requester/recovery.h"
 #include "requester/selective.h"
 #include "wire/psn.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "requester/recovery.h"
+#include "requester/requester_parts.h"
 #include "requester/selective.h"
 #include "wire/psn.h"
 

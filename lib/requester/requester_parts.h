@@ -13,6 +13,7 @@
 #include "qp/prefetch.h"
 #include "qp/record.h"
 #include "qp/retire.h"
+#include "qp/selective.h"
 #include "requester/requester.h"
 #include "wire/psn.h"
 
@@ -175,23 +176,6 @@ req_gather_usual(struct qp_env *env, const struct qp *qp, const struct qp_sq_ent
 	return req_gather_ahead(env, qp, e, mr, 0, dst, e->length);
 }
 
-/*
- * Address of len bytes at offset off of the WQE's data, if they are mapped contiguously and the
- * L_Key is valid for them; else NULL (req_gather returns the reason). Valid until the end of the
- * burst.
- */
-const uint8_t *req_zero_copy_source(const struct qp_env *env, const struct qp *qp,
-				    struct qp_sq_entry *e, uint32_t off, uint32_t len);
-/*
- * Emit a zero-copy frame: m has hdr_len bytes of headers, just built from qp's template; the
- * payload of len bytes stays at src (qp/env.h). Returns false, with m unchanged, if there are no
- * segments.
- */
-bool req_zero_copy_attach(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
-			  const uint8_t *src, uint32_t len);
-/* Recompute the ICRC of a frame that req_zero_copy_attach built from t: its PSN word changed. */
-void req_zero_copy_reseal(struct rte_mbuf *m, const struct wire_tmpl *t);
-
 /* Are all L_Keys of the WQE valid for its SGEs, with the given local access? */
 bool req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t access);
 
@@ -313,5 +297,43 @@ req_outstanding(const struct qp_snd *snd)
 {
 	return snd->next_psn != snd->una_psn;
 }
+
+/*
+ * Loss recovery of the requester. Shared by the files of lib/requester; owner worker only.
+ * Implemented by go_back_n.c: retransmits everything from the first unacknowledged packet.
+ */
+
+/* Rewind: the next packet sent is una_psn's; the ACK timeout restarts with it. */
+void req_rewind(const struct qp_env *env, struct qp *qp);
+/*
+ * Rewind because READ data is missing. The peer responds, but una_psn does not advance: the ACK
+ * timeout restarts only the first time (REQ-04), because a peer whose responses never close the gap
+ * would otherwise be retried forever.
+ */
+void req_ask_again(struct qp_env *env, struct qp *qp);
+/* A response to a packet sent before a rewind overtook the cursor: continue at una_psn. */
+void req_catch_up(const struct qp_env *env, struct qp *qp);
+/* Use up a retry. False: none was left, and the QP is in the error state for why. */
+bool req_take_retry(struct qp_env *env, struct qp *qp, enum uroce_error why);
+/*
+ * una_psn has advanced, and snd.unusual is not 0. probe_ns is not updated yet; the caller does
+ * that.
+ */
+void req_watched(struct qp_env *env, struct qp *qp);
+/* The peer has responded, with or without progress: reset the wait for probes. */
+void req_answered(struct qp_env *env, struct qp *qp);
+/*
+ * Selective repeat: the packet psn is retransmitted. Its response gives no round trip, and ACKs of
+ * later packets may wait for it.
+ */
+void req_watch_resent(struct qp *qp, uint32_t psn);
+/*
+ * A SACK came that names the packets held, relative to epsn: the set of struct wire_sack. Takes a
+ * round trip if the timed packet is one of them. Policies that measure delay need round trips while
+ * una_psn does not move.
+ */
+void req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn, const struct qp_psns *held);
+/* A response to an acknowledged packet arrived. */
+void req_watch_stale(struct qp_env *env, struct qp *qp);
 
 #endif

@@ -4,7 +4,6 @@
  * late memory, fatal NAKs (REQ-05, REQ-06, REQ-08, NAK-12).
  */
 #include "requester/requester_parts.h"
-#include "requester/recovery.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
 

@@ -11,8 +11,8 @@
  *   sent again     the same for a packet first sent after it, or for a later retransmission. In
  *                  a network that has reordered packets a round trip must have passed, too
  *
- * Otherwise the probe finds it (recovery.h), which is such a retransmission of una_psn. All else is
- * as with go-back-N, to which a NAK, an ACK timeout, a migration and an error always lead.
+ * Otherwise the probe finds it (requester_parts.h), which is such a retransmission of una_psn. All
+ * else is as with go-back-N, to which a NAK, an ACK timeout, a migration and an error always lead.
  */
 #ifndef REQUESTER_SELECTIVE_H
 #define REQUESTER_SELECTIVE_H
@@ -41,7 +41,7 @@ enum req_step req_resend_one(struct qp_env *env, struct qp *qp, uint32_t i, stru
  */
 enum req_step req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn turn);
 /*
- * selective_probe.c: una_psn has advanced after a probe. If the ACK covers the probed packet and
+ * una_psn has advanced after a probe. If the ACK covers the probed packet and
  * nothing else that the peer lacked, retransmits the last packet that it lacks: the SACK of this
  * one shows all others that are lost, whereas each probe of the oldest packet shows one.
  */
@@ -77,12 +77,12 @@ bool req_window_wider(const struct qp *qp);
 /* The peer has executed everything before psn, which is not before m->base_psn. */
 void req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn);
 /*
- * entry.c: the WQE of psn, which is not before una_psn, from number *i on, where *i moves to it.
+ * wqe.c: the WQE of psn, which is not before una_psn, from number *i on, where *i moves to it.
  * NULL: psn is before that WQE, or behind all. *i is in tail .. head. Takes a number of steps that
  * grows with the logarithm of the distance.
  */
 struct qp_sq_entry *req_entry_of(const struct qp *qp, uint32_t psn, uint32_t *i);
-/* selective_probe.c: makes una_psn's packet a probe. Returns false, with no effect, if go-back-N
+/* Makes una_psn's packet a probe. Returns false, with no effect, if go-back-N
  * has to do it. */
 bool req_probe_selective(struct qp_env *env, struct qp *qp);
 

@@ -1,11 +1,113 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Taking send WQEs from the shared SQ: copy, then check, then use (REQ-03). */
 #include <string.h>
+#include <uroce_abi/wr.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include <uroce_abi/wr.h>
 #include "requester/requester_parts.h"
+#include "requester/selective.h"
 #include "wire/psn.h"
+
+/* Finding a WQE in flight by a PSN. */
+
+/*
+ * Does WQE number i end more than ahead PSNs after una_psn? The WQEs taken may span more than half
+ * of the circle, so psn_lt cannot compare their ends; they never span all of it.
+ */
+static inline bool
+ends_behind(const struct qp *qp, uint32_t i, uint32_t ahead)
+{
+	const struct qp_sq_entry *e = qp_sq_entry(qp, i);
+
+	return psn_ahead(psn_add(e->first_psn, e->npkts), qp->conn.snd.una_psn) > ahead;
+}
+
+/*
+ * Does not walk the WQEs: the peer chooses the PSNs, and the client how many WQEs are in flight.
+ * Doubles the step up to a WQE that ends behind psn, then halves the distance to the first one. A
+ * WQE without a PSN ends where the one before it does, so it is never the first.
+ */
+struct qp_sq_entry *
+req_entry_of(const struct qp *qp, uint32_t psn, uint32_t *i)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	uint32_t ahead = psn_ahead(psn, snd->una_psn), from = *i, to = snd->head, step;
+	struct qp_sq_entry *e;
+
+	for (step = 1; to - from >= step; step *= 2) {
+		if (ends_behind(qp, from + step - 1, ahead)) {
+			to = from + step - 1;
+			break;
+		}
+		from += step;
+	}
+	while (from != to) {
+		uint32_t mid = from + (to - from) / 2;
+
+		if (ends_behind(qp, mid, ahead))
+			to = mid;
+		else
+			from = mid + 1;
+	}
+	*i = to;
+	if (to == snd->head)
+		return NULL;
+	e = qp_sq_entry(qp, to);
+	return psn_ahead(psn, e->first_psn) < e->npkts ? e : NULL;
+}
+
+/* Local operations: LOCAL_INV and BIND_MW (MEM-04, CQE-06). */
+
+void
+req_bind_of(const struct qp *qp, const struct uroce_send_wqe *w, struct mw_bind *b)
+{
+	*b = (struct mw_bind){
+		.key = w->bind.mw_rkey,
+		.new_key = w->bind.new_rkey,
+		.lkey = w->bind.mr_lkey,
+		.access = w->bind.access,
+		.pd = qp->bind.pd,
+		.qpn = qp->conn.qpn,
+		.addr = w->bind.addr,
+		.len = w->bind.length,
+	};
+}
+
+static bool
+local_bind(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *w)
+{
+	struct mw_bind b;
+
+	req_bind_of(qp, w, &b);
+	return mw_bind(env->mrs, &b);
+}
+
+void
+req_local_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	bool ok = e->wqe.opcode == UROCE_WR_BIND_MW
+			  ? local_bind(env, qp, &e->wqe)
+			  : mw_invalidate(env->mrs, e->wqe.imm, qp->bind.pd, qp->conn.qpn);
+
+	if (ok)
+		e->done = true;
+	else
+		e->status = QP_WC_MW_BIND_ERR;
+}
+
+void
+req_local_retire(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	const struct qp_sq_entry *e;
+
+	while (snd->tail != snd->head && (e = qp_sq_entry(qp, snd->tail))->done) {
+		/* After a rewind the cursor may be here: a response to an earlier packet came. */
+		if (snd->cur == snd->tail)
+			snd->cur++;
+		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
+	}
+}
 
 /* Copies the WQE at slot into e. The copied lengths are bounded by our own limits. */
 static enum qp_wc_status

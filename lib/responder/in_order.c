@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Execution in PSN order (order.h): the request with the ePSN is executed, a duplicate is responded
- * to again, and a packet that comes too early is dropped and causes a sequence NAK (RSP-01,
- * NAK-04), unless the peer has agreed to selective repeat and it can be held (reorder.h).
+ * Execution in PSN order (responder_parts.h): the request with the ePSN is executed, a duplicate is
+ * responded to again, and a packet that comes too early is dropped and causes a sequence NAK
+ * (RSP-01, NAK-04), unless the peer has agreed to selective repeat and it can be held (reorder.h).
  */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "responder/order.h"
 #include "responder/reorder.h"
 #include "responder/responder_parts.h"
 #include "responder/write_middle.h"

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving requests (RSP-01, RSP-05, NAK-04 .. NAK-10). The order (order.h) says which request is
- * executed next. It passes a chain of checks; the first that fails responds and ends the chain. No
- * payload is written and the ePSN does not advance before all checks have passed.
+ * Receiving requests (RSP-01, RSP-05, NAK-04 .. NAK-10). The order (responder_parts.h) says which
+ * request is executed next. It passes a chain of checks; the first that fails responds and ends the
+ * chain. No payload is written and the ePSN does not advance before all checks have passed.
  */
 #include <errno.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "mem/explain.h"
-#include "responder/order.h"
 #include "responder/responder_parts.h"
 #include "responder/write_run.h"
 #include "wire/psn.h"
@@ -24,6 +23,139 @@ enum rx_step {
 	RX_COMPLETE,       /* advance, complete, acknowledge */
 	RX_DONE,
 };
+
+/* Scatter over the SGEs of the current receive WQE. */
+
+bool
+rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_t len)
+{
+	const struct uroce_sge *sge = qp->recv_sge;
+
+	for (; len != 0; sge++) {
+		uint32_t n;
+
+		if (off >= sge->length) {
+			off -= sge->length;
+			continue;
+		}
+		n = RTE_MIN(sge->length - off, len);
+		if (mr_lookup(env->mrs, sge->lkey, qp->bind.recv_pd, sge->addr + off, n,
+			      MEM_LOCAL_WRITE) == NULL)
+			return false;
+		len -= n;
+		off = 0;
+	}
+	return true;
+}
+
+int
+rsp_recv_write(struct qp_env *env, struct qp *qp, const uint8_t *src, uint32_t off, uint32_t len)
+{
+	const struct uroce_sge *sge = qp->recv_sge;
+	int rc;
+
+	for (; len != 0; sge++) {
+		struct mr *mr;
+		uint32_t n;
+
+		if (off >= sge->length) {
+			off -= sge->length;
+			continue;
+		}
+		n = RTE_MIN(sge->length - off, len);
+		mr = mr_lookup(env->mrs, sge->lkey, qp->bind.recv_pd, sge->addr + off, n,
+			       MEM_LOCAL_WRITE);
+		rc = mr != NULL ? mr_write(mr, sge->addr + off, src, n) : -EFAULT;
+		if (rc != 0)
+			return rc;
+		src += n;
+		len -= n;
+		off = 0;
+	}
+	return 0;
+}
+
+bool
+rsp_recv_by_ops(struct qp_env *env, struct qp *qp, uint32_t off)
+{
+	const struct uroce_sge *sge = qp->recv_sge;
+	const struct mr *mr;
+
+	if (off >= qp->conn.rcv.cur.length)
+		return false;
+	for (; off >= sge->length; sge++)
+		off -= sge->length;
+	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.recv_pd, sge->addr + off, 1, MEM_LOCAL_WRITE);
+	return mr != NULL && mr->host == NULL;
+}
+
+/* Unreliable connections, receiving side (RSP-06). */
+
+/*
+ * A message that had a receive WQE was aborted, and the next message needs none. A WQE of the QP's
+ * own RQ stays for the next message. A WQE of an SRQ would be withheld from the other QPs, forever
+ * if this QP's peer falls silent, and cannot be returned because the client may have reused its
+ * slot. It therefore completes with an error, and the QP continues (CQE-14).
+ */
+static void
+abort_shared(struct qp_env *env, struct qp *qp)
+{
+	struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV, .vendor_err = UROCE_ERROR_MESSAGE_LOST};
+
+	if (qp->bind.srq != NULL && qp->conn.rcv.cur.taken)
+		qp_complete_recv(env, qp, QP_WC_REM_ABORT_ERR, &cqe);
+}
+
+/*
+ * A request of UC. A gap or an unexpected packet ends the current message; the next
+ * packet that starts a message is accepted (RSP-06).
+ */
+static void
+rsp_unreliable_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
+	uint32_t next = psn_add(pkt->psn, 1);
+
+	if (rcv->msg != QP_MSG_NONE && (first || pkt->psn != rcv->epsn)) {
+		env->counters->ctr[COUNTER_RSP_MSG_LOST]++;
+		qp_msg_end(rcv);
+		if (!first || !(pkt->op->flags & WIRE_F_SEND))
+			abort_shared(env, qp);
+	}
+	if (unlikely(pkt->psn != rcv->epsn))
+		qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
+	rcv->epsn = pkt->psn;
+	if (first || rcv->msg != QP_MSG_NONE)
+		rsp_execute(env, qp, pkt);
+	else
+		qp_env_drop(env, DROP_MSG_ABORTED);
+	if (env->dropped == DROP_MEMORY_LATE)
+		return; /* it is tried again, or is lost: rsp_rx_lost */
+	/* Not executed: its message is aborted. */
+	if (rcv->epsn != next)
+		qp_msg_end(rcv);
+	rcv->epsn = next;
+	if (rcv->msg == QP_MSG_NONE)
+		abort_shared(env, qp);
+}
+
+void
+rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+
+	if (qp->conn.type == QP_TYPE_RC)
+		rsp_late_nak(env, qp, pkt->psn);
+	else
+		rcv->late.once = 0;
+	if (qp->conn.type != QP_TYPE_UC)
+		return;
+	/* With it, the rest of its message is lost (RSP-06). */
+	qp_msg_end(rcv);
+	rcv->epsn = psn_add(pkt->psn, 1);
+	abort_shared(env, qp);
+}
 
 void
 rsp_invalid(struct qp_env *env, struct qp *qp, enum uroce_error why, const struct wire_pkt *pkt)

@@ -14,7 +14,7 @@
 /*
  * Handle a request packet for qp (RC, UC) in the frame m. ICRC, P_Key and addresses are checked.
  * Sends nothing. The caller frees m after its burst, unless env->dropped is QP_ENV_KEPT: then it
- * holds an early request (order.h).
+ * holds an early request (responder_parts.h).
  */
 void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
 /*

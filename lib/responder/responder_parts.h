@@ -3,22 +3,20 @@
 #ifndef RESPONDER_RESPONDER_PARTS_H
 #define RESPONDER_RESPONDER_PARTS_H
 
+#include <rte_mbuf.h>
 #include "mem/fate.h"
 #include "qp/emit.h"
+#include "qp/qp.h"
 #include "qp/record.h"
 #include "qp/retire.h"
 #include "responder/responder.h"
+#include "wire/parse.h"
 
 /*
  * The request with the ePSN: check it, execute it, advance the ePSN, and make its response due; or
- * make a NAK due. The caller frees its mbuf (order.h).
+ * make a NAK due. The caller frees its mbuf (responder_parts.h).
  */
 void rsp_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
-/*
- * unreliable.c: a request of UC. A gap or an unexpected packet ends the current message; the next
- * packet that starts a message is accepted (RSP-06).
- */
-void rsp_unreliable_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* A duplicate: responds again, never executes again (RSP-01), never NAKs (NAK-05). */
 void rsp_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* The request pkt with the ePSN is invalid for why: NAK-07; UC drops it silently (RSP-06). */
@@ -152,5 +150,48 @@ enum rsp_more rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 struct rte_mbuf *rsp_frame(struct qp_env *env);
 void rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
 	      uint32_t payload_len);
+
+/*
+ * Order in which a responder executes the requests of an RC QP. Shared by the files of
+ * lib/responder; owner worker only. Implemented by in_order.c: executes requests in PSN order,
+ * drops a packet that comes too early, and sends a sequence NAK.
+ *
+ * By its PSN a request has one of three places. The order decides which, and what follows:
+ *
+ *   expected   has the ePSN: rsp_execute, now
+ *   duplicate  executed before: rsp_duplicate
+ *   early      a packet before it is missing: the order's choice; in_order.c drops it
+ *
+ * Who frees the packet's mbuf: the engine, at the end of the burst (engine_rx), unless the order
+ * keeps an early packet. Then the order
+ *
+ * - makes it linear (qp_view_own), because a payload in client memory is valid for this burst only;
+ * - tells the engine not to free it (env->dropped = QP_ENV_KEPT) and copies the struct wire_pkt,
+ *   whose pointers into the frame remain valid (but payload, if the frame was made linear);
+ * - frees it once the packet is executed, or when the QP is reset, fails or is destroyed;
+ * - keeps few, and only buffers of the engine's pool. Other buffers belong to the port, which
+ * cannot receive into them meanwhile: qp_hold_put copies those.
+ *
+ * UC has a separate order, without NAKs (RSP-06, receive.c); UD has none.
+ */
+
+/*
+ * A request pkt of qp (RC, may receive, not fatal), well-formed, in the frame m. Executes or drops
+ * it, or makes a NAK due. m: see above.
+ */
+void rsp_order_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
+		  struct rte_mbuf *m);
+
+/*
+ * The same for a request that was not executed because its memory was late, and that the engine has
+ * kept. Nothing if it was executed meanwhile. A sequence NAK asks for those that came behind it.
+ */
+void rsp_order_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
+/*
+ * The same for a packet with a format error, which is never executed. Expected: NAK-07; early: a
+ * sequence NAK; duplicate: nothing (NAK-05). No mbuf: such a packet is never kept.
+ */
+void rsp_order_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 #endif

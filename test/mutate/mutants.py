@@ -21,7 +21,7 @@ STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
 ENGINE_RX = 'lib/engine/rx.c'
 SEND, ACK, READ_RESPONSE, RETRY, GO_BACK_N = (
     f'lib/requester/{f}.c' for f in ('send', 'ack', 'read_response', 'retry', 'go_back_n'))
-UNRELIABLE = 'lib/responder/unreliable.c'
+UNRELIABLE = 'lib/responder/receive.c'
 RECEIVE, IN_ORDER, RESPOND, READ, ATOMIC = (
     f'lib/responder/{f}.c' for f in ('receive', 'in_order', 'respond', 'read', 'atomic'))
 
@@ -38,7 +38,7 @@ MUTANTS = [Mutant(*row) for row in (
      'send_error_stops_the_send_queue_only'),
     ('QP-19', ENGINE_RX, 'f->icrc == RX_VIEW ? rx_view_holds(e, f->m)', 'f->icrc == RX_VIEW ? true',
      'zero_copy_frames_of_a_flushed_qp_are_not_received'),
-    ('QP-19', 'lib/engine/rx_view.c', '		qp_view_lose(m);\n', '', 'zero_copy_frames_of_a_flushed_qp_are_not_kept'),
+    ('QP-19', 'lib/engine/rx.c', '		qp_view_lose(m);\n', '', 'zero_copy_frames_of_a_flushed_qp_are_not_kept'),
     # section 3: the wire
     ('WIRE-03', PARSE, 'heads_equal(e->head, ip, WIRE_HEAD4)', 'heads_equal(e->head, ip, WIRE_HEAD4 - 4)',
      'header_cache_misses_on_each_changed_bit'),
@@ -153,8 +153,8 @@ MUTANTS = [Mutant(*row) for row in (
     # section 11: completion queues, shared receive queues
     ('CQ-01', 'lib/cq/cq.c', 'return __atomic_exchange_n(&hdr->arm, UROCE_CQ_UNARMED, __ATOMIC_ACQ_REL) !=\n'
      '	       UROCE_CQ_UNARMED;', 'return true;', 'arm_raises_one_event_only'),
-    ('SRQ-01', 'lib/qp/srq.c', '__atomic_store_n(&to->hdr->cons, srq->head, __ATOMIC_RELEASE);', '',
+    ('SRQ-01', 'lib/qp/qp.c', '__atomic_store_n(&to->hdr->cons, srq->head, __ATOMIC_RELEASE);', '',
      'resize_works_while_wqes_are_outstanding'),
-    ('SRQ-01', 'lib/qp/srq.c', 'from->slots + (size_t)(head & from->mask)', 'from->slots + (size_t)(head & to->mask)',
+    ('SRQ-01', 'lib/qp/qp.c', 'from->slots + (size_t)(head & from->mask)', 'from->slots + (size_t)(head & to->mask)',
      'resize_keeps_posted_wqes'),
 )]

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
-#include "requester/recovery.h"
+#include "requester/requester_parts.h"
 #include "requester/selective.h"
 #include "../../kit/requirement.h"
 #include "../../kit/steps.h"
