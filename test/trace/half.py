@@ -30,6 +30,7 @@ class Read:
         self.end = start + max(1, -(-self.length // (mtu or 4096)))
         self.seen = start  # first response not yet seen
         self.next = start  # PSN after the last response seen
+        self.back = start  # where it continues behind responses to a duplicate of its first part
 
 
 class Half:
@@ -293,11 +294,13 @@ class Half:
         if not reads:
             self.report(f, "RSP-01-read-psn", "a PSN of a READ", f.psn)
             return
-        # Responses start at the READ's first PSN and follow one by one. A duplicate of an earlier READ may
-        # interrupt them.
-        if all(psn not in (r.start, r.next) for r in reads):
+        # Responses start at the READ's first PSN and follow one by one. A duplicate of an earlier READ, or of a part
+        # of this one that ends before it does, may interrupt them.
+        if all(psn not in (r.start, r.next, r.back) for r in reads):
             self.report(f, "RSP-01-read-psn", reads[0].next & 0xFFFFFF, f.psn)
         for r in reads:
+            if psn < r.next:
+                r.back = r.next
             r.next = psn + 1
         self.read_shape(f, psn, reads)
         for r in reads:

@@ -357,18 +357,31 @@ INTERRUPTED = [  # the end of one READ is reread during the next READ's response
 ]
 
 
+PROBED = [  # a probe requests the first response of a READ again while the READ's others are being sent
+    ("read", 0, False, "READ_REQ", 500, reth(4 * MTU), b""),
+    ("a", 0, True, "RESP_FIRST", 500, aeth(), DATA),
+    ("b", 0, True, "RESP_MIDDLE", 501, b"", DATA),
+    ("probe", US, False, "READ_REQ", 500, reth(MTU), b""),
+    ("a again", 0, True, "RESP_ONLY", 500, aeth(), DATA),
+    ("c", 0, True, "RESP_MIDDLE", 502, b"", DATA),
+    ("d", 0, True, "RESP_LAST", 503, aeth(), DATA),
+]
+
+
 def test_interrupted_read():
-    checker = checked(INTERRUPTED)
-    case("a READ continues behind a duplicate", not checker.violations, checker.violations)
-    got = {v["rule"] for v in checked(without(INTERRUPTED, "two a")).violations}
-    case("but not from its middle", got == {"RSP-01-read-psn"}, got)
+    for name, rows, missing in (("a duplicate", INTERRUPTED, ["two a"]), ("its own probe", PROBED, ["b", "c"])):
+        checker = checked(rows)
+        case(f"a READ continues behind {name}", not checker.violations, checker.violations)
+        for label in missing:
+            got = {v["rule"] for v in checked(without(rows, label)).violations}
+            case(f"but not without '{label}'", got == {"RSP-01-read-psn"}, got)
 
 
 def stats(counts, **more):
     drops = {name: counts.get(name, 0) + more.get(name, 0)
              for name in (*check.SPOILT, *check.NO_QP, *check.REFUSED)}
-    names = {*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT}
-    return {"stats": [{"device": "d", "total": {n: counts[n] + more.get(n, 0) for n in names}}],
+    names = {*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT, "excused_timeouts"}
+    return {"stats": [{"device": "d", "total": {n: counts.get(n, 0) + more.get(n, 0) for n in names}}],
             "drops": [{"device": "d", "total": drops}]}
 
 
@@ -420,6 +433,12 @@ def test_counters():
         checker = checked(LATE_RESPONSE)
         checker.inside_counters(zero, stats(checker.counts["device"], sent_probes=probes), "d")
         case(f"a response when a probe is due, {probes} probes more", (not checker.violations) == good,
+             checker.violations)
+    for excused, good in ((0, False), (1, True)):
+        checker = checked(REQUESTER)
+        checker.inside_counters(zero, stats(checker.counts["device"], ack_timeouts=-1, sent_probes=1,
+                                            excused_timeouts=excused), "d")
+        case(f"an ACK timeout that was a probe, {excused} excused", (not checker.violations) == good,
              checker.violations)
     checker = checked(RESPONDER)
     checker.inside_counters(zero, stats(checker.counts["device"], rx_roce=-1, bad_qpn=1), "d")
