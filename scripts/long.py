@@ -25,7 +25,7 @@ import time
 import results
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-EXPECTED = ROOT / "scripts/durations.json"  # seconds on two idle cores, by build directory and test
+EXPECTED = ROOT / "scripts/durations.json"  # seconds on a busy machine of two cores, by build directory and test
 LEARNED = ROOT / "build/meson-logs/durations.json"  # the same here
 OF_LIMIT = 0.25  # of the time limit in meson.build, for a test that is in neither
 SLOWER = 1.5  # a step may take this times the expected time
