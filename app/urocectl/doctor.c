@@ -24,7 +24,7 @@ doctor_say(struct doctor *dr, enum verdict v, const char *check, const char *dev
 {
 	static const char *const word[] = {
 		[VERDICT_OK] = "ok", [VERDICT_HINT] = "hint", [VERDICT_FAULT] = "fault"};
-	char text[512];
+	char text[1024];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -216,6 +216,7 @@ look(struct doctor *dr, struct ipc_client *c)
 		check_daemon(dr, json_array_get(daemon, 0));
 		doctor_kernel(dr, ports);
 		doctor_memory(dr, json_array_get(daemon, 0));
+		doctor_memlock(dr, json_array_get(daemon, 0));
 		check_devices(dr, ports, devices);
 		if (dr->sockets)
 			doctor_firewall(dr);

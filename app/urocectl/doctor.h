@@ -3,7 +3,8 @@
  * `urocectl doctor`: one line for each thing that RDMA needs, `ok` or what to do.
  *
  *   doctor.c       the command; the daemon and its devices
- *   doctor_host.c  the control socket, the kernel, the firewall, UDP port 4791
+ *   doctor_host.c  the control socket, the kernel, memory and its limit, UDP port 4791
+ *   doctor_firewall.c  the rules of the kernel's firewall
  *   doctor_peer.c  the way to a peer
  */
 #ifndef UROCECTL_DOCTOR_H
@@ -25,6 +26,9 @@ struct doctor {
 	json_t *lines; /* an object for each line */
 	bool fault;
 	bool sockets; /* a device uses the kernel's UDP sockets */
+	/* of doctor_firewall: */
+	bool rules_known;
+	char rule[400]; /* the rule that refuses UDP port 4791, and where it is; "": none */
 };
 
 /* Adds the result of a check. device: the device that it concerns, or "". */
@@ -37,6 +41,8 @@ void doctor_no_daemon(struct doctor *dr, int err);
 void doctor_kernel(struct doctor *dr, const json_t *ports);
 /* Which memory programs of this user can register; daemon: the row of `show daemon`. */
 void doctor_memory(struct doctor *dr, const json_t *daemon);
+/* RLIMIT_MEMLOCK of the daemon and of this process; daemon: the row of `show daemon`. */
+void doctor_memlock(struct doctor *dr, const json_t *daemon);
 /* Rules of the kernel's firewall about UDP port 4791. */
 void doctor_firewall(struct doctor *dr);
 

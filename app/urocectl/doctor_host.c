@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "ipc/sockpath.h"
@@ -242,74 +243,29 @@ doctor_memory(struct doctor *dr, const json_t *daemon)
 			   row_text(daemon, "pages"));
 }
 
-/* --- the firewall */
-
-/* What the rules say about UDP port 4791. */
-struct rules {
-	bool readable;
-	bool accept;        /* a rule accepts it */
-	bool policy;        /* a chain for input or output drops what no rule accepts */
-	char refusing[160]; /* a rule that drops or rejects it; "": none */
-};
-
-static void
-rule_line(struct rules *r, char *line)
+/* Prints a limit in bytes as a shell shows it; -1: none. */
+static const char *
+limit_text(long long bytes, char text[32])
 {
-	char *text = line + strspn(line, " \t");
-
-	text[strcspn(text, "\n")] = '\0';
-	if (strncmp(text, ":INPUT DROP", 11) == 0 || strncmp(text, ":OUTPUT DROP", 12) == 0 ||
-	    (strstr(text, "hook input") != NULL && strstr(text, "policy drop") != NULL) ||
-	    (strstr(text, "hook output") != NULL && strstr(text, "policy drop") != NULL))
-		r->policy = true;
-	if (strstr(text, "4791") == NULL)
-		return;
-	if (strcasestr(text, "drop") != NULL || strcasestr(text, "reject") != NULL)
-		snprintf(r->refusing, sizeof(r->refusing), "%.150s", text);
-	else if (strcasestr(text, "accept") != NULL)
-		r->accept = true;
-}
-
-/* Reads what a command prints. */
-static void
-read_rules(struct rules *r, const char *command)
-{
-	char line[1024];
-	FILE *f = popen(command, "re"); /* a constant */
-
-	if (f == NULL)
-		return;
-	while (fgets(line, sizeof(line), f) != NULL)
-		rule_line(r, line);
-	if (pclose(f) == 0)
-		r->readable = true;
+	if (bytes < 0)
+		snprintf(text, 32, "unlimited");
+	else
+		snprintf(text, 32, "%lld KiB", bytes / 1024);
+	return text;
 }
 
 void
-doctor_firewall(struct doctor *dr)
+doctor_memlock(struct doctor *dr, const json_t *daemon)
 {
-	struct rules r = {.readable = false};
+	struct rlimit r = {.rlim_cur = RLIM_INFINITY};
+	char daemons[32], own[32];
 
-	if (geteuid() == 0) {
-		read_rules(&r, "nft list ruleset 2>/dev/null");
-		read_rules(&r, "iptables-save 2>/dev/null");
-		read_rules(&r, "ip6tables-save 2>/dev/null");
-	}
-	if (r.refusing[0] != '\0')
-		doctor_say(dr, VERDICT_FAULT, "firewall", "",
-			   "a rule of this host refuses UDP port %u: `%s`: delete it",
-			   ROCE_UDP_PORT, r.refusing);
-	else if (r.policy && !r.accept)
-		doctor_say(dr, VERDICT_HINT, "firewall", "",
-			   "this host drops what no rule accepts, and none names UDP port %u: "
-			   "`iptables -I INPUT -p udp --dport %u -j ACCEPT`, or the same in nft",
-			   ROCE_UDP_PORT, ROCE_UDP_PORT);
-	else if (r.readable)
-		doctor_say(dr, VERDICT_OK, "firewall", "",
-			   "no rule of this host refuses UDP port %u", ROCE_UDP_PORT);
-	else
-		doctor_say(dr, VERDICT_HINT, "firewall", "",
-			   "unknown: only root, with nft or iptables, can read the rules about UDP "
-			   "port %u; `urocectl doctor PEER` tries it",
-			   ROCE_UDP_PORT);
+	getrlimit(RLIMIT_MEMLOCK, &r);
+	limit_text(row_int(daemon, "memlock_bytes"), daemons);
+	limit_text(r.rlim_cur == RLIM_INFINITY ? -1 : (long long)r.rlim_cur, own);
+	/* A port that locks its buffers (AF_XDP, a NIC) did so when uroced started, or failed. */
+	doctor_say(dr, VERDICT_OK, "memlock", "",
+		   "uroced %s, this shell %s; memory that programs register is locked in no memory "
+		   "mode, so neither limits it",
+		   daemons, own);
 }

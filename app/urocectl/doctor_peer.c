@@ -229,7 +229,11 @@ explain_silence(struct doctor *dr, const struct way *w, long long lost)
 	int err = json_object_get(w->port, "udp") != NULL ? icmp_error(w) : 0;
 	const char *dev = row_text(w->port, "device");
 
-	if (lost > 0 || err == EPERM)
+	if (dr->rule[0] != '\0')
+		doctor_say(dr, VERDICT_FAULT, "peer", dev,
+			   "this host's firewall refuses UDP port %u, so %s cannot be reached: %s",
+			   ROCE_UDP_PORT, w->to_text, dr->rule);
+	else if (lost > 0 || err == EPERM)
 		doctor_say(
 			dr, VERDICT_FAULT, "peer", dev,
 			"this host's kernel does not send UDP port %u to %s: a firewall's output "
@@ -251,10 +255,11 @@ explain_silence(struct doctor *dr, const struct way *w, long long lost)
 	else if (echoes(w))
 		doctor_say(
 			dr, VERDICT_FAULT, "peer", dev,
-			"%s answers ping, but nothing on UDP port %u: a firewall drops it there, "
-			"here or between (`nft insert rule inet filter input udp dport %u "
-			"accept`), or its RoCE is not uroce (rxe, a NIC: try rping)",
-			w->to_text, ROCE_UDP_PORT, ROCE_UDP_PORT);
+			"%s answers ping, but nothing on UDP port %u: a firewall drops it there%s "
+			"(`nft insert rule inet filter input udp dport %u accept`), or its RoCE is "
+			"not uroce (rxe, a NIC: try rping)",
+			w->to_text, ROCE_UDP_PORT,
+			dr->rules_known ? " or between" : ", here or between", ROCE_UDP_PORT);
 	else
 		doctor_say(dr, VERDICT_FAULT, "peer", dev,
 			   "%s answers neither ping nor UDP port %u: is it up, and is this its "

@@ -235,17 +235,22 @@ configure(struct port *p, const struct rte_eth_dev_info *info)
 	return rc;
 }
 
-/* Explains why a driver refused a receive queue, for drivers that only log the reason. */
+/* Explains why a driver refused a receive queue of pool, for drivers that only log the reason. */
 static const char *
-queue_hint(const struct port *p)
+queue_hint(const struct port *p, const struct rte_mempool *pool, char *why, size_t room)
 {
 	if (strcmp(p->driver, "net_af_packet") == 0)
 		return ": framesz= in --vdev is larger than packet buffers, use 8192 or less";
 	if (strcmp(p->driver, "net_af_xdp") == 0)
-		return ": the interface's driver takes no XDP at this MTU (veth: 3498 at most; try "
-		       "`ip link set .. mtu 1500`) or none at all; net_af_packet works on any "
-		       "interface. Or it has an XDP program (`ip link` shows one), possibly of a "
-		       "uroced that was killed: `ip link set .. xdp off` removes it";
+		return port_xdp_lock_limit(pool, why, room)
+			       ? why
+			       : ": the interface's driver takes no XDP at this MTU (veth: 3498 at "
+				 "most; try "
+				 "`ip link set .. mtu 1500`) or none at all; net_af_packet works "
+				 "on any "
+				 "interface. Or it has an XDP program (`ip link` shows one), "
+				 "possibly of a "
+				 "uroced that was killed: `ip link set .. xdp off` removes it";
 	return "";
 }
 
@@ -257,6 +262,7 @@ setup_queues(struct port *p, const struct port_params *params, const struct rte_
 	uint16_t ntxd = params->ntxd != 0 ? params->ntxd : DEFAULT_DESCRIPTORS;
 	struct rte_eth_txconf txconf = info->default_txconf;
 	unsigned socket = (unsigned)rte_eth_dev_socket_id(p->id);
+	char why[256];
 	int rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->id, &nrxd, &ntxd);
 
 	if (rc != 0) {
@@ -270,7 +276,7 @@ setup_queues(struct port *p, const struct port_params *params, const struct rte_
 		rc = rte_eth_rx_queue_setup(p->id, q, nrxd, socket, NULL, pool);
 		if (rc != 0)
 			PORT_LOG(ERR, p->name, "receive queue %u: %s%s", q, rte_strerror(-rc),
-				 queue_hint(p));
+				 queue_hint(p, pool, why, sizeof(why)));
 	}
 	for (uint16_t q = 0; q < p->ntxq && rc == 0; q++) {
 		rc = rte_eth_tx_queue_setup(p->id, q, ntxd, socket, &txconf);

@@ -6,7 +6,10 @@
  * would silently and permanently refuse the buffers that the gaps push beyond the registered range.
  * We therefore make each object exactly one page, which leaves no gaps.
  */
+#include <linux/capability.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
@@ -83,4 +86,31 @@ port_xdp_pool(const struct port *p)
 		return NULL;
 	}
 	return pool;
+}
+
+/* Returns true if RLIMIT_MEMLOCK does not limit this process (CAP_IPC_LOCK). */
+static bool
+may_lock_all(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = {{.effective = 0}};
+
+	return syscall(SYS_capget, &head, caps) == 0 &&
+	       (caps[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
+}
+
+bool
+port_xdp_lock_limit(const struct rte_mempool *pool, char *why, size_t room)
+{
+	size_t object = pool->header_size + pool->elt_size + pool->trailer_size;
+	size_t need = pool->size * object;
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &r) < 0 || r.rlim_cur >= need || may_lock_all())
+		return false;
+	snprintf(why, room,
+		 ": uroced may lock %zu KiB of memory, and its packet buffers need %zu KiB: "
+		 "`ulimit -l unlimited` before uroced, or LimitMEMLOCK=infinity in its unit",
+		 (size_t)r.rlim_cur / 1024, need / 1024);
+	return true;
 }

@@ -12,6 +12,11 @@
  * the driver would not register all of it.
  */
 struct rte_mempool *port_xdp_pool(const struct port *p);
+/*
+ * Explains a refused queue of pool: stores the reason and the remedy in why (room bytes) and
+ * returns true if the pool is larger than this process may lock (RLIMIT_MEMLOCK, no CAP_IPC_LOCK).
+ */
+bool port_xdp_lock_limit(const struct rte_mempool *pool, char *why, size_t room);
 
 /*
  * xdp_share.c. Returns 0 if a port with p's driver and queues can be shared. Otherwise logs the

@@ -3,6 +3,8 @@
 """urocectl doctor: nothing is wrong with a working set-up, and a broken one is named in one line with its remedy."""
 import json
 import re
+import resource
+import shutil
 import subprocess
 
 import cli
@@ -71,6 +73,66 @@ def sockets():
         names((done.returncode, done.stdout), "daemon", "has ended", "log")
 
 
+def nft_rules(daemon):
+    """Rules of nft: the table, the chain and the rule are named, with the command that deletes it; it works."""
+    def nft(*words):
+        return lib.sh("ip", "netns", "exec", daemon.ns, "nft", *words)
+
+    if not shutil.which("nft"):
+        lib.skip_case("rules of nft", "nft (package nftables) is not installed")
+        return
+    for hook, rule in (("input", "udp dport 4791 drop"), ("output", "udp dport 4791 drop"),
+                       ("input", "udp dport { 53, 4791 } counter reject"), ("output", "udp dport 4000-5000 drop")):
+        with lib.case(f"this host's nft: {hook}, {rule}"):
+            nft("add", "table", "inet", "doctor")
+            nft("add", "chain", "inet", "doctor", "way", f"{{ type filter hook {hook} priority 0; policy accept; }}")
+            nft("add", "rule", "inet", "doctor", "way", rule)
+            said = doctor(daemon, PEER)
+            where = ("table inet doctor, chain way", rule.split(" counter")[0])
+            names(said, "firewall", "delete it", *where)
+            names(said, "peer", "firewall refuses UDP port 4791", *where)
+            remedy = re.search(r"`nft (delete rule inet doctor way handle \d+)`", said[1])
+            nft(*remedy[1].split())
+            status, text = doctor(daemon, PEER)
+            nft("delete", "table", "inet", "doctor")
+            assert status == cli.OK and re.search(r"^ok +firewall ", text, re.M), text
+    with lib.case("rules of nft about other ports, protocols and hosts"):
+        nft("add", "table", "inet", "doctor")
+        for hook, rules in (("input", ("udp dport 14791 drop", "tcp dport 4791 drop", "udp dport 4792-4800 drop")),
+                            ("forward", ("udp dport 4791 drop",))):
+            nft("add", "chain", "inet", "doctor", hook, f"{{ type filter hook {hook} priority 0; policy accept; }}")
+            for rule in rules:
+                nft("add", "rule", "inet", "doctor", hook, rule)
+        status, text = doctor(daemon, PEER)
+        nft("delete", "table", "inet", "doctor")
+        assert status == cli.OK and re.search(r"^ok +firewall ", text, re.M), text
+
+
+def memory_limit(daemon):
+    """RLIMIT_MEMLOCK: both values, and that nothing depends on them."""
+    with lib.case("the limits of locked memory"):
+        of_daemon = daemon.show("daemon")["daemon"][0]["memlock_bytes"]
+        shown = "unlimited" if of_daemon < 0 else f"{of_daemon // 1024} KiB"
+        own = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+        for before, mine in (((), "unlimited" if own < 0 else f"{own // 1024} KiB"),
+                             (("prlimit", "--memlock=65536:"), "64 KiB")):
+            status, text = doctor(daemon, before=before)
+            assert status == cli.OK, text
+            assert re.search(rf"^ok +memlock +uroced {shown}, this shell {mine}; .*locked in no", text, re.M), text
+
+
+def locked_port():
+    """A port whose frames are locked memory, beyond the limit of a daemon without CAP_IPC_LOCK."""
+    with lib.case("a limit of locked memory that matters: uroced names it"):
+        before = ("prlimit", "--memlock=1048576:", "setpriv", "--inh-caps=-ipc_lock", "--bounding-set=-ipc_lock")
+        try:
+            lib.Daemon(["net_af_xdp0,iface=eth0"], ["name=uroce0,port=net_af_xdp0"], spaces(3000)[0], lib.ONE_WORKER,
+                       before=before)
+        except lib.processes.Failed as failed:
+            said = str(failed)
+        assert re.search(r"net_af_xdp0: .*may lock 1024 KiB.*LimitMEMLOCK=infinity", said), said
+
+
 def peers(a, b):
     """Faults on the way to a peer. a, b: daemons."""
     with lib.case("nothing is wrong: no fault, exit status 0, JSON as described"):
@@ -82,7 +144,7 @@ def peers(a, b):
                               text=True, capture_output=True, timeout=60, check=True)
         found = cli.validate("doctor", json.loads(done.stdout))["doctor"]
         assert [line["verdict"] for line in found if line["check"] == "peer"] == ["ok"], found
-        assert {line["check"] for line in found} >= {"socket", "daemon", "rights", "kernel", "memory", "link", "gids", "mtu",
+        assert {line["check"] for line in found} >= {"socket", "daemon", "rights", "kernel", "memory", "memlock", "link", "gids", "mtu",
                                                      "buffers", "firewall"}, found
     with lib.case("the peer by its IPv6 address, and this host itself"):
         for address in (ADDRESSES[1][1], US):
@@ -91,8 +153,9 @@ def peers(a, b):
     with lib.case("this host's firewall drops 4791"):
         firewall(a.ns, "INPUT", "DROP")
         names(doctor(a, PEER), "firewall", "-A INPUT -p udp -m udp --dport 4791 -j DROP", "delete it")
-        names(doctor(a, PEER), "peer", "answers ping, but nothing on UDP port 4791", "firewall")
+        names(doctor(a, PEER), "peer", "firewall", "-A INPUT -p udp -m udp --dport 4791 -j DROP")
         flush(a.ns)
+    nft_rules(a)
     with lib.case("this host's policy is to drop"):
         lib.sh("ip", "netns", "exec", a.ns, "iptables", "-P", "INPUT", "DROP")
         status, text = doctor(a)
@@ -100,11 +163,16 @@ def peers(a, b):
         lib.sh("ip", "netns", "exec", a.ns, "iptables", "-P", "INPUT", "ACCEPT")
     with lib.case("this host's firewall drops 4791 on the way out"):
         firewall(a.ns, "OUTPUT", "DROP")
+        names(doctor(a, PEER), "peer", "firewall", "-A OUTPUT -p udp -m udp --dport 4791 -j DROP")
+        flush(a.ns)
+    with lib.case("this host's firewall drops all UDP on the way out"):
+        lib.sh("ip", "netns", "exec", a.ns, "iptables", "-A", "OUTPUT", "-p", "udp", "-j", "DROP")
         names(doctor(a, PEER), "peer", "kernel does not send UDP port 4791", "output")
         flush(a.ns)
     with lib.case("the peer's firewall drops 4791"):
         firewall(b.ns, "INPUT", "DROP")
-        names(doctor(a, PEER), "peer", f"{PEER} answers ping, but nothing on UDP port 4791", "firewall")
+        names(doctor(a, PEER), "peer", f"{PEER} answers ping, but nothing on UDP port 4791",
+              "firewall drops it there or between")
         flush(b.ns)
     with lib.case("the peer's firewall rejects 4791"):
         firewall(b.ns, "INPUT", "REJECT")
@@ -190,6 +258,7 @@ def main():
     lib.need_root()
     sockets()
     a, b = (daemon_of(ns) for ns in spaces(9000))
+    memory_limit(a)
     peers(a, b)
     devices(a)
     a.stop()
@@ -197,6 +266,7 @@ def main():
         mtu_mismatch()
     with lib.case("devices with addresses of their own"):
         own_addresses()
+    locked_port()
     with lib.case("an ordinary user's daemon: hints, no fault"):
         ordinary_user()
     lib.finish()
