@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -105,6 +106,107 @@ link_entry(const char *dir, const char *name, void *folder)
 	return put_link(to, name, target);
 }
 
+/*
+ * Descriptors of locks, which programs inherit, have this number or a higher one: shells and other
+ * programs use low numbers for themselves.
+ */
+#define LOCK_FD 100
+/* Attempts to make a folder that other processes remove. */
+#define TRIES 100
+
+/* Creates the lock of folder, shared until this process ends or executes a program. */
+static int
+make_lock(const char *folder)
+{
+	char fresh[PATH_LEN], path[PATH_LEN];
+	int fd;
+
+	path_of(path, "%s/" UROCE_VIEW_LOCK, folder);
+	path_of(fresh, "%s/new", folder);
+	/* Other users could keep the folder for ever, or stop us, if they could lock it. */
+	fd = open(fresh, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && rename(fresh, path) == 0)
+		return 0;
+	complain("cannot make %s: %s", path, strerror(errno));
+	return -1;
+}
+
+/*
+ * Takes the lock of folder. Returns its descriptor; -1 with ENOENT or EWOULDBLOCK if the folder
+ * does not exist or is being removed, or with another errno.
+ */
+static int
+take_lock(const char *folder, int how)
+{
+	struct stat now, locked;
+	char path[PATH_LEN];
+	int fd, err = 0;
+
+	path_of(path, "%s/" UROCE_VIEW_LOCK, folder);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (flock(fd, how | LOCK_NB) < 0)
+		err = errno;
+	else if (fstat(fd, &locked) < 0 || lstat(path, &now) < 0 || locked.st_ino != now.st_ino)
+		err = ENOENT; /* removed after open */
+	if (err == 0)
+		return fd;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
+/* Shares the lock of folder, also in the program that this process will execute. */
+static int
+keep_folder(const char *folder)
+{
+	int fd = take_lock(folder, LOCK_SH), high, err;
+
+	if (fd < 0)
+		return -1;
+	high = fcntl(fd, F_DUPFD, LOCK_FD);
+	err = errno;
+	/* With fewer descriptors than LOCK_FD: this one. */
+	if (high < 0 && fcntl(fd, F_SETFD, 0) == 0)
+		return 0;
+	close(fd);
+	errno = err;
+	return high < 0 ? -1 : 0;
+}
+
+/*
+ * Removes the folders in own that no process uses, except for kept. Folders without a lock are of
+ * an earlier version, or are being made.
+ */
+static void
+remove_unused(const char *own, const char *used)
+{
+	char path[PATH_LEN], gone[PATH_LEN];
+	DIR *dir = opendir(own);
+	struct dirent *d;
+	int fd;
+
+	while (dir && (d = readdir(dir))) {
+		path_of(path, "%s/%s", own, d->d_name);
+		if (strncmp(d->d_name, "gone-", 5) == 0) {
+			put_remove(path); /* by a process that was killed, or by another one, too */
+			continue;
+		}
+		if (d->d_name[0] == '.' || strcmp(path, used) == 0)
+			continue;
+		fd = take_lock(path, LOCK_EX);
+		if (fd < 0)
+			continue;
+		path_of(gone, "%s/gone-%s", own, d->d_name); /* nobody finds it half removed */
+		if (rename(path, gone) == 0)
+			put_remove(gone);
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 /* Writes all files below folder, which will be renamed to final. */
 static int
 fill(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev, char *folder,
@@ -113,6 +215,8 @@ fill(const struct run_plan *plan, const struct run_device *dev, unsigned int nde
 	unsigned int first = plan->keep ? view_first_free() : 0;
 	char class[PATH_LEN], node[PATH_LEN], config[PATH_LEN], links[PATH_LEN], seen[PATH_LEN];
 
+	if (make_lock(folder))
+		return -1;
 	path_of(class, "%s/sys/class", folder);
 	path_of(node, "%s/dev", folder);
 	path_of(config, "%s/etc/libibverbs.d", folder);
@@ -142,7 +246,7 @@ preload_folder(const struct run_plan *plan, const struct run_device *dev, unsign
 	int err = ENOENT;
 
 	h = hash(h, plan->provider, strlen(plan->provider));
-	h = hash(h, UROCE_VERSION, strlen(UROCE_VERSION));
+	h = hash(h, UROCE_VERSION "+" UROCE_VIEW_LOCK, strlen(UROCE_VERSION "+" UROCE_VIEW_LOCK));
 	if (plan->keep)
 		for_each_kept(hash_entry, &h);
 	for (size_t i = 0; err != 0 && i < sizeof(bases) / sizeof(bases[0]); i++) {
@@ -156,21 +260,25 @@ preload_folder(const struct run_plan *plan, const struct run_device *dev, unsign
 		return -1;
 	}
 	snprintf(folder, PATH_MAX, "%.300s/%016llx", own, (unsigned long long)h);
-	if (access(folder, F_OK) == 0)
-		return 0;
-	snprintf(fresh, sizeof(fresh), "%.300s/new-%d", own, (int)getpid());
-	put_remove(fresh); /* left by a process of that pid */
-	if (fill(plan, dev, ndev, fresh, folder)) {
-		put_remove(fresh);
-		return -1;
+	for (unsigned int i = 0; i < TRIES; i++) {
+		if (keep_folder(folder) == 0) {
+			remove_unused(own, folder);
+			return 0;
+		}
+		if (errno != ENOENT && errno != EWOULDBLOCK)
+			break;
+		snprintf(fresh, sizeof(fresh), "%.300s/new-XXXXXX", own);
+		if (!mkdtemp(fresh) || chmod(fresh, 0755) < 0)
+			break;
+		if (fill(plan, dev, ndev, fresh, folder)) {
+			put_remove(fresh);
+			return -1;
+		}
+		/* fails if another process was quicker, or is removing it */
+		if (rename(fresh, folder) < 0)
+			put_remove(fresh);
 	}
-	if (rename(fresh, folder) == 0)
-		return 0;
-	err = errno;
-	put_remove(fresh);
-	if (access(folder, F_OK) == 0)
-		return 0; /* another process was quicker */
-	complain("cannot make %s: %s", folder, strerror(err));
+	complain("cannot use %s: %s", folder, strerror(errno));
 	return -1;
 }
 

@@ -166,8 +166,9 @@ int view_container(const char *name, struct run_device *dev, unsigned int ndev,
 /* ---- preload.c ---- */
 /*
  * Makes a folder with the files that the preloaded library shows, or finds one with the same files.
- * It is named by a hash of its contents and remains, because programs may use it for as long as
- * they like. Stores its path in folder (PATH_MAX bytes).
+ * It is named by a hash of its contents. This process and the programs that it becomes or starts
+ * share the lock of the folder; a later call of the same user removes the folders whose lock nobody
+ * shares. Stores its path in folder (PATH_MAX bytes).
  */
 int preload_folder(const struct run_plan *plan, const struct run_device *dev, unsigned int ndev,
 		   char *folder);

@@ -9,6 +9,9 @@
  * - If UROCE_VIEW names a folder, the paths in moved[] are looked up below that folder, where
  *   uroce-run has put the files that libibverbs expects (app/uroce-run/preload.c).
  *
+ * It keeps that folder for as long as the process lives: uroce-run removes folders whose lock
+ * nobody shares.
+ *
  * It cannot serve static programs, programs that the loader starts in secure mode (set-user-id),
  * and Go's own file operations, because these do not call libc. uroce-run prefers a mount namespace
  * and a seccomp filter, which serve these, too.
@@ -27,7 +30,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -225,4 +230,25 @@ socket(int domain, int type, int protocol)
 		return -1;
 	}
 	return NEXT(socket)(domain, type, protocol);
+}
+
+/*
+ * Shares the lock of the view. A mapping holds it, not a descriptor: it survives programs that
+ * close all descriptors, and passes to children. A program that may not open the file goes without.
+ */
+static void __attribute__((constructor)) keep_view(void)
+{
+	const char *v = getenv(UROCE_VIEW_ENV);
+	char path[THERE];
+	int fd;
+
+	if (!v || v[0] != '/' ||
+	    (size_t)snprintf(path, sizeof(path), "%s/" UROCE_VIEW_LOCK, v) >= sizeof(path))
+		return;
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (flock(fd, LOCK_SH | LOCK_NB) == 0)
+		mmap(NULL, 1, PROT_NONE, MAP_SHARED, fd, 0); /* never accessed or unmapped */
+	syscall(SYS_close, fd);
 }

@@ -45,6 +45,7 @@
 #define UROCE_LIVE_SUFFIX  ".sysfs"       /* SOCKET.sysfs/DEVICE: its sysfs files that change */
 #define UROCE_SOCK_ENV     "UROCE_SOCKET" /* overrides the default for every client */
 #define UROCE_VIEW_ENV     "UROCE_VIEW"   /* folder of files for the preloaded library */
+#define UROCE_VIEW_LOCK    "lock"         /* in that folder: programs that use it share its lock */
 #define UROCE_PRELOAD_NAME "liburoce-preload.so"
 /* Folder in a view with links to the provider; in a container also with the files themselves. */
 #define UROCE_CONTAINER_DIR "/etc/libibverbs.d/uroce"

@@ -339,6 +339,72 @@ class RunPreloaded(Run):
         os.chmod(os.path.join(runtime, f"uroce-view-{NOBODY}"), 0o777)
         self.assertNotIn(runtime, self.ok("sh", "-c", "echo $UROCE_VIEW", env=env, **who))
 
+    def test_folders_go_with_their_programs(self):
+        """The next run removes a folder after its last program, and not before, whatever the program closes."""
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        runtime = os.path.join(self.dir.name, "runtime")
+        own = os.path.join(runtime, f"uroce-view-{who.get('user', os.geteuid())}")
+        os.mkdir(runtime)
+        os.chmod(runtime, 0o777)
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, "XDG_RUNTIME_DIR": runtime}
+
+        def run(which):
+            """Each copy of the provider has its folder, because its path is in the hash."""
+            to = os.path.join(self.dir.name, which)
+            if not os.path.isdir(to):
+                os.mkdir(to)
+                os.chmod(to, 0o755)
+                for name in (os.path.basename(PROVIDER), "liburoce-preload.so"):
+                    shutil.copy(os.path.join(os.path.dirname(PROVIDER), name), to)
+            return [RUN, "--provider", os.path.join(to, os.path.basename(PROVIDER)), *self.view]
+
+        def start(which, script):
+            program = subprocess.Popen([*run(which), "bash", "-c", script], env=env, stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True, **who)
+            return program, program.stdout.readline().strip()
+
+        def folders():
+            """After a run of another program."""
+            subprocess.run([*run("another"), "true"], env=env, check=True, timeout=300, **who)
+            return {os.path.join(own, name) for name in os.listdir(own)}
+
+        closes = "for f in /proc/self/fd/*; do f=${f##*/}; [ $f -gt 2 ] && eval \"exec $f>&-\"; done; "
+        replaced, one = start("one", "exec bash -c 'echo $UROCE_VIEW; read x'")
+        closed, two = start("two", f"{closes} echo $UROCE_VIEW; read x")
+        parent, three = start("three", "bash -c 'echo $UROCE_VIEW; read x; exit' <&0 & wait")
+        parent.kill()  # its child lives
+        parent.wait()
+        self.assertEqual(len({one, two, three}), 3)
+        self.assertLess({one, two, three}, folders())
+        replaced.kill()
+        replaced.communicate()
+        self.assertEqual(folders() & {one, two, three}, {two, three})
+        closed.communicate()
+        self.assertEqual(folders() & {one, two, three}, {three})
+        parent.stdin.close()
+        self.assertEqual(parent.stdout.read(), "")  # the child has ended: its end of the pipe is closed
+        while three in folders():
+            pass  # the kernel ends the lock after the pipe; the test's time-out ends a hang
+        self.assertEqual(len(folders()), 1)
+        parent.stdout.close()
+
+    def test_many_runs_at_once(self):
+        """Runs that make and remove the same folders: each program sees the devices."""
+        runtime = os.path.join(self.dir.name, "runtime")
+        os.mkdir(runtime, 0o700)
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, "XDG_RUNTIME_DIR": runtime}
+        keep = ([], ["--keep"])  # two folders: each run removes the other one if it is unused
+        view = os.path.join(runtime if os.geteuid() else "/run", f"uroce-view-{os.geteuid()}")
+        before = set(os.listdir(view)) if os.path.isdir(view) else set()  # of earlier versions
+        for _ in range(5):
+            programs = [subprocess.Popen([RUN, "--provider", PROVIDER, *self.view, *keep[i % 2], "ls", "/sys/class/infiniband"],
+                                         env=env, stdout=subprocess.PIPE, text=True) for i in range(12)]
+            for program in programs:
+                self.assertIn("uroce0", program.communicate(timeout=300)[0])
+                self.assertEqual(program.returncode, 0)
+        self.ok("true", env=env)
+        self.assertLessEqual(len(set(os.listdir(view)) - before), 1)
+
     def test_other_preloaded_libraries_remain(self):
         said = self.ok("sh", "-c", "echo $LD_PRELOAD", env={"LD_PRELOAD": f"{SANITIZER.get('LD_PRELOAD', '')} libc.so.6"})
         self.assertIn(f"libc.so.6:{os.path.dirname(PROVIDER)}/liburoce-preload.so", said)
