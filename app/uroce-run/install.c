@@ -212,7 +212,7 @@ system_install(const struct run_device *dev, unsigned int ndev, const char *prov
 	    tree_driver(CONFIG_DIR, LINKS, LINKS, provider) || tree_rdma_cm(SYSTEM "/class"))
 		goto undo;
 	for (unsigned int i = ndev; i-- > 0;) {
-		if (tree_device(SYSTEM "/class", "/dev", &dev[i], i))
+		if (tree_device(SYSTEM "/class", "/dev", &dev[i], i, true))
 			goto undo;
 	}
 	if (mount("uroce", CLASS, "overlay", MS_NOSUID | MS_RDONLY,

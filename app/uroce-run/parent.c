@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The folder "device" of an RDMA device, which represents its hardware. Programs (UCX, hwloc, MPI)
- * read its locality, identity and network interface there.
+ * The "device" of an RDMA device, which represents its hardware. Programs (NCCL, UCX, hwloc, MPI)
+ * read its locality, identity and network interface there. NCCL and hwloc find the bridges above it
+ * by its path, which has to be below /sys/devices, as of a kernel's RDMA device.
  *
- * The identity is uroce's, never the NIC's, because a program that finds a NIC's vendor may try to
- * drive the NIC. There is no modalias, because libibverbs would choose the NIC's provider by it.
+ * On a PCI NIC it is a link to the NIC's folder. The folder has the NIC's modalias, by which
+ * libibverbs would choose the NIC's provider if it had one. So where programs see other providers,
+ * and without a NIC, it is a folder without modalias, with uroce's identity. The kernel's rxe has
+ * no "device" at all (since Linux 5.12), of which NCCL complains.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -58,18 +61,30 @@ mask_of(const char *list, char *mask, size_t room)
 		n += (size_t)snprintf(mask + n, room - n, i == top ? "%x" : ",%08x", word[i]);
 }
 
-/* Gets the PCI part of the interface's path in /sys/devices ("/pci0000:00/0000:00:03.0"), or "". */
+/* Returns true if a folder has a name like 0000:00:03.0. */
+static bool
+is_pci_address(const char *name)
+{
+	unsigned int domain, bus, slot, function;
+	int len = -1;
+
+	return sscanf(name, "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &len) == 4 &&
+	       name[len] == '\0';
+}
+
+/* Gets the folder of the interface's PCI device in /sys/devices, or "". */
 static void
 read_pci(struct run_device *d)
 {
-	char path[PATH_LEN], *real;
-	const char *pci;
+	char path[PATH_LEN], *real, *last;
 
 	path_of(path, NET "/%s/device", d->netdev);
 	real = realpath(path, NULL);
-	pci = real ? strstr(real, "/pci") : NULL;
-	if (pci && strlen(pci) < sizeof(d->pci))
-		strcpy(d->pci, pci);
+	/* virtio and other buses have their devices below the PCI device. */
+	while (real && (last = strrchr(real, '/')) != NULL && !is_pci_address(last + 1))
+		*last = '\0';
+	if (real && strstr(real, "/pci") && strlen(real) < sizeof(d->pci))
+		strcpy(d->pci, real);
 	free(real);
 }
 
@@ -102,16 +117,20 @@ put_locality(const char *dir, const struct run_device *d)
 }
 
 int
-tree_parent(const char *ibdev, const struct run_device *d)
+tree_parent(const char *ibdev, const struct run_device *d, bool others)
 {
 	char dir[PATH_LEN], net[PATH_LEN];
 	int rc = 0;
 
+	if (*d->pci && !others)
+		return put_link(ibdev, "device", d->pci);
 	/* hwloc parses the bus address in the link's target. */
 	if (*d->pci) {
-		path_of(dir, "%s/devices%s", ibdev, d->pci);
+		const char *pci = strstr(d->pci, "/pci");
+
+		path_of(dir, "%s/devices%s", ibdev, pci);
 		rc = put_dir(dir);
-		rc |= put_link(ibdev, "device", path_of(net, "devices%s", d->pci));
+		rc |= put_link(ibdev, "device", path_of(net, "devices%s", pci));
 	}
 	path_of(dir, "%s/device", ibdev);
 	rc |= put(dir, "vendor", "0x%04x", d->dev.vendor_id);

@@ -123,7 +123,7 @@ make_lock(const char *folder)
 
 	path_of(path, "%s/" UROCE_VIEW_LOCK, folder);
 	path_of(fresh, "%s/new", folder);
-	/* Other users could keep the folder for ever, or stop us, if they could lock it. */
+	/* Other users could keep the folder forever, or stop us, if they could lock it. */
 	fd = open(fresh, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && rename(fresh, path) == 0)
 		return 0;
@@ -228,7 +228,7 @@ fill(const struct run_plan *plan, const struct run_device *dev, unsigned int nde
 		return -1;
 	/* The last one first, as in a mount namespace. */
 	for (unsigned int i = ndev; i-- > 0;) {
-		if (tree_device(class, node, &dev[i], first + i))
+		if (tree_device(class, node, &dev[i], first + i, plan->keep))
 			return -1;
 	}
 	return 0;

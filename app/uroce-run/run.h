@@ -40,7 +40,7 @@ struct run_device {
 	char live[256];  /* folder with the files that the daemon updates, or "" */
 	struct uroce_device_rep dev;
 	struct uroce_port_rep port;
-	/* hardware under netdev: NUMA node, local CPUs, "/pci.." part of its sysfs path; or "" */
+	/* hardware under netdev: NUMA node, local CPUs, folder of the PCI device; or "" */
 	char numa_node[16], cpulist[320], pci[256];
 	uint32_t ngids, npkeys;
 	struct uroce_gid_rep gid[UROCE_MAX_GIDS];
@@ -78,9 +78,11 @@ int fetch_devices(const char *socket, struct run_device *dev, unsigned int *n);
 /* ---- tree.c ---- */
 /*
  * Writes the device's entries below the directories sysfs (in place of /sys/class) and dev (in
- * place of /dev). index: its number among the verbs devices, as in "uverbs0".
+ * place of /dev). index: its number among the verbs devices, as in "uverbs0". others: programs see
+ * other providers, too.
  */
-int tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index);
+int tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index,
+		bool others);
 /* Writes the files that all devices share. */
 int tree_common(const char *sysfs, const char *dev);
 /* Writes class/misc/rdma_cm. */
@@ -95,8 +97,8 @@ int tree_driver(const char *config, const char *links, const char *seen, const c
 /* ---- parent.c ---- */
 /* Reads what the host's sysfs says about the hardware under d->netdev. */
 void parent_read(struct run_device *d);
-/* Writes the folder "device" of the RDMA device whose folder is ibdev. */
-int tree_parent(const char *ibdev, const struct run_device *d);
+/* Writes the link or folder "device" of the RDMA device whose folder is ibdev. others: as above. */
+int tree_parent(const char *ibdev, const struct run_device *d, bool others);
 
 /* ---- root.c ---- */
 /*

@@ -176,7 +176,7 @@ put_port(const char *ibdev, const struct run_device *d)
 }
 
 static int
-put_ibdev(const char *sysfs, const struct run_device *d)
+put_ibdev(const char *sysfs, const struct run_device *d, bool others)
 {
 	uint64_t guid = be64toh(d->dev.node_guid);
 	char ibdev[PATH_LEN], text[24];
@@ -195,7 +195,7 @@ put_ibdev(const char *sysfs, const struct run_device *d)
 	rc |= put(ibdev, "hw_rev", "%x", d->dev.hw_ver);
 	rc |= put(ibdev, "board_id", "uroce");
 	rc |= put_port(ibdev, d);
-	rc |= tree_parent(ibdev, d);
+	rc |= tree_parent(ibdev, d, others);
 	return rc;
 }
 
@@ -213,13 +213,14 @@ static const struct {
 #define NNODES (sizeof(nodes) / sizeof(nodes[0]))
 
 int
-tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index)
+tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index,
+	    bool others)
 {
 	unsigned int which = index % NNODES;
 	char dir[PATH_LEN], node[16];
 	int rc;
 
-	rc = put_ibdev(sysfs, d);
+	rc = put_ibdev(sysfs, d, others);
 	path_of(dir, "%s/infiniband_verbs/uverbs%u", sysfs, index);
 	rc |= put(dir, "ibdev", "%s", d->name);
 	rc |= put(dir, "abi_version", "%d", UROCE_ABI_VERSION);

@@ -129,7 +129,7 @@ build_view(const struct run_plan *plan, const struct run_root *r, const struct r
 	 * one.
 	 */
 	for (unsigned int i = ndev; i-- > 0;) {
-		if (tree_device(class, node, &dev[i], first + i))
+		if (tree_device(class, node, &dev[i], first + i, plan->keep))
 			return -1;
 	}
 	if (mount_ns_commit(class, r->class, "/sys/class") ||

@@ -220,6 +220,49 @@ socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).close()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
+    def on_nic(self, folder, *options):
+        """What programs find as the device of uroce0, on an interface (lo) whose device is folder of /sys/devices."""
+        nic = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+        fake = f"""set -e
+            mount -t tmpfs none /sys/devices
+            mount -t tmpfs none /sys/class/net
+            mkdir -p {nic}/virtio3 /sys/devices/platform/nic /sys/class/net/lo
+            ln -s {folder} /sys/class/net/lo/device
+            for value in vendor:0x1af4 device:0x1041 class:0x020000 numa_node:1 local_cpulist:4-7 modalias:pci:v00001AF4; do
+                echo ${{value#*:}} > {nic}/${{value%%:*}}
+            done
+            ln -s /sys/bus/pci {nic}/subsystem
+            exec "$@" """
+        script = """import os, subprocess
+device = "/sys/class/infiniband/uroce0/device"
+def text(name):
+    return open(f"{device}/{name}").read().strip() if os.path.exists(f"{device}/{name}") else ""
+print(os.path.realpath(device), *(text(name) for name in ("vendor", "device", "class", "numa_node")))
+print(os.path.basename(os.path.realpath(f"{device}/subsystem")))
+print("uroce0" in subprocess.check_output(["ibv_devices"], text=True))"""
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock}
+        return subprocess.run(["unshare", "-m", "sh", "-c", fake, "sh", RUN, "--provider", PROVIDER, *self.view, *options,
+                               sys.executable, "-c", script], env=env, text=True, check=True, timeout=300,
+                              stdout=subprocess.PIPE).stdout.splitlines()
+
+    def test_device_of_a_nic(self):
+        """It resolves to the NIC's PCI device below /sys/devices, as NCCL and hwloc expect."""
+        if os.geteuid():
+            self.skipTest("only root can mount a NIC's files")
+        nic = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+        for folder in (nic, f"{nic}/virtio3"):
+            self.assertEqual(self.on_nic(folder), [f"{nic} 0x1af4 0x1041 0x020000 1", "pci", "True"], folder)
+
+    def test_device_where_others_are_seen(self):
+        """No folder with a modalias, by which libibverbs would choose another provider; nor without a PCI device."""
+        if os.geteuid():
+            self.skipTest("only root can mount a NIC's files")
+        nic = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+        for folder, options, numa in ((nic, ("--keep",), "1"), ("/sys/devices/platform/nic", (), "-1")):
+            where, *rest = self.on_nic(folder, *options)
+            self.assertRegex(where, f"/infiniband/uroce0/.* 0x1234 0x.* {numa}$", folder)
+            self.assertEqual(rest, ["subsystem", "True"])
+
     def test_socket_option_is_handed_on(self):
         out = self.ok("--socket", "sock", "sh", "-c", "echo $UROCE_SOCKET; cd /; ibv_devinfo",
                       cwd=self.dir.name, env={"UROCE_SOCKET": "/nonexistent"})
