@@ -71,7 +71,9 @@ mrmap_peer_is_client(const struct mrmap_job *j)
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)j->c->pid);
 	if (stat(path, &st) != 0 || (j->c->uid != 0 && st.st_uid != j->c->uid))
 		return false;
-	return j->c->pidfd < 0 || syscall(SYS_pidfd_send_signal, j->c->pidfd, 0, NULL, 0) == 0;
+	/* EPERM: it is there, but the broker may not send signals to it. */
+	return j->c->pidfd < 0 || syscall(SYS_pidfd_send_signal, j->c->pidfd, 0, NULL, 0) == 0 ||
+	       errno == EPERM;
 }
 
 static bool
