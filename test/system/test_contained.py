@@ -1,0 +1,239 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The unit's restrictions: their score by systemd-analyze, and uroced's work under them (contained.py: no systemd runs
+here). Probes try what the unit forbids, without and with the restrictions."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+from unittest import mock
+
+from scapy.utils import PcapNgReader
+
+import contained as launcher
+import control
+import hostlink
+import lib
+
+LAUNCHER = pathlib.Path(launcher.__file__)
+UNIT = lib.BUILD / "config/uroced.service"
+EXPOSURE = 30  # systemd-analyze's scale of 0 to 10, times 10; doc/security.md says what it consists of
+USER = 65534
+# What a bug in a parser could do as root: one line of Python each, which fails if it is forbidden.
+PROBES = {
+    "mount a file system": "check(libc.mount(b'x', b'/mnt', b'tmpfs', 0, None))",
+    "write to /etc": "open('/etc/uroce-probe', 'w').close() or os.unlink('/etc/uroce-probe')",
+    "write a sysctl": "open('/proc/sys/kernel/randomize_va_space', 'r+').close()",
+    "become another user": "os.setresuid(65533, 65533, 65533)",
+    "make a device node": "os.mknod('/dev/shm/uroce-probe', 0o60600, os.makedev(7, 0)) or os.unlink('/dev/shm/uroce-probe')",
+    "change the hostname": "socket.sethostname(socket.gethostname())",
+    "enter a user namespace": "check(libc.unshare(0x10000000))",
+    "map writable code": "mmap.mmap(-1, 4096, prot=7)",
+    "trace its children": "traced()",
+    "see /dev/net/tun": "os.stat('/dev/net/tun')",
+    "open a socket of another family": "socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)",
+    "have SYS_ADMIN": "cap(21)",
+    "have SYS_MODULE": "cap(16)",
+    "have SETUID": "cap(7)",
+    "have KILL": "cap(5)",
+    "be root by a set-uid program": "no_new_privs()",
+}
+PRELUDE = """
+import ctypes, mmap, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def check(rc):
+    if rc < 0:
+        raise OSError(ctypes.get_errno(), 'probe')
+def status(name):
+    return next(l.split()[1] for l in open('/proc/self/status') if l.startswith(name))
+def cap(number):
+    if not (int(status('CapEff:'), 16) | int(status('CapBnd:'), 16)) >> number & 1:
+        raise OSError(1, 'probe')
+def no_new_privs():
+    if status('NoNewPrivs:') == '1':
+        raise OSError(1, 'probe')
+def traced():
+    pid = os.fork()
+    if pid == 0:
+        try:
+            check(libc.ptrace(0, 0, 0, 0))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        raise OSError(1, 'probe')
+for line in sys.argv[1:]:
+    try:
+        eval(line)
+        print('done')
+    except (OSError, PermissionError) as error:
+        print('refused')
+"""
+
+
+def contained(folder, unit=UNIT):
+    return ("/usr/bin/python3", LAUNCHER, unit, folder)
+
+
+def exposure(unit, most):
+    """Runs systemd-analyze, which fails if the unit's exposure is above most."""
+    return subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={most}", unit],
+                          text=True, capture_output=True)
+
+
+def without(name):
+    """The unit without a setting."""
+    path = lib.tmpdir() / "uroced.service"
+    lines = UNIT.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(f"{name}=")]
+    assert len(kept) < len(lines), name
+    path.write_text("".join(kept))
+    return path
+
+
+def score():
+    done = exposure(UNIT, EXPOSURE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    print("\n".join(f"# {line}" for line in done.stdout.splitlines() if line.startswith(("✗", "→"))))
+    for name in ("CapabilityBoundingSet", "SystemCallFilter", "RestrictAddressFamilies"):
+        assert exposure(without(name), EXPOSURE).returncode != 0, f"without {name}= it is still below {EXPOSURE}"
+
+
+def probe(before):
+    """What each probe says, behind a command prefix."""
+    done = subprocess.run([*(str(a) for a in before), "/usr/bin/python3", "-c", PRELUDE, *PROBES.values()], text=True,
+                          capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return dict(zip(PROBES, done.stdout.split(), strict=True))
+
+
+def probes():
+    free = probe(("unshare", "-m"))
+    held = probe(contained(lib.tmpdir()))
+    print(f"# refused here even without the unit: {[name for name, said in free.items() if said != 'done']}")
+    assert list(free.values()).count("done") * 2 > len(free), free
+    assert set(held.values()) == {"refused"}, held
+
+
+class Contained(lib.Daemon):
+    """A daemon under the unit's restrictions."""
+
+    def __init__(self, vdevs, devs, ns=None, extra=lib.ONE_WORKER):
+        folder = lib.tmpdir()
+        super().__init__(vdevs, devs, ns, extra, folder / "uroced.sock", before=contained(folder))
+
+    def restricted(self):
+        status = dict(line.split(":", 1) for line in
+                      pathlib.Path(f"/proc/{self.proc.pid}/status").read_text().splitlines())
+        assert status["NoNewPrivs"].strip() == "1" and status["Seccomp"].strip() == "2", status
+        assert int(status["CapBnd"], 16) & ~kept_caps() == 0, status["CapBnd"]
+
+
+def kept_caps():
+    names = " ".join(launcher.settings(UNIT)["CapabilityBoundingSet"]).split()
+    return sum(1 << launcher.CAPS.index(name.removeprefix("CAP_").lower()) for name in names)
+
+
+def broker_of(daemon):
+    """Pids of the daemon's broker: one, or none between two."""
+    threads = pathlib.Path(f"/proc/{daemon.proc.pid}/task").iterdir()
+    return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
+
+
+def pair():
+    daemon = Contained([], ["name=uroce0,port=net_ring_xa,addr=10.9.0.1/24", "name=uroce1,port=net_ring_xb,addr=10.9.0.2/24"],
+                       lib.netns(), (*lib.ONE_WORKER, "--pair", "x"))
+    daemon.restricted()
+    return lib.Link("pair", lib.Side(daemon, "uroce0", "127.0.0.1"), lib.Side(daemon, "uroce1", "127.0.0.1"), 1024)
+
+
+def programs(link):
+    """Programs with each way to their anonymous memory: adopted, and copied by the broker through /proc/PID/mem."""
+    found = link.a.daemon.client(["ibv_devinfo", "-v"])
+    assert found.wait(60) == 0 and "hca_id:\turoce0" in found.output(), found.output()
+    for mode in ("adopt", "copy"):
+        with mock.patch.dict(os.environ, UROCE_MR_MODE=mode):
+            hostlink.pingpong(link, "-g", "1", "-s", "65536", "-n", "100")
+    for side in (link.a, link.b):
+        side.daemon.restricted()
+
+
+def capture(link):
+    """urocectl opens the file, also in a folder that the unit does not see."""
+    path = lib.tmpdir() / "held.pcap"
+    program = lib.Proc([lib.UROCECTL, "--socket", link.a.daemon.socket, "capture", "uroce0", "start", path])
+    assert program.wait(60) == 0, program.output()
+    hostlink.pingpong(link, "-g", "1", "-n", "20")
+    program = lib.Proc([lib.UROCECTL, "--socket", link.a.daemon.socket, "capture", "uroce0", "stop"])
+    assert program.wait(60) == 0, program.output()
+    with PcapNgReader(str(path)) as frames:
+        assert sum(1 for _ in frames) >= 20
+
+
+def over_veth(spec):
+    sides = [lib.Side(Contained([], [spec.format(i=i)], ns), "uroce0", hostlink.ADDRESSES[i - 1][0])
+             for i, ns in enumerate(hostlink.spaces(9000), 1)]
+    link = lib.Link("veth", *sides, 4096)
+    programs(link)
+    link.stop()
+
+
+def request(daemon):
+    """Connects and ends: the daemon passes the connection to its broker."""
+    client = control.Client(daemon.socket, "uroce0")
+    client.do("ALLOC_PD")
+    client.do("REG_MR", control.region(0), [])
+    client.close()
+    return True
+
+
+def broker_again(link):
+    """A killed broker is started again, under the same restrictions: the daemon may still execute its own file."""
+    daemon = link.a.daemon
+    (first,) = broker_of(daemon)
+    os.kill(first, signal.SIGKILL)
+    # The next request starts one, unless the last has just been started.
+    lib.until("another broker", lambda: request(daemon) and
+              broker_of(daemon) not in ([], [first]), every=0.2)
+    programs(link)
+
+
+def main():
+    lib.need_root()
+    if shutil.which("systemd-analyze") is None:
+        lib.skip("needs systemd-analyze (package systemd)")
+    with lib.case(f"the unit's exposure is at most {EXPOSURE / 10}"):
+        score()
+    try:
+        import seccomp  # noqa: F401
+    except ImportError:
+        lib.skip_case("the work under the unit's restrictions", "needs python3-seccomp")
+        lib.finish()
+        return
+    with lib.case("the unit refuses what a bug would use"):
+        probes()
+    link = pair()
+    with lib.case("pair: programs of root"):
+        programs(link)
+    lib.UID = USER
+    users = pair()
+    with lib.case(f"pair: programs of uid {USER}"):
+        programs(users)
+    with lib.case("a broker that was killed"):
+        broker_again(users)
+    lib.UID = 0
+    with lib.case("a capture to a file"):
+        capture(link)
+    link.end("root")
+    users.end("user")
+    for spec in ("name=uroce0,port=udp,iface=eth0", "name=uroce0,port=packet,iface=eth0,share=yes",
+                 "name=uroce0,port=packet,iface=eth0,addr=10.9.0.10{i}/24"):
+        with lib.case(f"veth: {spec}"):
+            over_veth(spec)
+    lib.finish()
+
+
+if __name__ == "__main__":
+    main()
