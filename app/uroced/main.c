@@ -37,6 +37,7 @@
 #include "metrics.h"
 #include "options.h"
 #include "outbox.h"
+#include "privilege.h"
 #include "sched/slice.h"
 #include "service.h"
 #include "show.h"
@@ -345,11 +346,13 @@ run(struct daemon *d, const struct options *o)
 	if (rc < 0)
 		return rc;
 	raise_fd_limit();
+	privilege_limit(o);
 	rc = signals_open(d);
 	if (rc == 0)
 		rc = sigbus_guard_install();
 	if (rc == 0)
 		rc = broker_open(d, request_found);
+	privilege_lower();
 	/* EAL's exit handler runs first; it removes the telemetry socket, not the directory. */
 	atexit(remove_runtime_dir);
 	if (rc == 0)
@@ -394,8 +397,10 @@ main(int argc, char **argv)
 	char err[OPTIONS_ERR_MAX];
 	int status = EXIT_SUCCESS, rc;
 
-	if (argc == 3 && strcmp(argv[1], BROKER_ARG) == 0)
+	if (argc == 3 && strcmp(argv[1], BROKER_ARG) == 0) {
+		privilege_limit_broker();
 		broker_main(atoi(argv[2]));
+	}
 	plain = cli_args_with(argc, argv, "--no-huge");
 	journal_open();
 	options_init(&opt);

@@ -3,11 +3,12 @@
 #include "show.h"
 
 #include <linux/capability.h>
-#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <rte_log.h>
 #include "options.h"
+#include "privilege.h"
 
 #define OPTION_TEXT 4096
 
@@ -98,21 +99,20 @@ show_workers(const struct session *to, json_t *out)
 	}
 }
 
-/* Reads the effective capabilities of this process, a bit each; 0: none or unknown. */
-static uint64_t
-capabilities(void)
+/* Returns the names of a set of capabilities, joined by spaces. */
+static json_t *
+names_of(uint64_t caps)
 {
-	FILE *f = fopen("/proc/self/status", "re");
-	unsigned long long caps = 0;
-	char line[256];
+	char text[1024] = "";
 
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-		if (sscanf(line, "CapEff: %llx", &caps) == 1)
-			break;
+	for (unsigned i = 0; privilege_name(i) != NULL; i++) {
+		if (!(caps >> i & 1))
+			continue;
+		if (text[0] != '\0')
+			strcat(text, " ");
+		strcat(text, privilege_name(i));
 	}
-	if (f != NULL)
-		fclose(f);
-	return caps;
+	return json_string(text);
 }
 
 static int64_t
@@ -127,8 +127,10 @@ limit_of(int resource)
 void
 show_daemon(const struct session *to, json_t *out)
 {
-	uint64_t caps = capabilities();
+	uint64_t effective, caps; /* caps: also those that only the broker uses */
 	json_t *o = json_object();
+
+	privilege_get(&effective, &caps);
 
 	show_set(o, "version", json_string(UROCE_VERSION));
 	show_set_int(o, "pid", getpid());
@@ -137,6 +139,8 @@ show_daemon(const struct session *to, json_t *out)
 	show_set(o, "reads_any_user", json_boolean(caps >> CAP_SYS_PTRACE & 1));
 	show_set(o, "maps_any_file",
 		 json_boolean((caps >> CAP_SYS_ADMIN | caps >> CAP_CHECKPOINT_RESTORE) & 1));
+	show_set(o, "capabilities", names_of(effective));
+	show_set(o, "broker_capabilities", names_of(caps & privilege_of_broker()));
 	show_set_int(o, "open_files", limit_of(RLIMIT_NOFILE));
 	show_set_int(o, "memlock_bytes", limit_of(RLIMIT_MEMLOCK));
 	json_array_append_new(out, o);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "privilege.h"
+
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BIT(cap)  (1ull << (cap))
+#define CAPS      64u
+#define KEEPS_ALL UINT64_MAX
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON 38
+#define CAP_BPF     39
+#endif
+#ifndef CAP_CHECKPOINT_RESTORE
+#define CAP_CHECKPOINT_RESTORE 40
+#endif
+
+/* Larger buffers than net.core.rmem_max, promiscuous mode, changes of an interface. */
+#define NET   BIT(CAP_NET_ADMIN)
+#define FRAME (NET | BIT(CAP_NET_RAW))
+
+/*
+ * What a driver needs to open, run and open again: a prefix of --vdev's value. The list ends with
+ * the empty prefix: an unknown driver keeps everything.
+ */
+static const struct {
+	const char *driver;
+	uint64_t caps;
+} drivers[] = {
+	{"net_ring", 0},
+	{"net_null", 0},
+	{"net_memif", 0},
+	{"net_pcap", FRAME},
+	{"net_af_packet", FRAME},
+	{"net_tap", FRAME},
+	/* SYS_ADMIN: looks for the program of an earlier uroced; SYS_RESOURCE: locked memory
+	 * of maps before Linux 5.11. */
+	{"net_af_xdp",
+	 FRAME | BIT(CAP_BPF) | BIT(CAP_PERFMON) | BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_RESOURCE)},
+	{"", KEEPS_ALL},
+};
+
+/* The same for what stands in a --dev. */
+static const struct {
+	const char *text;
+	uint64_t caps;
+} words[] = {
+	{"port=udp", NET},
+	{"port=packet", FRAME},
+	{"hostif=", NET}, /* also for each later change of its addresses */
+};
+
+static const char *const names[] = {
+	"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid",
+	"setpcap", "linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw",
+	"ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct",
+	"sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod",
+	"lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog",
+	"wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf", "checkpoint_restore",
+};
+
+const char *
+privilege_name(unsigned cap)
+{
+	return cap < sizeof(names) / sizeof(names[0]) ? names[cap] : NULL;
+}
+
+static uint64_t
+of_driver(const char *vdev)
+{
+	unsigned i = 0;
+
+	while (strncmp(vdev, drivers[i].driver, strlen(drivers[i].driver)) != 0)
+		i++;
+	return drivers[i].caps;
+}
+
+uint64_t
+privilege_of_options(const struct options *o)
+{
+	/* DAC_OVERRIDE: a socket in another user's folder. IPC_LOCK: huge pages. */
+	uint64_t caps = BIT(CAP_DAC_OVERRIDE) | BIT(CAP_IPC_LOCK);
+
+	if (o->control.socket_group != NULL)
+		caps |= BIT(CAP_CHOWN);
+	if (o->metrics != NULL)
+		caps |= BIT(CAP_NET_BIND_SERVICE);
+	if (o->allow.n != 0)
+		return KEEPS_ALL; /* a NIC's driver: unknown */
+	if (o->pair.n + o->dev.n + o->vdev.n == 0)
+		caps |= NET; /* the host's own interfaces, by port=udp */
+	for (uint32_t i = 0; i < o->vdev.n; i++)
+		caps |= of_driver(o->vdev.v[i]);
+	for (uint32_t i = 0; i < o->dev.n; i++) {
+		for (unsigned w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+			if (strstr(o->dev.v[i], words[w].text) != NULL)
+				caps |= words[w].caps;
+	}
+	return caps;
+}
+
+uint64_t
+privilege_of_broker(void)
+{
+	/* SYS_NICE: copying threads are SCHED_FIFO. */
+	uint64_t caps = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_SYS_NICE);
+
+	/* SYS_ADMIN had to do for map_files before Linux 5.9. */
+	return caps | (prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) >= 0
+			       ? BIT(CAP_CHECKPOINT_RESTORE)
+			       : BIT(CAP_SYS_ADMIN));
+}
+
+static struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+static uint64_t
+both(uint32_t low, uint32_t high)
+{
+	return low | (uint64_t)high << 32;
+}
+
+void
+privilege_get(uint64_t *effective, uint64_t *permitted)
+{
+	struct __user_cap_data_struct data[2] = {{0}};
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		memset(data, 0, sizeof(data));
+	*effective = both(data[0].effective, data[1].effective);
+	*permitted = both(data[0].permitted, data[1].permitted);
+}
+
+/* Leaves the sets effective and other (permitted, inheritable) as far as they are there. */
+static void
+keep(uint64_t effective, uint64_t other)
+{
+	struct __user_cap_data_struct data[2] = {{0}};
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return;
+	for (unsigned i = 0; i < 2; i++) {
+		data[i].effective &= (uint32_t)(effective >> 32 * i);
+		data[i].permitted &= (uint32_t)(other >> 32 * i);
+		data[i].inheritable &= (uint32_t)(other >> 32 * i);
+	}
+	(void)syscall(SYS_capset, &header, data);
+}
+
+static void
+limit(uint64_t caps)
+{
+	for (unsigned i = 0; i < CAPS; i++)
+		if (!(caps >> i & 1))
+			(void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0); /* needs SETPCAP */
+	keep(caps, caps);
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+void
+privilege_limit(const struct options *o)
+{
+	limit(privilege_of_options(o) | privilege_of_broker());
+}
+
+void
+privilege_limit_broker(void)
+{
+	limit(privilege_of_broker());
+}
+
+void
+privilege_lower(void)
+{
+	/* The daemon, too, opens files with DAC_OVERRIDE. */
+	keep(~privilege_of_broker() | BIT(CAP_DAC_OVERRIDE), KEEPS_ALL);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Capabilities of uroced and its broker: a table of what ports and options need, and the drop of
+ * everything else. Nothing here fails: a process that may not drop keeps what it has.
+ */
+#ifndef UROCED_PRIVILEGE_H
+#define UROCED_PRIVILEGE_H
+
+#include <stdint.h>
+#include "options.h"
+
+/* Capabilities that the ports and options of o need, a bit each, without those of the broker. */
+uint64_t privilege_of_options(const struct options *o);
+/* Capabilities that the broker needs to look into clients of every user. */
+uint64_t privilege_of_broker(void);
+/*
+ * Limits this process and its later children to the capabilities of o and of the broker: bounding,
+ * inheritable, permitted and effective set. Sets no_new_privs, so that no program restores them.
+ * Call before threads start.
+ */
+void privilege_limit(const struct options *o);
+/*
+ * Makes the broker's capabilities ineffective in the calling thread and its later threads. They
+ * stay permitted, because the next broker inherits them.
+ */
+void privilege_lower(void);
+/*
+ * Limits the calling process to the broker's capabilities. Call before threads start. The bounding
+ * set stays the daemon's, without effect: no_new_privs is set.
+ */
+void privilege_limit_broker(void);
+/* Reads the calling thread's effective and permitted sets; 0 if unknown. */
+void privilege_get(uint64_t *effective, uint64_t *permitted);
+/* Returns the name of a capability in lower case without cap_, or NULL if it is unknown. */
+const char *privilege_name(unsigned cap);
+
+#endif
