@@ -5,6 +5,7 @@
 #include "drivers/impair/impair.h"
 #include "impair.h"
 #include "control/log_event.h"
+#include "port/queue.h"
 #include "show.h"
 
 _Static_assert(sizeof(((struct uroce_impair_req *)0)->spec) == IMPAIR_SPEC_MAX,
@@ -39,30 +40,22 @@ impair_json(const struct device *dev)
 	return all;
 }
 
-static int
-refuse_socket(const struct device *dev, struct uroce_impair_rep *rep)
-{
-	snprintf(rep->error, sizeof(rep->error),
-		 "%s: faults cannot be injected on a port of kernel sockets; use "
-		 "`tc qdisc add dev %s root netem`",
-		 dev->name, dev->port.netdev);
-	return -ENOTSUP;
-}
+/* Of a port of kernel sockets. */
+static const struct impair_hooks socket_hooks = {port_hook_add, port_hook_remove};
 
 static int
 change(const struct session *s, struct device *dev, const struct uroce_impair_req *q,
        struct uroce_impair_rep *rep)
 {
+	bool sockets = dev->port.kind == PORT_UDP || dev->port.kind == PORT_PACKET;
 	struct log_fields f = {0};
 	int rc = 0;
 
 	if (q->flags == UROCE_IMPAIR_CLEAR)
 		impair_detach(dev->port.id); /* fails when nothing is attached, which is fine */
-	else if (dev->port.kind == PORT_UDP || dev->port.kind == PORT_PACKET)
-		rc = refuse_socket(dev, rep);
 	else
-		rc = impair_attach(dev->port.id, dev->port.nrxq, q->spec, rep->error,
-				   sizeof(rep->error));
+		rc = impair_attach(dev->port.id, dev->port.nrxq, sockets ? &socket_hooks : NULL,
+				   q->spec, rep->error, sizeof(rep->error));
 	/* Workers use the new configuration from their next burst on; then the old one can be
 	 * freed. */
 	worker_quiesce(s->d->workers);

@@ -21,7 +21,7 @@ struct queue {
 	struct impair_core core;
 	uint64_t gen; /* of core's current configuration; 0: none yet */
 	const struct live *live;
-	const struct rte_eth_rxtx_callback *cb;
+	const void *cb;
 	uint16_t index;
 	uint16_t port_id;
 };
@@ -30,6 +30,7 @@ struct port_state {
 	char spec[IMPAIR_SPEC_MAX];
 	struct live *live;
 	struct port_state *next;
+	const struct impair_hooks *hooks;
 	uint16_t nqueues;
 	struct queue queue[];
 };
@@ -92,6 +93,20 @@ on_burst(uint16_t port_id, uint16_t queue, struct rte_mbuf *m[], uint16_t n, uin
 	return (uint16_t)impair_core_burst(&q->core, now_ns(), m, n, cap);
 }
 
+static const void *
+ethdev_add(uint16_t port_id, uint16_t queue, rte_rx_callback_fn func, void *arg)
+{
+	return rte_eth_add_rx_callback(port_id, queue, func, arg);
+}
+
+static void
+ethdev_remove(uint16_t port_id, uint16_t queue, const void *added)
+{
+	rte_eth_remove_rx_callback(port_id, queue, added);
+}
+
+static const struct impair_hooks ethdev_hooks = {ethdev_add, ethdev_remove};
+
 static void
 retire_live(struct live *live)
 {
@@ -106,7 +121,7 @@ retire_port(struct port_state *p, uint16_t port_id, uint16_t n)
 	uint16_t i;
 
 	for (i = 0; i < n; i++)
-		rte_eth_remove_rx_callback(port_id, i, p->queue[i].cb);
+		p->hooks->remove(port_id, i, p->queue[i].cb);
 	retire_live(p->live);
 	p->next = gone_ports;
 	gone_ports = p;
@@ -126,7 +141,7 @@ hook_queues(struct port_state *p, uint16_t port_id)
 		q->core.tell = tell_watch;
 		q->core.tell_arg = q;
 		q->live = p->live;
-		q->cb = rte_eth_add_rx_callback(port_id, i, on_burst, q);
+		q->cb = p->hooks->add(port_id, i, on_burst, q);
 		if (q->cb == NULL) {
 			rc = rte_errno != 0 ? -rte_errno : -EIO;
 			retire_port(p, port_id, i);
@@ -150,7 +165,7 @@ change_live(struct port_state *p, struct live *live)
 
 /* Attaches to a port without impair. Takes live over, even on failure. */
 static int
-attach_new(uint16_t port_id, uint16_t nqueues, struct live *live)
+attach_new(uint16_t port_id, uint16_t nqueues, const struct impair_hooks *hooks, struct live *live)
 {
 	struct port_state *p = calloc(1, sizeof(*p) + nqueues * sizeof(p->queue[0]));
 
@@ -159,17 +174,19 @@ attach_new(uint16_t port_id, uint16_t nqueues, struct live *live)
 		return -ENOMEM;
 	}
 	p->nqueues = nqueues;
+	p->hooks = hooks != NULL ? hooks : &ethdev_hooks;
 	p->live = live;
 	return hook_queues(p, port_id);
 }
 
 int
-impair_attach(uint16_t port_id, uint16_t nqueues, const char *spec, char *err, size_t err_len)
+impair_attach(uint16_t port_id, uint16_t nqueues, const struct impair_hooks *hooks,
+	      const char *spec, char *err, size_t err_len)
 {
 	struct live *live;
 	int rc;
 
-	if (!rte_eth_dev_is_valid_port(port_id)) {
+	if (hooks == NULL && !rte_eth_dev_is_valid_port(port_id)) {
 		snprintf(err, err_len, "port %u: no such port", port_id);
 		return -ENODEV;
 	}
@@ -187,7 +204,7 @@ impair_attach(uint16_t port_id, uint16_t nqueues, const char *spec, char *err, s
 	if (ports[port_id] != NULL)
 		change_live(ports[port_id], live);
 	else
-		rc = attach_new(port_id, nqueues, live);
+		rc = attach_new(port_id, nqueues, hooks, live);
 	if (rc == 0)
 		strcpy(ports[port_id]->spec, spec);
 	else

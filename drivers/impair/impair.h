@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fault injector on the receive queues of any ethdev port. It uses rte_eth_add_rx_callback, so all
- * frames that rte_eth_rx_burst returns have passed through it. Each queue has separate state, so
+ * Fault injector on the receive queues of any ethdev port, and of ports that have such callbacks by
+ * themselves (struct impair_hooks). It uses rte_eth_add_rx_callback, so all frames that
+ * rte_eth_rx_burst returns have passed through it. Each queue has separate state, so
  * there are no locks. The callback also runs on empty bursts, so delayed frames are delivered as
  * long as the queue is polled (an idle worker that sleeps wakes within 2 ms). A port without impair
  * has no overhead. Frames to a GID of the same device do not pass through it, because they never
@@ -20,18 +21,30 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <rte_ethdev.h>
 #include "impair_core.h"
 #include "impair_spec.h"
 
 /*
- * Impair frames received on queues 0 .. nqueues - 1 of a configured port by spec (impair_spec.h).
- * If the port is impaired already, replace its spec: counters continue, the random sequence and
- * match counts restart, and delayed frames stay delayed. Each queue has a separate random sequence,
- * derived from the seed and its number. Returns 0; or -errno, without a change and with the reason
- * as text in err (err_len bytes with the NUL, 200 are enough): -EINVAL spec, -ENODEV no such port,
- * -ENOMEM, or an error of ethdev.
+ * How to add and remove receive callbacks of a port that is no ethdev: as rte_eth_add_rx_callback
+ * and rte_eth_remove_rx_callback, for a port id below RTE_MAX_ETHPORTS. What add returns is freed
+ * by rte_free, by impair_reap. Static.
  */
-int impair_attach(uint16_t port_id, uint16_t nqueues, const char *spec, char *err, size_t err_len);
+struct impair_hooks {
+	const void *(*add)(uint16_t port_id, uint16_t queue, rte_rx_callback_fn func, void *arg);
+	void (*remove)(uint16_t port_id, uint16_t queue, const void *added);
+};
+
+/*
+ * Impair frames received on queues 0 .. nqueues - 1 of a configured port by spec (impair_spec.h).
+ * hooks: of the port; NULL: it is an ethdev. If the port is impaired already, replace its spec:
+ * counters continue, the random sequence and match counts restart, and delayed frames stay delayed.
+ * Each queue has a separate random sequence, derived from the seed and its number. Returns 0; or
+ * -errno, without a change and with the reason as text in err (err_len bytes with the NUL, 200 are
+ * enough): -EINVAL spec, -ENODEV no such port, -ENOMEM, or an error of ethdev.
+ */
+int impair_attach(uint16_t port_id, uint16_t nqueues, const struct impair_hooks *hooks,
+		  const char *spec, char *err, size_t err_len);
 
 /* Stop impairing a port. Delayed frames are lost. 0, or -ENOENT if it was not impaired. */
 int impair_detach(uint16_t port_id);

@@ -52,9 +52,9 @@ uint16_t
 port_queue_rx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 {
 	if (q->kind == PORT_UDP)
-		return port_udp_rx(q->udp, m, n);
+		return port_hook_run(q, m, port_udp_rx(q->udp, m, n), n);
 	if (q->kind == PORT_PACKET)
-		return port_packet_rx(q->packet, m, n);
+		return port_hook_run(q, m, port_packet_rx(q->packet, m, n), n);
 	return port_rx_burst_guarded(q->port, q->queue, m, n);
 }
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 
 import lib
+from hostlink import ADDRESSES, spaces
 
 SPOILT = ("runt", "bad_ip", "fragment", "bad_udp_length", "bad_tver", "bad_opcode", "bad_pad",
           "bad_length", "bad_icrc", "ethertype", "ip_protocol", "ipv6_extension", "udp_port",
@@ -99,6 +100,13 @@ def lossy(make, rate, ops):
     link.stop()
 
 
+def link_sockets(port, extra=lib.ONE_WORKER):
+    """Two daemons with a port of kernel sockets."""
+    dev = f"name=uroce0,port={port},iface=eth0" + (",share=yes" if port == "packet" else "")
+    sides = [lib.Side(lib.Daemon([], [dev], ns, extra), "uroce0", v4) for ns, (v4, _) in zip(spaces(9000), ADDRESSES)]
+    return lib.Link(port, *sides, 4096)
+
+
 def rules(link):
     side = link.a
     row = impair(side.daemon, side.dev, "set", "rule:opcode=RC_ACK,nth=3,count=2,action=drop",
@@ -172,6 +180,17 @@ def main():
         lossy(lib.link_memif, "1%", 500)
     with lib.case("two workers: 1% of each fault"):
         lossy(lambda: lib.link_ring(extra=lib.TWO_WORKERS), "1%", 500)
+    for port in ("udp", "packet"):
+        with lib.case(f"port {port}: 1% of each fault"):
+            lossy(lambda port=port: link_sockets(port), "1%", 500)
+        link = link_sockets(port)
+        for name, check in (("rules act when and as often as specified", rules), ("a millisecond each way", delayed),
+                            ("after clear frames pass unchanged", cleared)):
+            with lib.case(f"port {port}: {name}"):
+                check(link)
+        link.stop()
+    with lib.case("port udp, two workers: 1% of each fault"):
+        lossy(lambda: link_sockets("udp", lib.TWO_WORKERS), "1%", 500)
     link = lib.link_ring()
     for name, check in (("rules act when and as often as specified", rules),
                         ("a millisecond each way", delayed),

@@ -40,7 +40,7 @@ port_group_teardown(void **state)
 static void
 attach(const char *spec)
 {
-	if (impair_attach(b.id, QUEUES, spec, err, sizeof(err)) != 0)
+	if (impair_attach(b.id, QUEUES, NULL, spec, err, sizeof(err)) != 0)
 		fail_msg("%s", err);
 }
 
@@ -160,20 +160,21 @@ what_is_refused_changes_nothing(void **state)
 	struct impair_show s;
 	struct fixture *r = *state;
 
-	assert_int_equal(impair_attach(b.id, QUEUES, "drop=1", err, sizeof(err)), -EINVAL);
+	assert_int_equal(impair_attach(b.id, QUEUES, NULL, "drop=1", err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, "drop: '1' is not"));
 	assert_int_equal(impair_show(b.id, &s), -ENOENT);
-	assert_int_equal(impair_attach(31, 1, "", err, sizeof(err)), -ENODEV);
+	assert_int_equal(impair_attach(31, 1, NULL, "", err, sizeof(err)), -ENODEV);
 	assert_string_equal(err, "port 31: no such port");
 	/* One queue more than there are: the successful ones are released. */
-	assert_int_equal(impair_attach(b.id, QUEUES + 1, "drop=100%", err, sizeof(err)), -EINVAL);
+	assert_int_equal(impair_attach(b.id, QUEUES + 1, NULL, "drop=100%", err, sizeof(err)),
+			 -EINVAL);
 	assert_int_equal(impair_show(b.id, &s), -ENOENT);
 	impair_reap();
 	put(0, 1);
 	get(r, 0);
 	EXPECT(r, 1);
 	attach("drop=100%");
-	assert_int_equal(impair_attach(b.id, QUEUES, "seed=y", err, sizeof(err)), -EINVAL);
+	assert_int_equal(impair_attach(b.id, QUEUES, NULL, "seed=y", err, sizeof(err)), -EINVAL);
 	put(0, 2);
 	get(r, 0);
 	EXPECT(r, 1);
