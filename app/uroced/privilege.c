@@ -37,8 +37,10 @@ static const struct {
 	{"net_pcap", FRAME},
 	{"net_af_packet", FRAME},
 	{"net_tap", FRAME},
-	/* SYS_ADMIN: looks for the program of an earlier uroced; SYS_RESOURCE: locked memory
-	 * of maps before Linux 5.11. */
+	/*
+	 * CAP_SYS_ADMIN: looks for the program of an earlier uroced. CAP_SYS_RESOURCE: memory of
+	 * maps before Linux 5.11.
+	 */
 	{"net_af_xdp",
 	 FRAME | BIT(CAP_BPF) | BIT(CAP_PERFMON) | BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_RESOURCE)},
 	{"", KEEPS_ALL},
@@ -55,12 +57,47 @@ static const struct {
 };
 
 static const char *const names[] = {
-	"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid",
-	"setpcap", "linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw",
-	"ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct",
-	"sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod",
-	"lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog",
-	"wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf", "checkpoint_restore",
+	"chown",
+	"dac_override",
+	"dac_read_search",
+	"fowner",
+	"fsetid",
+	"kill",
+	"setgid",
+	"setuid",
+	"setpcap",
+	"linux_immutable",
+	"net_bind_service",
+	"net_broadcast",
+	"net_admin",
+	"net_raw",
+	"ipc_lock",
+	"ipc_owner",
+	"sys_module",
+	"sys_rawio",
+	"sys_chroot",
+	"sys_ptrace",
+	"sys_pacct",
+	"sys_admin",
+	"sys_boot",
+	"sys_nice",
+	"sys_resource",
+	"sys_time",
+	"sys_tty_config",
+	"mknod",
+	"lease",
+	"audit_write",
+	"audit_control",
+	"setfcap",
+	"mac_override",
+	"mac_admin",
+	"syslog",
+	"wake_alarm",
+	"block_suspend",
+	"audit_read",
+	"perfmon",
+	"bpf",
+	"checkpoint_restore",
 };
 
 const char *
@@ -82,7 +119,7 @@ of_driver(const char *vdev)
 uint64_t
 privilege_of_options(const struct options *o)
 {
-	/* DAC_OVERRIDE: a socket in another user's folder. IPC_LOCK: huge pages. */
+	/* CAP_DAC_OVERRIDE: a socket in another user's folder. CAP_IPC_LOCK: huge pages. */
 	uint64_t caps = BIT(CAP_DAC_OVERRIDE) | BIT(CAP_IPC_LOCK);
 
 	if (o->control.socket_group != NULL)
@@ -106,10 +143,10 @@ privilege_of_options(const struct options *o)
 uint64_t
 privilege_of_broker(void)
 {
-	/* SYS_NICE: copying threads are SCHED_FIFO. */
+	/* CAP_SYS_NICE: copying threads are SCHED_FIFO. */
 	uint64_t caps = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_SYS_NICE);
 
-	/* SYS_ADMIN had to do for map_files before Linux 5.9. */
+	/* CAP_SYS_ADMIN had to do for map_files before Linux 5.9. */
 	return caps | (prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) >= 0
 			       ? BIT(CAP_CHECKPOINT_RESTORE)
 			       : BIT(CAP_SYS_ADMIN));
@@ -155,7 +192,7 @@ limit(uint64_t caps)
 {
 	for (unsigned i = 0; i < CAPS; i++)
 		if (!(caps >> i & 1))
-			(void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0); /* needs SETPCAP */
+			(void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0); /* needs CAP_SETPCAP */
 	keep(caps, caps);
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
@@ -175,6 +212,6 @@ privilege_limit_broker(void)
 void
 privilege_lower(void)
 {
-	/* The daemon, too, opens files with DAC_OVERRIDE. */
+	/* The daemon, too, opens files with CAP_DAC_OVERRIDE. */
 	keep(~privilege_of_broker() | BIT(CAP_DAC_OVERRIDE), KEEPS_ALL);
 }
