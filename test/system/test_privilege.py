@@ -112,6 +112,20 @@ def no_looking():
     link.stop()
 
 
+def ordinary():
+    """A daemon of an ordinary user has nothing to drop; its broker copies memory of the same user."""
+    lib.UID = USER
+    folder = lib.tmpdir()
+    os.chown(folder, USER, USER)
+    daemon = lib.Daemon([], PAIR, lib.netns(), (*lib.ONE_WORKER, "--pair", "x"), socket=folder / "uroced.sock",
+                        program=lib.public_copy() / "app/uroced/uroced", before=lib.as_user())
+    link = lib.Link("pair", *(lib.Side(daemon, f"uroce{i}", "127.0.0.1") for i in range(2)), 1024)
+    programs(link)
+    for status in threads(daemon.proc.pid):
+        assert not names(status["CapPrm"]) and status["NoNewPrivs"].strip() == "1", status
+    link.stop()
+
+
 def main():
     lib.need_root()
     with lib.case("pair: only what files and the broker need"):
@@ -127,6 +141,8 @@ def main():
                         ("name=uroce0,port=net_af_packet0,addr=10.9.0.10{i}/24", {"net_admin", "net_raw"})):
         with lib.case(f"{spec.split(',')[1]}: {', '.join(sorted(ports))}"):
             over_veth(spec, ports)
+    with lib.case("a daemon of an ordinary user"):
+        ordinary()
     with lib.case("root without SYS_PTRACE"):
         no_looking()
     lib.finish()
