@@ -2,6 +2,7 @@
 #include "privilege.h"
 
 #include <linux/capability.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -116,6 +117,12 @@ of_driver(const char *vdev)
 	return drivers[i].caps;
 }
 
+static bool
+since_5_9(void)
+{
+	return prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) >= 0;
+}
+
 uint64_t
 privilege_of_options(const struct options *o)
 {
@@ -137,6 +144,9 @@ privilege_of_options(const struct options *o)
 			if (strstr(o->dev.v[i], words[w].text) != NULL)
 				caps |= words[w].caps;
 	}
+	/* SO_BINDTODEVICE of port=udp before Linux 5.7 */
+	if ((caps & NET) != 0 && !since_5_9())
+		caps |= BIT(CAP_NET_RAW);
 	return caps;
 }
 
@@ -147,9 +157,7 @@ privilege_of_broker(void)
 	uint64_t caps = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_SYS_NICE);
 
 	/* CAP_SYS_ADMIN had to do for map_files before Linux 5.9. */
-	return caps | (prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) >= 0
-			       ? BIT(CAP_CHECKPOINT_RESTORE)
-			       : BIT(CAP_SYS_ADMIN));
+	return caps | (since_5_9() ? BIT(CAP_CHECKPOINT_RESTORE) : BIT(CAP_SYS_ADMIN));
 }
 
 static struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -58,6 +58,8 @@ def kept(daemon, ports):
     both = ALWAYS | ports | BROKER
     assert holds(daemon.proc.pid, ALWAYS | ports, both, both) > 2
     (broker,) = broker_of(daemon)
+    lib.until("the broker has dropped what the daemon gave it",
+              lambda: names(next(threads(broker))["CapPrm"]) == BROKER & have())
     holds(broker, BROKER, BROKER, both)
     shown = daemon.show("daemon")["daemon"][0]
     assert set(shown["capabilities"].split()) == (ALWAYS | ports) & have(), shown
