@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "cc/param.h"
+
 #include <stdio.h>
 #include <string.h>
-#include "cc/cc_parts.h"
-#include "cc/param.h"
 
 #define KINDS 5u /* of texts; dcqcn has two sets of parameters */
 
@@ -82,13 +82,6 @@ static const struct row {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 _Static_assert(ROWS <= 32, "bits of a uint32_t");
-
-/* The policies, indexed by number. */
-
-const struct cc_ops *const cc_policies[CC_POLICIES] = {
-	[CC_FIXED] = &cc_fixed, [CC_TEST] = &cc_test,     [CC_DCQCN] = &cc_dcqcn,
-	[CC_SWIFT] = &cc_swift, [CC_TIMELY] = &cc_timely,
-};
 
 static uint32_t *
 member(struct cc_param *p, const struct row *r)

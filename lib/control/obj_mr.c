@@ -19,9 +19,7 @@
 #define ACCESS_HUGETLB  (1u << 7) /* IBV_ACCESS_HUGETLB: the kind of pages does not matter */
 #define ACCESS_OPTIONAL 0x3ff00000u
 
-/* Why memory cannot be registered. */
-
-/* The provider describes the memory, so the program cannot know what is wrong with that. */
+/* The provider wrote this description, so the program cannot mend an error in it. */
 static void
 log_malformed(const struct session *s, const struct uroce_reg_mr_req *q,
 	      const struct mrmap_found *found)
@@ -40,9 +38,9 @@ log_malformed(const struct session *s, const struct uroce_reg_mr_req *q,
 }
 
 /*
- * Logs why the memory of q cannot be registered. found: of its look-up. rc: the
- * positive errno of the refusal; nothing is logged for those other than EFAULT, EPERM and EINVAL,
- * which say too little to the program.
+ * Logs why the memory of q cannot be registered. found: of its look-up. rc: the positive errno of
+ * the refusal. Only EFAULT, EPERM and EINVAL are logged, because they say too little to the
+ * program.
  */
 static void
 mr_log_unusable(const struct session *s, const struct uroce_reg_mr_req *q,

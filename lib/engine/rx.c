@@ -51,8 +51,8 @@ static const uint8_t svc_of_type[] = {
 /* Packets for a QP that are neither requests nor responses of its service. */
 
 /*
- * Returns why a packet whose opcode does not match the QP's type is dropped. DROP_CNP:
- * a CNP for the congestion policy of qp, a connected QP. DROP_SACK: a selective acknowledgement for
+ * Returns why a packet whose opcode does not match the QP's type is dropped. DROP_CNP: it is a CNP
+ * for the congestion policy of qp, a connected QP. DROP_SACK: it is a selective acknowledgement for
  * qp, an RC QP.
  */
 static __rte_noinline enum drop_reason
@@ -273,9 +273,9 @@ rx_source_is_station(const struct engine_addrs *a, const struct wire_pkt *pkt)
 /* Received frames whose payload is still in the sender's memory (qp/view.h). */
 
 /*
- * Returns true if the payload of the zero-copy frame m is still what was sent. A QP that has
- * flushed has returned the memory to its client, also of messages that had not arrived; those are
- * dropped then.
+ * Returns true if the memory that the zero-copy frame m refers to still holds what was sent. When a
+ * QP flushes, its client gets that memory back, even if the message has not arrived yet; such a
+ * frame is dropped.
  */
 static bool
 rx_view_holds(const struct engine *e, const struct rte_mbuf *m)

@@ -66,9 +66,7 @@ struct job {
 	uint64_t *orig;
 };
 
-/* ---- create and destroy ---- */
-
-/* Copier, daemon side: a worker's wait for a job. */
+/* ---- a worker's wait for a job ---- */
 
 #define WAIT_ALL_NS 10000000u /* limit including time in which other threads ran */
 #define SPIN_NS     2000      /* spin before sleeping, if the thread is not urgent */
@@ -140,6 +138,8 @@ copier_await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_
 	}
 }
 
+/* ---- the credit of a uid: how long workers may wait for its copies ---- */
+
 #define FREE_NS     3000    /* not charged per wait and FREE_BYTES: about the time of a copy */
 #define FREE_BYTES  4096u   /* whatever the size of a page */
 #define WAIT_MIN_NS 5000    /* shortest wait limit, with hardly any credit */
@@ -196,6 +196,8 @@ credit_charge(struct copier_credit *c, int64_t waited_ns, uint32_t len)
 	if (cost_ns > 0)
 		__atomic_sub_fetch(&c->left_ns, cost_ns, __ATOMIC_RELAXED);
 }
+
+/* ---- create and destroy ---- */
 
 static void
 side_free(struct side *s)

@@ -48,31 +48,10 @@ port_id_give(uint16_t id)
 	ids_taken = (uint16_t)(ids_taken & ~(1u << id));
 }
 
-uint16_t
-port_queue_rx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
-{
-	if (q->kind == PORT_UDP)
-		return port_hook_run(q, m, port_udp_rx(q->udp, m, n), n);
-	if (q->kind == PORT_PACKET)
-		return port_hook_run(q, m, port_packet_rx(q->packet, m, n), n);
-	return port_rx_burst_guarded(q->port, q->queue, m, n);
-}
-
-uint16_t
-port_queue_tx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
-{
-	if (q->kind == PORT_UDP)
-		return port_udp_tx(q->udp, m, n);
-	if (q->kind == PORT_PACKET)
-		return port_packet_tx(q->packet, m, n);
-	return port_tx_burst_guarded(q->port, q->queue, m, n);
-}
-
 /*
  * net_af_packet has one socket per queue but does not expose it as a receive interrupt. We find the
  * socket among this process's descriptors by the interface that it is bound to.
  */
-
 static bool
 bound_to(int fd, unsigned ifindex)
 {

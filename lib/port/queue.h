@@ -38,20 +38,15 @@ port_queue_of(const struct port *p, uint16_t queue)
 
 /*
  * Receive callbacks of PORT_UDP and PORT_PACKET: as rte_eth_add_rx_callback and
- * rte_eth_remove_rx_callback, at most one a queue. Control thread only. add returns NULL with
- * rte_errno if there is no memory; its caller frees the result with rte_free, after remove and
+ * rte_eth_remove_rx_callback, at most one a queue. port: below PORT_IDS_MAX; queue: below the
+ * port's nrxq. Control thread only. add returns NULL with rte_errno ENOMEM, or EINVAL: out of
+ * range, or the queue has one already. Its caller frees the result with rte_free, after remove and
  * after the queue's worker has been quiescent.
  */
 const void *port_hook_add(uint16_t port, uint16_t queue, rte_rx_callback_fn func, void *arg);
 void port_hook_remove(uint16_t port, uint16_t queue, const void *hook);
 /* Returns true if the queue has one. Any thread. */
 bool port_hook_is_set(uint16_t port, uint16_t queue);
-
-/*
- * Passes a burst of got frames in m, which has room for n, through the queue's callback, if it has
- * one. Returns how many frames are then in m. The queue's worker only.
- */
-uint16_t port_hook_run(const struct port_queue *q, struct rte_mbuf **m, uint16_t got, uint16_t n);
 
 /* Bursts of the kinds other than PORT_ETHDEV, called by port_queue_rx and port_queue_tx. */
 uint16_t port_queue_rx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n);

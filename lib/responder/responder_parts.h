@@ -152,18 +152,16 @@ void rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hd
 	      uint32_t payload_len);
 
 /*
- * Order in which a responder executes the requests of an RC QP. Shared by the files of
- * lib/responder; owner worker only. Implemented by in_order.c: executes requests in PSN order,
- * drops a packet that comes too early, and sends a sequence NAK.
+ * in_order.c: the order in which a responder executes the requests of an RC QP. A request is, by
+ * its PSN,
  *
- * By its PSN a request has one of three places. The order decides which, and what follows:
+ *   expected   it has the ePSN: executed now (rsp_execute)
+ *   duplicate  executed before: answered again (rsp_duplicate)
+ *   early      a packet before it is missing: dropped with a sequence NAK, or, with selective
+ * repeat, held until the missing packets have come (reorder.h)
  *
- *   expected   has the ePSN: rsp_execute, now
- *   duplicate  executed before: rsp_duplicate
- *   early      a packet before it is missing: the order's choice; in_order.c drops it
- *
- * Who frees the packet's mbuf: the engine, at the end of the burst (engine_rx), unless the order
- * keeps an early packet. Then the order
+ * The engine frees the packet's mbuf at the end of the burst (engine_rx), unless an early packet is
+ * held. Code that holds one
  *
  * - makes it linear (qp_view_own), because a payload in client memory is valid for this burst only;
  * - tells the engine not to free it (env->dropped = QP_ENV_KEPT) and copies the struct wire_pkt,
