@@ -174,7 +174,8 @@ device_start(struct device *dev, const struct devspec *spec, bool inward)
 	if (rc < 0)
 		return rc;
 	net_start(dev);
-	dev->sr.on = spec->sr;
+	dev->sr_mode = spec->sr;
+	dev->sr.on = spec->sr != DEVSPEC_SR_OFF && !spec->probe_off;
 	memcpy(dev->pkey, spec->pkey, sizeof(dev->pkey));
 	if (spec->npkeys == 0)
 		dev->pkey[0] = WIRE_PKEY_DEFAULT;

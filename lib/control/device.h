@@ -39,8 +39,9 @@ struct device {
 	uint64_t next_ask_ns; /* next check for users that wait for a neighbour */
 	uint64_t next_link_ns;  /* next link check */
 	uint64_t next_guess_ns; /* next check of wrong_keys */
-	struct sr_peers sr;     /* peers that have agreed to selective repeat */
-	uint64_t wrong_keys;    /* wrong keys tried by peers, at the last check (guess.c) */
+	enum devspec_sr sr_mode;
+	struct sr_peers sr;  /* peers that have agreed to selective repeat */
+	uint64_t wrong_keys; /* wrong keys tried by peers, at the last check (guess.c) */
 	/* multicast routers of these versions count as present until then; 0: none (cm_group.c) */
 	uint64_t igmp_v1_until_ns, igmp_v2_until_ns, mld_v1_until_ns;
 };

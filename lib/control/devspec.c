@@ -152,7 +152,7 @@ static const char legal_addr[] =
 	"an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62";
 static const char *const loopback_names[] = {"inside", "wire", NULL};
 static const char *const no_or_yes[] = {"no", "yes", NULL};
-static const char *const off_or_on[] = {"off", "on", NULL};
+static const char *const sr_names[] = {"auto", "off", "on", NULL}; /* enum devspec_sr */
 static const char *const on_or_off[] = {"on", "off", NULL};
 
 /* A key whose parser gets the whole struct. */
@@ -175,7 +175,7 @@ static const struct cli_field keys[] = {
 	{MEMBER("strict", strict, CLI_CHOICE), .names = no_or_yes},
 	{WHOLE("iface", take_iface, "the name of an interface of the kernel")},
 	{MEMBER("share", share, CLI_CHOICE), .names = no_or_yes},
-	{MEMBER("sr", sr, CLI_CHOICE), .names = off_or_on},
+	{MEMBER("sr", sr, CLI_CHOICE), .names = sr_names},
 	{MEMBER("probe", probe_off, CLI_CHOICE), .names = on_or_off},
 	{MEMBER("cc", cc_text, CLI_TEXT), .check = check_cc},
 	{MEMBER("cnp", cnp_us, CLI_NUMBER), .min = 0, .max = 1000000},
@@ -203,8 +203,8 @@ mismatch(const struct devspec *s)
 {
 	if (!s->udp && s->strict)
 		return "strict= is for port=udp only; other ports see every header";
-	if (s->sr && s->probe_off)
-		return "probe=off is for sr=off; selective repeat needs probes";
+	if (s->sr == DEVSPEC_SR_ON && s->probe_off)
+		return "probe=off is not for sr=on; selective repeat needs probes";
 	if (s->share && mismatch_share(s) != NULL)
 		return mismatch_share(s);
 	if (s->hostif[0] != '\0' && (s->udp || s->packet || s->share))

@@ -11,6 +11,13 @@
 
 #define DEVSPEC_MAX_ADDRS (UROCE_MAX_GIDS - 2)
 
+/* Selective repeat with peers that agree to it. */
+enum devspec_sr {
+	DEVSPEC_SR_AUTO, /* unless the device is told not to probe */
+	DEVSPEC_SR_OFF,
+	DEVSPEC_SR_ON, /* excludes probe=off */
+};
+
 struct devspec {
 	char name[UROCE_DEV_NAME_MAX];
 	char port[64];
@@ -34,9 +41,9 @@ struct devspec {
 	bool packet; /* port=packet: a packet socket on iface */
 	bool share;  /* port=packet or net_af_xdp: with the interface's MAC and addresses */
 	char iface[16];
-	bool strict;         /* port=udp: accept only packets whose ICRC is exact */
-	bool sr;             /* selective repeat with peers that agree */
-	bool probe_off;      /* QPs retransmit only as the specification says; not with sr */
+	bool strict; /* port=udp: accept only packets whose ICRC is exact */
+	enum devspec_sr sr;
+	bool probe_off;      /* QPs retransmit only as the specification says; not with sr=on */
 	struct cc_param cc;  /* congestion policy of its QPs, filled (cc/param.h) */
 	uint32_t cnp_us;     /* shortest interval between two CNPs of a QP; 0: send none */
 	uint8_t cnp_dscp;    /* of CNPs: 0 .. 63 */

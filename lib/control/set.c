@@ -242,6 +242,7 @@ struct probe_call {
 	struct device *dev;
 	struct qp *qp; /* NULL: all of the device */
 	uint8_t plain;
+	bool dry; /* of a device: only find out whether its QPs can do it */
 	int rc;
 };
 
@@ -257,9 +258,44 @@ probe_on_worker(struct worker *w, void *arg)
 		return;
 	}
 	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
-		if (q->qp->bind.worker == worker_index(w))
+		if (q->qp->bind.worker != worker_index(w))
+			continue;
+		if (c->dry && q->qp->conn.sr.state == QP_SR_ON)
+			c->rc = -EBUSY;
+		else if (!c->dry)
 			(void)qp_loss_set_plain(env, q->qp, c->plain);
 	}
+}
+
+/*
+ * Of a device. Selective repeat needs probes: probe=off ends it for QPs to come if it is sr=auto,
+ * and is refused if it is in use.
+ */
+static int
+probe_set_device(struct device *dev, struct probe_call *c, struct uroce_set_rep *rep)
+{
+	bool selective = dev->sr_mode != DEVSPEC_SR_OFF && c->plain == 0;
+
+	if (c->plain != 0 && dev->sr_mode == DEVSPEC_SR_ON)
+		return refuse(
+			rep, -EBUSY,
+			"%s: sr=on, and selective repeat needs probes; set them of one QP, or "
+			"start with sr=off",
+			dev->name);
+	if (c->plain != 0 && dev->sr.on) {
+		c->dry = true;
+		worker_call_all(dev->d->workers, probe_on_worker, c);
+		if (c->rc != 0)
+			return refuse(rep, c->rc,
+				      "%s: QPs of it use selective repeat, which needs probes; end "
+				      "them first, or start with sr=off",
+				      dev->name);
+		c->dry = false;
+	}
+	dev->sr.on = selective;
+	dev->plain = c->plain;
+	worker_call_all(dev->d->workers, probe_on_worker, c);
+	return 0;
 }
 
 /* Switches probes on or off, of a device and all of its QPs, or of one QP until that is set. */
@@ -273,16 +309,8 @@ probe_set(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_r
 		return refuse(rep, -EINVAL, "%s: '%s' is not on or off", dev->name, text);
 	c.plain = text[1] == 'f' ? QP_PLAIN_LETTER : 0;
 	rep->index = qpn;
-	if (qpn == 0) {
-		if (c.plain != 0 && dev->sr.on)
-			return refuse(rep, -EBUSY,
-				      "%s: sr=on, and selective repeat needs probes; set them of "
-				      "one QP, or start with sr=off",
-				      dev->name);
-		dev->plain = c.plain;
-		worker_call_all(dev->d->workers, probe_on_worker, &c);
-		return 0;
-	}
+	if (qpn == 0)
+		return probe_set_device(dev, &c, rep);
 	q = qp_find(dev, qpn);
 	if (q == NULL)
 		return refuse(rep, -ENOENT, "%s: no QP has the number %u", dev->name, qpn);

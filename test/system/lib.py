@@ -237,25 +237,25 @@ def af_packet(iface, index=0):
             "qpairs=1,qdisc_bypass=1")
 
 
-def link_veth(mtu=4096, extra=ONE_WORKER):
-    """Two daemons in two namespaces, net_af_packet on a veth pair."""
+def link_veth(mtu=4096, extra=ONE_WORKER, more=""):
+    """Two daemons in two namespaces, net_af_packet on a veth pair. more: of --dev, such as ",sr=off"."""
     sides = []
     spaces = [netns(), netns()]
     veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", {4096: 4200, 1024: 1500}[mtu])
     for i, ns in enumerate(spaces):
-        dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.{101 + i}/24,mtu={mtu}"
+        dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.{101 + i}/24,mtu={mtu}{more}"
         daemon = Daemon([af_packet("eth0")], [dev], ns, extra)
         sides.append(Side(daemon, "uroce0", f"10.9.0.{1 + i}"))
     return Link("veth", *sides, mtu)
 
 
-def link_memif(extra=ONE_WORKER):
+def link_memif(extra=ONE_WORKER, more=""):
     """Two daemons joined by memif."""
     sides = []
     ns, path = netns(), tmpdir() / "memif.sock"
     for i, role in enumerate(("server", "client")):
         vdev = f"net_memif0,role={role},socket={path},socket-abstract=no,bsize=4608"
-        dev = f"name=uroce0,port=net_memif0,addr=10.9.0.{101 + i}/24,mtu=4096"
+        dev = f"name=uroce0,port=net_memif0,addr=10.9.0.{101 + i}/24,mtu=4096{more}"
         sides.append(Side(Daemon([vdev], [dev], ns, extra), "uroce0", "127.0.0.1"))
     return Link("memif", *sides, 4096)
 

@@ -179,7 +179,7 @@ def mixed(spec_a, spec_b, v6=True):
     """Different ports over one veth. af_packet takes no super-frames: the other side's kernel cuts them."""
     ends = spaces(4200)
     if "af_packet" in spec_b:
-        lib.sh("ip", "-n", ends[0], "link", "set", "eth0", "gso_max_size", "1000")
+        lib.sh("ip", "-n", ends[0], "link", "set", "eth0", "gso_max_size", "500")
     a, b = (side(ns, i, spec) for i, (ns, spec) in enumerate(zip(ends, (spec_a, spec_b)), 1))
     link = lib.Link("mixed", a, b, 4096)
     for index in ("1", "2") if v6 else ("1",):
@@ -193,7 +193,7 @@ def mixed(spec_a, spec_b, v6=True):
 def cut_on_the_wire():
     """The frames that a kernel cuts from super-frames are correct, including their ICRC."""
     ends = spaces(4200)
-    lib.sh("ip", "-n", ends[0], "link", "set", "eth0", "gso_max_size", "1000")
+    lib.sh("ip", "-n", ends[0], "link", "set", "eth0", "gso_max_size", "500")
     a, b = (side(ns, i, SHARE) for i, ns in enumerate(ends, 1))
     link = lib.Link("cut", a, b, 4096)
     path = lib.tmpdir() / "cut.pcap"

@@ -61,7 +61,7 @@ def check_no_privilege(daemon):
 
 
 def no_handoff(link):
-    """Both workers received, and none got a packet of the other's QPs."""
+    """Both workers received, and none got a packet of the other's QPs. With sr=off: queries are to QP 1, of no worker."""
     for side in (link.a, link.b):
         shown = side.daemon.show("port")["port"][0]
         assert (shown["rx_queues"], shown["tx_queues"]) == (2, 2), shown
@@ -164,14 +164,14 @@ def main():
         follow_kernel(link)
     link.end()
     with lib.case("one address, MTU 1500, two workers"):
-        link = link_udp(1500, "addr={v4}", lib.TWO_WORKERS)
+        link = link_udp(1500, "addr={v4},sr=off", lib.TWO_WORKERS)
         for _ in range(2):
             pingpong(link, "-g", "1", "-s", "65536", "-n", "50")
         no_handoff(link)
         pingpong(link, "-g", "0", "-n", "50")  # without a link-local address a copy of GID 1
         link.stop()
     with lib.case("two workers: each has a socket, which gets the packets of its QPs"):
-        link = link_udp(9000, extra=lib.TWO_WORKERS)
+        link = link_udp(9000, "iface=eth0,sr=off", lib.TWO_WORKERS)
         for index in ("1", "2") * 2:
             pingpong(link, "-g", index, "-m", "4096", "-s", "65536", "-n", "50")
         no_handoff(link)

@@ -9,7 +9,7 @@ import lib
 import perftool
 
 
-def link(a="on", b="on"):
+def link(a="auto", b="auto"):
     """Two daemons joined by memif, with sr= of each."""
     sides = []
     ns, path = lib.netns(), lib.tmpdir() / "memif.sock"
@@ -112,6 +112,38 @@ def without_sacks():
     lnk.stop()
 
 
+def probe(side, word):
+    return subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "probe", "set", word, "dev", side.dev],
+                          text=True, capture_output=True, timeout=60)
+
+
+def no_probes():
+    """While QPs use it, probes cannot be switched off; afterwards they can, and no QP uses it any more."""
+    lnk = link()
+    rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons have negotiated
+    server = lnk.a.spawn([lib.RCDATA, "-d", lnk.a.dev, "--json"])
+    client = lnk.b.spawn([lib.RCDATA, "-d", lnk.b.dev, "--qps", "1", "--ops", "10000000", lnk.a.host])
+    lib.until("a QP uses it",
+              lambda: client.poll() is not None or any(q["sr"] == "on" for q in lnk.b.daemon.show("qp")["qp"]))
+    done = probe(lnk.b, "off")
+    assert done.returncode == 1 and "selective repeat, which needs probes" in done.stdout + done.stderr, done
+    for proc in (client, server):
+        proc.kill()
+    lib.until("the QPs are gone", lambda: not lnk.b.daemon.show("qp")["qp"])
+    done = probe(lnk.b, "off")
+    assert done.returncode == 0, done
+    used = ("sent_sacks", "held_requests", "selective_retransmissions")
+    before = lnk.b.daemon.counters()  # the peer knows only at its next query, 2 s later at most
+    stats, lost = lossy(lnk, "500")
+    assert lost > 5, lost
+    after = lnk.b.daemon.counters()
+    assert [after[name] for name in used] == [before[name] for name in used], (before, after)
+    assert probe(lnk.b, "on").returncode == 0
+    stats, lost = lossy(lnk)
+    assert stats["sent_sacks"] > before["sent_sacks"], stats
+    lnk.stop()
+
+
 def main():
     lib.need_root()
     with lib.case("1% loss, both sides agree: data intact, only lost packets are retransmitted"):
@@ -120,9 +152,11 @@ def main():
         writes()
     with lib.case("all SACKs are lost: data intact"):
         without_sacks()
-    for a, b in (("on", "off"), ("off", "on")):
+    for a, b in (("on", "off"), ("off", "auto"), ("auto", "off")):
         with lib.case(f"sr={a} and sr={b}: go-back-N"):
             one_sided(a, b)
+    with lib.case("sr=auto: the operator switches probes off, which ends selective repeat"):
+        no_probes()
     lib.finish()
 
 

@@ -189,7 +189,7 @@ def spoilt_and_repaired(link):
 def main():
     lib.need_root()
     for kind, make in LINKS.items():
-        link = make()
+        link = make(more=",sr=off")  # the checker of captures knows the rules of go-back-N only
         for rate in FAULTS:
             with lib.case(f"{kind}: {rate} lost, and repeated, reordered, spoilt frames"):
                 soak(link, rate, SECONDS / len(LINKS) / len(FAULTS))

@@ -68,12 +68,12 @@ UNDETERMINED = {
     "stale_responses": "depends on when an answer was handled, not on when it came",
     "path_migrations": "one of the two sides sets MigReq, the other follows without a packet",
     "failed_path_migrations": "nothing is sent",
-    "sent_sacks": "selective repeat is off unless both daemons have sr=on",
-    "rcvd_sacks": "selective repeat is off unless both daemons have sr=on",
-    "held_requests": "selective repeat is off unless both daemons have sr=on",
-    "discarded_held_requests": "selective repeat is off unless both daemons have sr=on",
-    "spurious_retransmissions": "selective repeat is off unless both daemons have sr=on",
-    "selective_repeat_fallbacks": "selective repeat is off unless both daemons have sr=on",
+    "sent_sacks": "the captures are of daemons with sr=off",
+    "rcvd_sacks": "the captures are of daemons with sr=off",
+    "held_requests": "the captures are of daemons with sr=off",
+    "discarded_held_requests": "the captures are of daemons with sr=off",
+    "spurious_retransmissions": "the captures are of daemons with sr=off",
+    "selective_repeat_fallbacks": "the captures are of daemons with sr=off",
     "out_of_sequence_requests": "depends on which frame the responder waited for when it came",
 }
 
