@@ -250,13 +250,14 @@ run_qp(struct engine *e, struct qp *qp)
 }
 
 /*
- * Prefetches ahead of the turns after qp's: the queue of the next QP, and the QP after it. Ahead of
- * qp's own turn: its peer, if it is on this worker and gets the frames in the next iteration.
+ * Prefetches ahead of the turns after qp's: the queue of the next QP (NULL: none), and the QP after
+ * it. Ahead of qp's own turn: its peer, if it is on this worker and gets the frames in the next
+ * iteration.
  */
 static inline void
-run_fetch(const struct engine *e, const struct qp *qp)
+run_fetch(const struct engine *e, const struct qp *qp, const struct qp *next)
 {
-	const struct qp *next = TAILQ_NEXT(qp, bind.run), *after;
+	const struct qp *after;
 
 	if (next == NULL)
 		return;
@@ -293,16 +294,18 @@ engine_run(struct engine *e, uint64_t now_ns)
 		notify_run(e);
 	turn_answers(e);
 	while (e->env.tx_n < e->env.tx_cap && e->env.tx_bytes < ENGINE_TX_BYTES &&
-	       e->env.work != 0 && (qp = TAILQ_FIRST(&e->run.ready)) != NULL) {
-		uint32_t before = e->env.tx_n;
+	       e->env.work != 0 && (qp = run_list_first(&e->run)) != NULL) {
+		uint32_t before = e->env.tx_n, bytes = e->env.tx_bytes;
+		const struct qp *next = run_list_after(&e->run, qp);
 
 		/* A full round without a packet (no mbufs): leave the remaining work for later. */
 		if (qp == stuck)
 			break;
-		run_fetch(e, qp);
-		e->env.crowded = TAILQ_NEXT(qp, bind.run) != NULL;
+		run_fetch(e, qp, next);
+		e->env.crowded = next != NULL;
 		run_list_take(&e->run, qp);
 		run_qp(e, qp);
+		run_list_charge(&e->run, qp, e->env.tx_n - before, e->env.tx_bytes - bytes);
 		if (likely(e->env.tx_n != before)) {
 			stuck = NULL;
 			continue;
@@ -314,7 +317,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 			stuck = qp;
 	}
 	qp_env_flush(&e->env);
-	return !TAILQ_EMPTY(&e->run.ready);
+	return run_list_first(&e->run) != NULL;
 }
 
 void

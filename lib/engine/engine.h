@@ -287,10 +287,10 @@ struct qp *engine_doorbell(struct engine *e, uint32_t qpn);
 void engine_wake(struct engine *e, struct qp *qp);
 
 /*
- * Runs QPs round robin until e->env.tx is full (or has ENGINE_TX_BYTES), ENGINE_WORK is spent, or
- * no QP has work; then flushes completions. The bounds hold whatever clients do. Returns true if
- * work is left. The caller sends e->env.tx[0 .. tx_n), moves the frames that the port refused to
- * the front, and sets tx_n to their number.
+ * Runs users, and the QPs of each, round robin (run_list.h) until e->env.tx is full (or has
+ * ENGINE_TX_BYTES), ENGINE_WORK is spent, or no QP has work; then flushes completions. The bounds
+ * hold whatever clients do. Returns true if work is left. The caller sends e->env.tx[0 .. tx_n),
+ * moves the frames that the port refused to the front, and sets tx_n to their number.
  */
 bool engine_run(struct engine *e, uint64_t now_ns);
 

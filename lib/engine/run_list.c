@@ -14,11 +14,42 @@ slot_is_used(const struct run_list *l, uint32_t slot)
 void
 run_list_init(struct run_list *l)
 {
-	TAILQ_INIT(&l->ready);
+	TAILQ_INIT(&l->users);
+	for (uint32_t i = 0; i < RUN_USERS; i++)
+		l->user[i].listed = false;
 	l->parked = 0;
 	l->tick = 0;
 	for (uint32_t i = 0; i < RUN_SLOTS / 64; i++)
 		l->used[i] = 0;
+}
+
+void
+run_list_add_user(struct run_list *l, struct run_user *u)
+{
+	TAILQ_INIT(&u->ready);
+	u->left = RUN_SHARE;
+	u->listed = true;
+	TAILQ_INSERT_TAIL(&l->users, u, link);
+}
+
+struct qp *
+run_list_first_of_users(struct run_list *l)
+{
+	struct run_user *u;
+
+	/* Ends: each pass removes a user or gives it a share, and a turn takes a few at most. */
+	for (u = TAILQ_FIRST(&l->users); TAILQ_NEXT(u, link) != NULL; u = TAILQ_FIRST(&l->users)) {
+		if (u->left > 0 && !TAILQ_EMPTY(&u->ready))
+			break;
+		TAILQ_REMOVE(&l->users, u, link);
+		if (TAILQ_EMPTY(&u->ready)) {
+			u->listed = false;
+		} else {
+			u->left += RUN_SHARE;
+			TAILQ_INSERT_TAIL(&l->users, u, link);
+		}
+	}
+	return TAILQ_FIRST(&u->ready);
 }
 
 /* Puts qp into the slot of its time, or into the last one. */

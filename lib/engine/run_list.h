@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The run list of an engine: QPs that are ready for a turn, and QPs that are parked until a time.
+ *
+ * Users take turns, and then the QPs of each user, so that a user with many busy QPs delays another
+ * user's QP by one share, not by one turn of each of its QPs (deficit round robin, Shreedhar and
+ * Varghese 1995). A share is RUN_SHARE units of cost: bytes sent, and RUN_STEP for each frame and
+ * each turn. A user is a uid; uids whose hashes are equal share one place. While the QPs of one
+ * user only are ready, they take turns in the order in which they became ready.
+ *
  * A QP is parked while its congestion policy holds it back (QP_DEADLINE_PACE). This happens for
  * every packet of a paced QP, so parking needs no timer: it puts the QP into a slot of a timing
  * wheel, and the next engine_run after its time finds it there.
@@ -25,12 +32,24 @@
 #define RUN_SLOT_SHIFT 10   /* a slot is 1.024 us */
 #define RUN_SLOTS      1024 /* a power of two, 64 at least */
 #define RUN_WAKES      256u /* QPs taken from slots by one run_list_wake_due */
+#define RUN_USERS      256u /* places of users: all values of bind.run_user */
+#define RUN_SHARE      65536
+#define RUN_STEP       1024 /* about what a frame costs beside the copy of its bytes */
 
 TAILQ_HEAD(run_queue, qp);
 
+struct run_user {
+	struct run_queue ready; /* in turn order; valid while listed */
+	TAILQ_ENTRY(run_user) link;
+	int32_t left; /* of its share, or what it has taken beyond it */
+	bool listed;
+};
+TAILQ_HEAD(run_users, run_user);
+
 struct run_list {
-	struct run_queue ready; /* in turn order */
-	uint32_t parked;        /* QPs in slots */
+	/* Users with ready QPs, in turn order. One without any stays until another one is due. */
+	struct run_users users;
+	uint32_t parked; /* QPs in slots */
 	/*
 	 * All parked QPs are in slots of ticks tick .. tick + RUN_SLOTS - 1. A QP never waits in a
 	 * slot behind its time, but possibly in one that is looked at before.
@@ -38,31 +57,85 @@ struct run_list {
 	uint64_t tick;
 	uint64_t used[RUN_SLOTS / 64]; /* bit i: slot[i] is initialised and not empty */
 	struct run_queue slot[RUN_SLOTS];
+	struct run_user user[RUN_USERS];
 };
 
 /* Initialises an empty list. */
 void run_list_init(struct run_list *l);
 
+/* Puts a user that is not listed, and has no ready QP, behind the others. */
+void run_list_add_user(struct run_list *l, struct run_user *u);
+/* run_list_first while several users are listed. */
+struct qp *run_list_first_of_users(struct run_list *l);
+
+/* Are several users listed? */
+static inline bool
+run_list_is_shared(const struct run_list *l)
+{
+	const struct run_user *u = TAILQ_FIRST(&l->users);
+
+	return u != NULL && TAILQ_NEXT(u, link) != NULL;
+}
+
 /* Removes a parked qp from its slot. */
 void run_list_unpark(struct run_list *l, struct qp *qp);
 
-/* Makes qp ready for a turn, behind all others. Unparks it. Does nothing if it is ready. */
+/* Makes qp ready for a turn, behind its user's others. Unparks it. Does nothing if it is ready. */
 static inline void
 run_list_ready(struct run_list *l, struct qp *qp)
 {
+	struct run_user *u = &l->user[qp->bind.run_user];
+
 	if (qp->bind.on_run_list)
 		return;
 	if (unlikely(qp->bind.parked))
 		run_list_unpark(l, qp);
+	if (unlikely(!u->listed))
+		run_list_add_user(l, u);
 	qp->bind.on_run_list = true;
-	TAILQ_INSERT_TAIL(&l->ready, qp, bind.run);
+	TAILQ_INSERT_TAIL(&u->ready, qp, bind.run);
+}
+
+/* Returns the QP whose turn it is; NULL: none is ready. */
+static inline struct qp *
+run_list_first(struct run_list *l)
+{
+	const struct run_user *u = TAILQ_FIRST(&l->users);
+
+	if (unlikely(u == NULL))
+		return NULL;
+	if (unlikely(TAILQ_NEXT(u, link) != NULL))
+		return run_list_first_of_users(l);
+	return TAILQ_FIRST(&u->ready);
+}
+
+/*
+ * Returns the QP whose turn is likely to come after that of qp, which is the first. NULL: none
+ * seems to be ready.
+ */
+static inline const struct qp *
+run_list_after(const struct run_list *l, const struct qp *qp)
+{
+	const struct qp *next = TAILQ_NEXT(qp, bind.run);
+
+	if (next == NULL && unlikely(run_list_is_shared(l)))
+		next = TAILQ_FIRST(&TAILQ_NEXT(TAILQ_FIRST(&l->users), link)->ready);
+	return next;
+}
+
+/* Charges the user of qp for a turn in which it sent so many frames and bytes. */
+static inline void
+run_list_charge(struct run_list *l, const struct qp *qp, uint32_t frames, uint32_t bytes)
+{
+	if (unlikely(run_list_is_shared(l)))
+		l->user[qp->bind.run_user].left -= (int32_t)(bytes + RUN_STEP * (1 + frames));
 }
 
 /* Removes a ready qp from the ready queue. */
 static inline void
 run_list_take(struct run_list *l, struct qp *qp)
 {
-	TAILQ_REMOVE(&l->ready, qp, bind.run);
+	TAILQ_REMOVE(&l->user[qp->bind.run_user].ready, qp, bind.run);
 	qp->bind.on_run_list = false;
 }
 

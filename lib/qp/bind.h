@@ -26,8 +26,9 @@ struct qp_bind {
 	struct counter_block *counters; /* of its worker and device */
 	uint64_t timer_at_ns;           /* time the worker's timer is set to; 0 = not set */
 	uint32_t pd;
-	uint16_t port; /* ethdev port id = device */
-	bool on_run_list;
+	uint16_t port;    /* ethdev port id = device */
+	uint8_t run_user; /* from uid: its place in the run list (engine/run_list.h) */
+	bool on_run_list : 1;
 	bool parked : 1;         /* on the run list until a time, not ready for a turn */
 	bool armed : 1;          /* the client must ring the doorbell (qp/doorbell.h) */
 	bool polled : 1;         /* the worker polls the SQ all the time: no doorbell needed */

@@ -79,6 +79,7 @@ qp_create(const struct qp_create *c)
 	qp->bind.worker = c->worker;
 	qp->bind.pd = c->pd;
 	qp->bind.uid = c->uid;
+	qp->bind.run_user = (uint8_t)(c->uid * 0x9e3779b1u >> 24); /* Fibonacci hashing */
 	qp->bind.recv_pd = c->srq != NULL ? c->srq->pd : c->pd;
 	qp->bind.send_cq = c->send_cq;
 	qp->bind.recv_cq = c->recv_cq;

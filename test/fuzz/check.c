@@ -90,7 +90,7 @@ check_step(void)
 {
 	uint32_t q;
 
-	CHECK(TAILQ_EMPTY(&world.engine.run.ready) && world.engine.run.parked == 0);
+	CHECK(run_list_first(&world.engine.run) == NULL && world.engine.run.parked == 0);
 	CHECK(world.engine.env.tx_n == 0 && world.engine.env.dirty_n == 0);
 	for (q = 0; q < WORLD_QPS; q++)
 		check_qp(world.side[q].qp);

@@ -166,7 +166,7 @@ check_node(struct mesh_node *n)
 		struct mesh_srq *q = &w->srq;
 
 		cqes += w->counters.ctr[COUNTER_CQE];
-		if (!TAILQ_EMPTY(&w->eng.run.ready))
+		if (run_list_first(&w->eng.run) != NULL)
 			sim_fail(&m->sim, "node %u: a QP is left on the run list", n->idx);
 		if (w->eng.env.tx_n != 0 || w->rx_n != 0 || w->in_n != 0)
 			sim_fail(&m->sim, "node %u: frames are left", n->idx);

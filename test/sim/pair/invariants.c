@@ -153,7 +153,7 @@ pair_check_end(struct pair *s)
 	for (i = 0; i < PAIR_NODES; i++) {
 		struct pair_node *n = &s->node[i];
 
-		if (!TAILQ_EMPTY(&n->worker.eng.run.ready) || n->worker.eng.run.parked != 0)
+		if (run_list_first(&n->worker.eng.run) != NULL || n->worker.eng.run.parked != 0)
 			sim_fail(&s->sim, "node %u: a QP is left on the run list", i);
 		if (n->worker.eng.env.tx_n != 0 || n->rxq_n != 0)
 			sim_fail(&s->sim, "node %u: frames are left", i);

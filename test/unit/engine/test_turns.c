@@ -247,6 +247,81 @@ turns_are_fair(void **state)
 	e->env.tx_cap = ENGINE_TX_CAP;
 }
 
+/* A user's QP waits for at most one turn of another user's QPs, however many of these are busy. */
+static void
+users_take_turns(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *many[4], *other;
+	struct engine *e;
+	uint32_t i;
+
+	cfg.mtu_code = 5;
+	cfg.uid = 1000;
+	for (i = 0; i < 4; i++)
+		many[i] = conn_open(*state, cfg);
+	cfg.uid = 1001;
+	other = conn_open(*state, cfg);
+	assert_int_not_equal(other->qp->bind.run_user, many[0]->qp->bind.run_user);
+	e = &other->b->engine;
+	bench_run(other->b);
+	client_sends(many[0], 0, 8);
+	bench_run(other->b);
+	assert_int_equal(pkt_count(other), 1);
+	for (i = 0; i < 4; i++)
+		client_sends(many[i], 1, 30 * 4096);
+	client_sends(other, 1, 8);
+	engine_run(e, other->b->now);
+	assert_int_equal(frame_at(e, 15).opcode, WIRE_OP_SEND_MIDDLE);
+	assert_int_equal(frame_at(e, 16).opcode, WIRE_OP_SEND_ONLY);
+	/* It has a turn as soon as it is ready again, in the middle of the others. */
+	client_sends(other, 2, 8);
+	assert_int_equal(e->env.tx_n, ENGINE_TX_BYTES / 4096 + 1);
+	while (e->env.tx_n != 0)
+		rte_pktmbuf_free(e->env.tx[--e->env.tx_n]);
+	engine_run(e, other->b->now);
+	for (i = 0; frame_at(e, i).opcode != WIRE_OP_SEND_ONLY; i++)
+		assert_true(i < 16);
+	/* Without them it is alone again. */
+	while (engine_run(e, other->b->now) || e->env.tx_n != 0) {
+		while (e->env.tx_n != 0)
+			rte_pktmbuf_free(e->env.tx[--e->env.tx_n]);
+	}
+	client_sends(other, 3, 8);
+	engine_run(e, other->b->now);
+	assert_int_equal(e->env.tx_n, 1);
+	assert_false(run_list_is_shared(&e->run));
+}
+
+/* What busy users send is the same for each, however many of their QPs are busy. */
+static void
+users_have_equal_shares(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c[7];
+	uint32_t of_many = 0, i, n;
+	struct engine *e;
+
+	cfg.mtu_code = 5;
+	for (i = 0; i < 7; i++) {
+		cfg.uid = i == 6 ? 1001 : 1000;
+		c[i] = conn_open(*state, cfg);
+		client_sends(c[i], 1, 30 * 4096);
+	}
+	client_sends(c[6], 2, 30 * 4096);
+	client_sends(c[6], 3, 30 * 4096);
+	e = &c[0]->b->engine;
+	for (n = 0; n < 2; n++) {
+		engine_run(e, c[0]->b->now);
+		while (e->env.tx_n != 0)
+			rte_pktmbuf_free(e->env.tx[--e->env.tx_n]);
+	}
+	for (i = 0; i < 6; i++)
+		of_many += sent(c[i]);
+	assert_in_range(of_many, sent(c[6]) - 16, sent(c[6]) + 16);
+	assert_int_equal(of_many + sent(c[6]), 2 * ENGINE_TX_BYTES / 4096);
+}
+
 /* Of long packets a turn has fewer, be they requests or responses. */
 static void
 turns_of_long_packets_are_limited_in_bytes(void **state)
@@ -565,6 +640,8 @@ main(void)
 		bench_test(responses_take_at_most_half_of_a_turn),
 		bench_test(reads_of_several_qps_take_turns),
 		bench_test(turns_are_fair),
+		bench_test(users_take_turns),
+		bench_test(users_have_equal_shares),
 		bench_test(turns_of_long_packets_are_limited_in_bytes),
 		bench_test(lone_qp_has_long_turns),
 		bench_test(runs_of_long_packets_are_limited_in_bytes),

@@ -276,10 +276,10 @@ parked_qps_wake_a_few_at_a_time(void **state)
 	}
 	assert_in_range(run_list_next_ns(&l), at - (1 << RUN_SLOT_SHIFT), at);
 	run_list_wake_due(&l, at - 1);
-	assert_true(TAILQ_EMPTY(&l.ready));
+	assert_null(run_list_first(&l));
 	while (woken < PARKED - 1) {
 		run_list_wake_due(&l, at);
-		for (n = 0; (qp = TAILQ_FIRST(&l.ready)) != NULL; n++) {
+		for (n = 0; (qp = run_list_first(&l)) != NULL; n++) {
 			assert_ptr_not_equal(qp, &qps[PARKED - 1]);
 			run_list_take(&l, qp);
 		}
@@ -290,10 +290,10 @@ parked_qps_wake_a_few_at_a_time(void **state)
 			assert_true(run_list_next_ns(&l) <= at);
 	}
 	run_list_wake_due(&l, at + 39);
-	assert_true(TAILQ_EMPTY(&l.ready));
+	assert_null(run_list_first(&l));
 	assert_int_equal(run_list_next_ns(&l), at + 40);
 	run_list_wake_due(&l, at + 40);
-	assert_ptr_equal(TAILQ_FIRST(&l.ready), &qps[PARKED - 1]);
+	assert_ptr_equal(run_list_first(&l), &qps[PARKED - 1]);
 	assert_int_equal(l.parked, 0);
 	free(qps);
 }
