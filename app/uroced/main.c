@@ -294,7 +294,7 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	rc = devices_open(d, o);
 	if (rc < 0)
 		goto out_devices;
-	rc = cms_open(d);
+	rc = ucma_open(d);
 	if (rc < 0)
 		goto out_devices;
 	rc = listen_start(d);
@@ -319,7 +319,7 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 out_listen:
 	listen_stop(d);
 out_devices:
-	cms_close(d);
+	ucma_close(d);
 	devices_close(d);
 	worker_events_stop(d);
 out_workers:

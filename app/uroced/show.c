@@ -225,7 +225,7 @@ show_neigh(const struct device *dev, json_t *out)
 		show_set(o, "address", show_gid_text(e->ip));
 		show_set(o, "mac", known ? mac_text(e->mac) : json_string(""));
 		show_set(o, "state", json_string(known ? "known" : "asking"));
-		show_set_int(o, "asked", e->asked);
+		show_set_int(o, "asked", e->requests);
 		json_array_append_new(out, o);
 	}
 }

@@ -8,14 +8,14 @@
 
 /* "10.9.0.1:7471" or "[fd00::1]:7471"; a wildcard in the notation of its family. */
 static json_t *
-address_text(const struct rcm_addr *a)
+address_text(const struct cma_addr *a)
 {
 	static const uint8_t zero[16];
 	char text[64] = "0.0.0.0";
 
-	if (a->family == RCM_NO_ADDR)
+	if (a->family == CMA_NO_ADDR)
 		return json_null();
-	if (a->family != RCM_IPV4 || memcmp(a->gid, zero, 16) != 0)
+	if (a->family != CMA_IPV4 || memcmp(a->gid, zero, 16) != 0)
 		net_gid_to_text(a->gid, text, sizeof(text));
 	return json_sprintf(strchr(text, ':') != NULL ? "[%s]:%u" : "%s:%u", text, a->port);
 }
@@ -51,11 +51,11 @@ put_ece(json_t *o, const struct cm_ece *ece)
 void
 show_cm_ece(json_t *o, const struct session *s, uint32_t qpn)
 {
-	const struct cm_service *svc = s->d->cms;
+	const struct cm_service *svc = s->d->ucma;
 	struct cm_info c = {0};
 
 	if (svc != NULL)
-		cm_info_of_qpn(rcm_cm(svc->rcm), s->dev->port.id, qpn, &c);
+		cm_info_of_qpn(cma_cm(svc->cma), s->dev->port.id, qpn, &c);
 	put_ece(o, &c.ece);
 }
 
@@ -84,11 +84,11 @@ put_connection(json_t *o, const struct cm_service *svc, const struct cm_info *c,
 
 /* Another user's id is shown as ss(8) shows a socket: addresses and states. */
 static void
-put_id(json_t *out, const struct cm_service *svc, const struct rcm_info *i,
+put_id(json_t *out, const struct cm_service *svc, const struct cma_info *i,
        const struct session *to)
 {
 	const struct quota_user *user = i->payer;
-	const struct cms_channel *ch = i->user;
+	const struct ucma_channel *ch = i->user;
 	bool all = to->user == user || to->user->privileged;
 	struct cm_info c = {0};
 	json_t *o = json_object();
@@ -103,10 +103,10 @@ put_id(json_t *out, const struct cm_service *svc, const struct rcm_info *i,
 	show_set_int(o, "uid", user->uid);
 	show_set(o, "device", device_text(svc, i->dev));
 	show_set(o, "space", json_string(space_name(i->space)));
-	show_set(o, "state", json_string(rcm_state_name[i->state]));
+	show_set(o, "state", json_string(cma_state_name[i->state]));
 	show_set(o, "local", address_text(&i->src));
-	show_set(o, "remote", i->state == RCM_LISTEN ? json_null() : address_text(&i->dst));
-	if (i->cm != 0 && cm_info_get(rcm_cm(svc->rcm), i->cm, &c) == 0)
+	show_set(o, "remote", i->state == CMA_LISTEN ? json_null() : address_text(&i->dst));
+	if (i->cm != 0 && cm_info_get(cma_cm(svc->cma), i->cm, &c) == 0)
 		put_connection(o, svc, &c, all);
 }
 
@@ -128,18 +128,18 @@ put_orphan(json_t *out, const struct cm_service *svc, const struct cm_info *c,
 void
 show_cm(const struct session *to, json_t *out)
 {
-	const struct cm_service *svc = to->d->cms;
-	struct rcm_info i;
+	const struct cm_service *svc = to->d->ucma;
+	struct cma_info i;
 	struct cm_info c;
 	uint32_t pos = 0, id;
 
 	if (svc == NULL)
 		return;
-	while (rcm_next(svc->rcm, &pos, &i))
+	while (cma_next(svc->cma, &pos, &i))
 		put_id(out, svc, &i, to);
 	pos = 0;
-	while ((id = cm_next_id(rcm_cm(svc->rcm), &pos)) != 0) {
-		if (cm_info_get(rcm_cm(svc->rcm), id, &c) == 0 && c.orphan)
+	while ((id = cm_next_id(cma_cm(svc->cma), &pos)) != 0) {
+		if (cm_info_get(cma_cm(svc->cma), id, &c) == 0 && c.orphan)
 			put_orphan(out, svc, &c, to);
 	}
 }
@@ -157,19 +157,19 @@ put_named(json_t *o, const char *prefix, const char *name, uint64_t value)
 void
 show_cm_stats(const struct session *to, json_t *out)
 {
-	const struct cm_service *svc = to->d->cms;
+	const struct cm_service *svc = to->d->ucma;
 	const struct cm_counters *n;
 	json_t *row, *o;
 
 	if (svc == NULL)
 		return;
-	n = cm_counters(rcm_cm(svc->rcm));
+	n = cm_counters(cma_cm(svc->cma));
 	row = json_object();
 	o = json_object();
 	json_array_append_new(out, row);
 	show_set(row, "device", json_string("all"));
 	show_set(row, "total", o);
-	show_set_int(o, "ids", cm_nids(rcm_cm(svc->rcm)));
+	show_set_int(o, "ids", cm_nids(cma_cm(svc->cma)));
 	for (unsigned i = 0; i < WIRE_CM_NATTRS; i++)
 		put_named(o, "tx", wire_cm_attr_name[i], n->tx[i]);
 	for (unsigned i = 0; i < WIRE_CM_NATTRS; i++)

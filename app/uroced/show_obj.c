@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects of a client as JSON. */
-#include "control/kept_qp.h"
+#include "control/qp_history.h"
 #include "map/mrmap.h"
 #include "qp/deadline.h"
 #include "qp/migrate.h"
@@ -117,8 +117,9 @@ put_responder(json_t *o, const struct qp *qp)
 	show_set_int(o, "rx_bytes", (int64_t)qp->conn.rx_bytes);
 	/* Read from the worker's memory, which outlives the QP: the QPN may have been reused. */
 	show_set_int(o, "sr_held",
-		     qp->bind.hold != NULL ? __atomic_load_n(&qp->bind.hold->n, __ATOMIC_RELAXED)
-					   : 0);
+		     qp->bind.reorder != NULL
+			     ? __atomic_load_n(&qp->bind.reorder->n, __ATOMIC_RELAXED)
+			     : 0);
 	show_set_int(o, "reads_in", rcv->rdq_n);
 	show_set_int(o, "wrong_keys", qp->conn.wrong_keys.total);
 }
@@ -152,7 +153,7 @@ qp_json(const struct obj_qp *q, bool all)
 	const struct qp *qp = &copy;
 	json_t *o = show_owned_by(q->o.s, all);
 
-	kept_qp_copy(&copy, q->qp);
+	qp_history_copy(&copy, q->qp);
 	if (all)
 		show_set_int(o, "qpn", qp->conn.qpn);
 	show_set(o, "type", json_string(type[qp->conn.type]));

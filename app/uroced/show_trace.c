@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 #include "control/fault_log.h"
-#include "control/kept_qp.h"
+#include "control/qp_history.h"
 #include "show.h"
 #include "wire/hdr.h"
 #include "wire/opcode.h"
@@ -337,7 +337,7 @@ records_json(const struct qp_recorder *r)
 }
 
 static void
-show_kept(const struct kept_qp *q, bool records, json_t *out)
+show_kept(const struct past_qp *q, bool records, json_t *out)
 {
 	static const char *const type[] = {
 		[QP_TYPE_RC] = "RC", [QP_TYPE_UC] = "UC", [QP_TYPE_UD] = "UD"};
@@ -367,14 +367,14 @@ show_kept(const struct kept_qp *q, bool records, json_t *out)
 void
 show_traces(const struct session *asker, int64_t qpn, json_t *out)
 {
-	static struct kept_qp now; /* large, and there is one control thread */
-	const struct kept_qp *old;
+	static struct past_qp now; /* large, and there is one control thread */
+	const struct past_qp *old;
 	const struct obj_qp *q;
 	const struct session *s;
 	uint32_t pos = 0;
 
 	epoch_set();
-	while ((old = kept_qp_next(&asker->d->kept, &pos)) != NULL) {
+	while ((old = qp_history_next(&asker->d->kept, &pos)) != NULL) {
 		if ((qpn < 0 || old->qpn == qpn) &&
 		    (old->uid == asker->peer.uid || asker->user->privileged))
 			show_kept(old, qpn >= 0, out);
@@ -385,7 +385,7 @@ show_traces(const struct session *asker, int64_t qpn, json_t *out)
 		for (pos = 0; (q = idtab_next(&s->qps, &pos)) != NULL;) {
 			if (qpn >= 0 && q->qp->conn.qpn != qpn)
 				continue;
-			kept_qp_look(q, &now);
+			qp_history_look(q, &now);
 			show_kept(&now, qpn >= 0, out);
 		}
 	}

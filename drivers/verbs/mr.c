@@ -20,15 +20,15 @@
 #define UNMAP_WAIT_NS 1000000 /* between two tries */
 #define LARGE_SHARE   4       /* a region of more than 1/4 of the machine's memory is large */
 
-/* Fills in the description of the memory. Returns 0, or a positive errno and no hold. */
+/* Fills in the description of the memory. Returns 0, or a positive errno and no pin. */
 static int
 mr_describe(struct uroce_reg_mr_req *req, void *addr, size_t length, uint64_t iova, int *fds,
-	    unsigned int *nfds, struct mr_hold **hold)
+	    unsigned int *nfds, struct mr_pin **pin)
 {
 	unsigned int n = 0;
 	int rc;
 
-	rc = mr_pieces_build((uintptr_t)addr, length, req->piece, &n, fds, nfds, hold);
+	rc = mr_pieces_build((uintptr_t)addr, length, req->piece, &n, fds, nfds, pin);
 	if (rc)
 		return rc;
 	req->addr = (uintptr_t)addr;
@@ -186,7 +186,7 @@ prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acc
 		iova = 0;
 	}
 	mr->iova = iova;
-	rc = mr_describe(&req, addr, length, iova, fds, &nfds, &mr->hold);
+	rc = mr_describe(&req, addr, length, iova, fds, &nfds, &mr->pin);
 	if (rc == 0) {
 		struct ipc_call call = {
 			.op = UROCE_CTRL_REG_MR,
@@ -203,7 +203,7 @@ prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acc
 		rc = call_until_unmapped(pd->context, &call);
 		attached(prov_context_of(pd->context), &req, rc);
 		if (rc)
-			mr_pieces_release(mr->hold);
+			mr_pieces_release(mr->pin);
 		else
 			populate(&req, &rep);
 	}
@@ -247,7 +247,7 @@ prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, si
 		.rep_len = sizeof(rep),
 	};
 	const int remap = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS;
-	struct mr_hold *hold = NULL;
+	struct mr_pin *pin = NULL;
 	int fds[MR_ADOPT_MAX_FDS];
 	unsigned int nfds = 0;
 	int rc = 0;
@@ -263,7 +263,7 @@ prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, si
 	/* Rights decide how the daemon maps the memory: new ones need it described again, too. */
 	if (flags & remap)
 		rc = mr_describe(&req.reg, addr, length,
-				 iova_after(mr, flags, addr, req.reg.access), fds, &nfds, &hold);
+				 iova_after(mr, flags, addr, req.reg.access), fds, &nfds, &pin);
 	if (rc)
 		return prov_fail(rc);
 	name_tracer(prov_context_of(vmr->ibv_mr.context), &req.reg);
@@ -273,13 +273,13 @@ prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, si
 	rc = call_until_unmapped(vmr->ibv_mr.context, &call);
 	attached(prov_context_of(vmr->ibv_mr.context), &req.reg, rc);
 	if (rc) {
-		mr_pieces_release(hold);
+		mr_pieces_release(pin);
 		return prov_fail(rc);
 	}
 	if (flags & remap) {
 		populate(&req.reg, &rep);
-		mr_pieces_release(mr->hold);
-		mr->hold = hold;
+		mr_pieces_release(mr->pin);
+		mr->pin = pin;
 		mr->iova = req.reg.iova;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
@@ -301,7 +301,7 @@ prov_dereg_mr(struct verbs_mr *vmr)
 	rc = prov_call_destroy(vmr->ibv_mr.context, UROCE_CTRL_DEREG_MR, vmr->ibv_mr.handle);
 	if (rc)
 		return rc;
-	mr_pieces_release(mr->hold);
+	mr_pieces_release(mr->pin);
 	free(mr);
 	return 0;
 }

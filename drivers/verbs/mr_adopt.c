@@ -8,7 +8,7 @@
 #include "fork.h"
 #include "map/page.h"
 #include "mr_adopt.h"
-#include "mr_claim.h"
+#include "mr_ref.h"
 #include "mr_fork.h"
 #include "mr_linger.h"
 #include "mr_plan.h"
@@ -21,7 +21,7 @@ enum mr_mode { MR_MODE_AUTO, MR_MODE_COPY, MR_MODE_ADOPT };
 /* One call of mr_pieces_build. */
 struct build {
 	struct mr_plan plan;
-	struct mr_hold *hold;
+	struct mr_pin *pin;
 	struct uroce_mr_piece *pieces;
 	unsigned npieces;
 	int *fds;
@@ -38,7 +38,7 @@ static unsigned generation; /* number of forks between the first process and thi
  * copied them yet, and the fork may have happened while they were being returned. Under lock.
  */
 static unsigned forks;
-static struct mr_hold *put_off; /* released during a fork; under lock */
+static struct mr_pin *put_off; /* released during a fork; under lock */
 
 static void
 adopt_lock(void)
@@ -56,13 +56,13 @@ adopt_unlock(void)
 static const struct mr_linger_ops linger_ops = {.lock = adopt_lock, .unlock = adopt_unlock};
 
 static void
-free_holds(struct mr_hold *hold)
+free_pins(struct mr_pin *pin)
 {
-	while (hold != NULL) {
-		struct mr_hold *next = hold->next_put_off;
+	while (pin != NULL) {
+		struct mr_pin *next = pin->next_put_off;
 
-		free(hold);
-		hold = next;
+		free(pin);
+		pin = next;
 	}
 }
 
@@ -79,18 +79,18 @@ adopt_fork_prepare(void)
 static void
 adopt_fork_parent(void)
 {
-	struct mr_hold *hold = NULL;
+	struct mr_pin *pin = NULL;
 
 	mr_fork_parent();
 	adopt_lock();
 	if (--forks == 0) {
-		hold = put_off;
+		pin = put_off;
 		put_off = NULL;
 	}
-	for (struct mr_hold *h = hold; h != NULL; h = h->next_put_off)
-		mr_claim_release(h);
+	for (struct mr_pin *h = pin; h != NULL; h = h->next_put_off)
+		mr_ref_release(h);
 	adopt_unlock();
-	free_holds(hold);
+	free_pins(pin);
 }
 
 static void
@@ -101,7 +101,7 @@ adopt_fork_child(void)
 	mr_linger_forget();
 	page_swap_forget();
 	mr_fork_child();
-	mr_claim_forget_all();
+	mr_ref_forget_all();
 	generation++;
 	forks = 0;
 	put_off = NULL;
@@ -201,11 +201,11 @@ build_adopted(struct build *b, const struct mr_run *run, struct mr_file *f, uint
 	return 0;
 }
 
-/* Lets hold linger after its release if the adopted run can linger. */
+/* Lets pin linger after its release if the adopted run can linger. */
 static void
-linger_later(struct mr_hold *hold, const struct mr_run *run)
+linger_later(struct mr_pin *pin, const struct mr_run *run)
 {
-	hold->stays |= run->vma.page_size > page_bytes() || !mr_linger_arm(run->va, run->len);
+	pin->stays |= run->vma.page_size > page_bytes() || !mr_linger_arm(run->va, run->len);
 }
 
 static int
@@ -220,8 +220,8 @@ build_shared(struct build *b, const struct mr_run *run)
 	if (f != NULL && (run->vma.prot & PROT_WRITE) != 0) {
 		err = build_adopted(b, run, f, off);
 		if (err == 0)
-			mr_claim_add(b->hold, f, off, off + run->len);
-		linger_later(b->hold, run);
+			mr_ref_add(b->pin, f, off, off + run->len);
+		linger_later(b->pin, run);
 		return err;
 	}
 	p = piece_add(b, run, UROCE_PIECE_MAP_FILE);
@@ -230,8 +230,8 @@ build_shared(struct build *b, const struct mr_run *run)
 	p->vm_start = run->vma.start;
 	p->vm_end = run->vma.end;
 	if (f != NULL)
-		mr_claim_add(b->hold, f, off, off + run->len);
-	b->hold->stays = true;
+		mr_ref_add(b->pin, f, off, off + run->len);
+	b->pin->stays = true;
 	return 0;
 }
 
@@ -270,10 +270,10 @@ build_private(struct build *b, struct page_swap *swap, const struct mr_run *run)
 		return err;
 	err = page_swap_run(swap, &job, &done);
 	if (done > 0)
-		mr_claim_add(b->hold, f, job.fd_off, job.fd_off + done);
+		mr_ref_add(b->pin, f, job.fd_off, job.fd_off + done);
 	if (err == 0) {
 		keep_from_growing(run);
-		linger_later(b->hold, run);
+		linger_later(b->pin, run);
 	}
 	/* The copied pages of a chunk that was not replaced. */
 	if (err != 0)
@@ -301,23 +301,23 @@ build_runs(struct build *b)
 	return err;
 }
 
-/* Undoes build_runs. During a fork the pages stay adopted, and the hold refers to them. */
+/* Undoes build_runs. During a fork the pages stay adopted, and the pin refers to them. */
 static void
 build_undo(struct build *b)
 {
 	b->nfds = 0;
 	if (forks > 0)
 		return;
-	mr_claim_release(b->hold);
-	b->hold->nclaims = 0;
+	mr_ref_release(b->pin);
+	b->pin->nrefs = 0;
 }
 
-/* Defers the release of a hold: its pages must stay adopted until the fork is over. */
+/* Defers the release of a pin: its pages must stay adopted until the fork is over. */
 static void
-hold_put_off(struct mr_hold *hold)
+pin_put_off(struct mr_pin *pin)
 {
-	hold->next_put_off = put_off;
-	put_off = hold;
+	pin->next_put_off = put_off;
+	put_off = pin;
 }
 
 /* Returns true if adopting the plan's runs would move pages that a COPY region reads. */
@@ -327,7 +327,7 @@ adopts_copied(const struct mr_plan *plan)
 	for (unsigned i = 0; i < plan->nruns; i++) {
 		const struct mr_run *run = &plan->run[i];
 
-		if (run->kind == MR_KIND_PRIVATE && mr_claim_copied(run->va, run->va + run->len))
+		if (run->kind == MR_KIND_PRIVATE && mr_ref_copied(run->va, run->va + run->len))
 			return true;
 	}
 	return false;
@@ -355,23 +355,23 @@ build_pieces(struct build *b, uint64_t addr, uint64_t len, enum mr_mode mode)
 		.len = b->plan.end - b->plan.start,
 		.kind = UROCE_PIECE_COPY,
 	};
-	b->hold->stays = true;
-	mr_claim_copy(b->hold, b->plan.start, b->plan.end);
+	b->pin->stays = true;
+	mr_ref_copy(b->pin, b->plan.start, b->plan.end);
 	return 0;
 }
 
 int
 mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
-		int *fds, unsigned *nfds, struct mr_hold **hold)
+		int *fds, unsigned *nfds, struct mr_pin **pin)
 {
 	enum mr_mode mode;
-	struct mr_hold *dead;
+	struct mr_pin *dead;
 	struct build *b;
 	int cancel, err;
 
 	*npieces = 0;
 	*nfds = 0;
-	*hold = NULL;
+	*pin = NULL;
 	if (len == 0)
 		return 0;
 	if (!mode_get(&mode) || addr + len < addr || addr + len > UINT64_MAX - page_bytes())
@@ -379,35 +379,35 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 	mr_fork_keep(addr, len);
 	/* Allocated before, and freed after, any page is protected: see page_swap.h. */
 	b = calloc(1, sizeof(*b));
-	*hold = calloc(1, sizeof(**hold));
-	if (b == NULL || *hold == NULL) {
+	*pin = calloc(1, sizeof(**pin));
+	if (b == NULL || *pin == NULL) {
 		free(b);
-		free(*hold);
-		*hold = NULL;
+		free(*pin);
+		*pin = NULL;
 		return ENOMEM;
 	}
 	b->pieces = pieces;
 	b->fds = fds;
-	b->hold = *hold;
+	b->pin = *pin;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	adopt_lock();
-	b->hold->generation = generation;
+	b->pin->generation = generation;
 	err = build_pieces(b, addr, len, mode);
-	if (err != 0 && b->hold->nclaims > 0) {
-		hold_put_off(b->hold);
-		*hold = NULL;
+	if (err != 0 && b->pin->nrefs > 0) {
+		pin_put_off(b->pin);
+		*pin = NULL;
 	}
 	dead = mr_linger_dead();
 	adopt_unlock();
-	free_holds(dead);
+	free_pins(dead);
 	if (err == 0 && b->nfds > 0)
 		mr_linger_start(&linger_ops);
 	pthread_setcancelstate(cancel, NULL);
 	*npieces = b->npieces;
 	*nfds = b->nfds;
 	if (err != 0) {
-		free(*hold);
-		*hold = NULL;
+		free(*pin);
+		*pin = NULL;
 		*npieces = 0;
 	}
 	free(b);
@@ -426,40 +426,40 @@ mr_pieces_file(int fd)
 }
 
 void
-mr_pieces_release(struct mr_hold *hold)
+mr_pieces_release(struct mr_pin *pin)
 {
-	struct mr_hold *dead;
+	struct mr_pin *dead;
 	int cancel;
 
-	if (hold == NULL)
+	if (pin == NULL)
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	adopt_lock();
-	if (hold->generation != generation) {
-		/* The hold belongs to the parent: nothing to release here. */
+	if (pin->generation != generation) {
+		/* The pin belongs to the parent: nothing to release here. */
 	} else if (forks > 0) {
-		hold_put_off(hold);
-		hold = NULL;
-	} else if (!hold->stays && hold->nclaims > 0 && mr_linger_add(hold)) {
-		hold = NULL;
+		pin_put_off(pin);
+		pin = NULL;
+	} else if (!pin->stays && pin->nrefs > 0 && mr_linger_add(pin)) {
+		pin = NULL;
 	} else {
-		mr_claim_release(hold);
+		mr_ref_release(pin);
 	}
 	dead = mr_linger_dead();
 	adopt_unlock();
-	free_holds(dead);
+	free_pins(dead);
 	pthread_setcancelstate(cancel, NULL);
-	free(hold);
+	free(pin);
 }
 
 void
 mr_pieces_settle(void)
 {
-	struct mr_hold *dead;
+	struct mr_pin *dead;
 
 	adopt_lock();
 	mr_linger_end_all();
 	dead = mr_linger_dead();
 	adopt_unlock();
-	free_holds(dead);
+	free_pins(dead);
 }

@@ -19,7 +19,7 @@
 #include "uroce_abi/ctrl.h"
 
 /* The pages that stay adopted for one registration. Opaque; may be NULL. */
-struct mr_hold;
+struct mr_pin;
 
 /* Descriptors that mr_pieces_build can return at most (pages of one size share a memfd). */
 #define MR_ADOPT_MAX_FDS 4
@@ -33,7 +33,7 @@ struct mr_hold;
  *   fds      space for MR_ADOPT_MAX_FDS; piece.fd_index counts from 0 in this array. They stay open
  *            until the process ends; the caller must not close them.
  *   nfds     out: descriptors to attach to the request
- *   hold     out: pass it to mr_pieces_release exactly once, after the reply to DEREG_MR
+ *   pin     out: pass it to mr_pieces_release exactly once, after the reply to DEREG_MR
  *
  * The environment variable UROCE_MR_MODE, read at each call, overrides: "copy" makes everything
  * COPY, "adopt" fails if "auto" (the default) would fall back to COPY.
@@ -44,7 +44,7 @@ struct mr_hold;
  * handlers (fork.h).
  */
 int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
-		    int *fds, unsigned *nfds, struct mr_hold **hold);
+		    int *fds, unsigned *nfds, struct mr_pin **pin);
 
 /* Returns the number, from 0, of the file whose descriptor mr_pieces_build returned in fds. */
 unsigned mr_pieces_file(int fd);
@@ -55,7 +55,7 @@ unsigned mr_pieces_file(int fd);
  * replaced meanwhile are not touched. NULL is allowed. Call it when the daemon no longer uses the
  * region: later writes of a peer would be lost.
  */
-void mr_pieces_release(struct mr_hold *hold);
+void mr_pieces_release(struct mr_pin *pin);
 
 /* For tests: return now the small regions that linger after their release (mr_linger.h). */
 void mr_pieces_settle(void);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "map/vma.h"
 #include "map/page.h"
-#include "mr_claim.h"
+#include "mr_ref.h"
 #include "mr_fork.h"
 #include "page_swap.h"
 #include "raw_mm.h"

@@ -15,9 +15,9 @@
 
 #define LINGER_MS    50
 #define LINGER_BYTES (16ull << 20) /* in total */
-#define LINGER_HOLDS 256u
+#define LINGER_PINS  256u
 #define STACK_BYTES  (128u << 10)
-#define AT_ONCE      8u /* holds returned before the lock is released to others */
+#define AT_ONCE      8u /* pins returned before the lock is released to others */
 
 /* All state below is under mr_adopt.c's lock, except start_mutex. */
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -26,9 +26,9 @@ static const struct mr_linger_ops *lock_ops;
 static int watch_fd = -1; /* userfaultfd; -1: nothing lingers */
 static int wake_fd = -1;
 static bool asleep; /* nothing lingers, so the thread waits for wake_fd */
-static struct mr_hold *oldest, *newest, *dead;
+static struct mr_pin *oldest, *newest, *dead;
 static uint64_t bytes;
-static unsigned holds;
+static unsigned pins;
 
 static uint64_t
 now_ms(void)
@@ -40,17 +40,17 @@ now_ms(void)
 }
 
 static uint64_t
-hold_bytes(const struct mr_hold *h)
+pin_bytes(const struct mr_pin *h)
 {
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < h->nclaims; i++)
-		sum += h->claim[i].end - h->claim[i].start;
+	for (unsigned i = 0; i < h->nrefs; i++)
+		sum += h->ref[i].end - h->ref[i].start;
 	return sum;
 }
 
 static void
-append(struct mr_hold *h)
+append(struct mr_pin *h)
 {
 	h->since_ms = now_ms();
 	h->next_put_off = NULL;
@@ -59,32 +59,32 @@ append(struct mr_hold *h)
 	else
 		oldest = h;
 	newest = h;
-	bytes += hold_bytes(h);
-	holds++;
+	bytes += pin_bytes(h);
+	pins++;
 }
 
-/* Removes a hold from the list. prev: the hold before it, NULL for the oldest. */
-static struct mr_hold *
-take(struct mr_hold *prev)
+/* Removes a pin from the list. prev: the pin before it, NULL for the oldest. */
+static struct mr_pin *
+take(struct mr_pin *prev)
 {
-	struct mr_hold **p = prev != NULL ? &prev->next_put_off : &oldest;
-	struct mr_hold *h = *p;
+	struct mr_pin **p = prev != NULL ? &prev->next_put_off : &oldest;
+	struct mr_pin *h = *p;
 
 	*p = h->next_put_off;
 	if (newest == h)
 		newest = prev;
-	bytes -= hold_bytes(h);
-	holds--;
+	bytes -= pin_bytes(h);
+	pins--;
 	return h;
 }
 
-/* Returns a hold's memory. prev: as for take. */
+/* Returns a pin's memory. prev: as for take. */
 static void
-end_after(struct mr_hold *prev)
+end_after(struct mr_pin *prev)
 {
-	struct mr_hold *h = take(prev);
+	struct mr_pin *h = take(prev);
 
-	mr_claim_release(h);
+	mr_ref_release(h);
 	h->next_put_off = dead;
 	dead = h;
 }
@@ -103,10 +103,10 @@ mr_linger_end_all(void)
 }
 
 static bool
-overlaps(const struct mr_hold *h, uint64_t start, uint64_t end)
+overlaps(const struct mr_pin *h, uint64_t start, uint64_t end)
 {
-	for (unsigned i = 0; i < h->nclaims; i++) {
-		const struct mr_claim *c = &h->claim[i];
+	for (unsigned i = 0; i < h->nrefs; i++) {
+		const struct mr_ref *c = &h->ref[i];
 
 		if (c->file->base + c->start < end && start < c->file->base + c->end)
 			return true;
@@ -117,9 +117,9 @@ overlaps(const struct mr_hold *h, uint64_t start, uint64_t end)
 void
 mr_linger_end_range(uint64_t start, uint64_t end)
 {
-	struct mr_hold *prev = NULL, *next;
+	struct mr_pin *prev = NULL, *next;
 
-	for (struct mr_hold *h = oldest; h != NULL; h = next) {
+	for (struct mr_pin *h = oldest; h != NULL; h = next) {
 		next = h->next_put_off;
 		if (overlaps(h, start, end))
 			end_after(prev);
@@ -269,17 +269,15 @@ mr_linger_arm(uint64_t addr, uint64_t len)
 	return watch_fd >= 0 && len <= MR_LINGER_MAX && ioctl(watch_fd, UFFDIO_REGISTER, &reg) == 0;
 }
 
-/* Returns true if a hold for the same memory lingers, and restarts its linger time. */
+/* Returns true if a pin for the same memory lingers, and restarts its linger time. */
 static bool
-refresh(const struct mr_hold *hold)
+refresh(const struct mr_pin *pin)
 {
-	struct mr_hold *prev = NULL;
+	struct mr_pin *prev = NULL;
 
-	for (struct mr_hold *h = oldest; h != NULL; prev = h, h = h->next_put_off) {
-		if (h->nclaims != 1 || hold->nclaims != 1 ||
-		    h->claim[0].file != hold->claim[0].file ||
-		    h->claim[0].start != hold->claim[0].start ||
-		    h->claim[0].end != hold->claim[0].end)
+	for (struct mr_pin *h = oldest; h != NULL; prev = h, h = h->next_put_off) {
+		if (h->nrefs != 1 || pin->nrefs != 1 || h->ref[0].file != pin->ref[0].file ||
+		    h->ref[0].start != pin->ref[0].start || h->ref[0].end != pin->ref[0].end)
 			continue;
 		append(take(prev));
 		return true;
@@ -288,24 +286,24 @@ refresh(const struct mr_hold *hold)
 }
 
 bool
-mr_linger_add(struct mr_hold *hold)
+mr_linger_add(struct mr_pin *pin)
 {
 	static const uint64_t one = 1;
 
-	if (watch_fd < 0 || refresh(hold))
+	if (watch_fd < 0 || refresh(pin))
 		return false;
-	append(hold);
-	while (bytes > LINGER_BYTES || holds > LINGER_HOLDS)
+	append(pin);
+	while (bytes > LINGER_BYTES || pins > LINGER_PINS)
 		end_oldest();
 	if (asleep && write(wake_fd, &one, sizeof(one)) == sizeof(one))
 		asleep = false;
 	return true;
 }
 
-struct mr_hold *
+struct mr_pin *
 mr_linger_dead(void)
 {
-	struct mr_hold *h = dead;
+	struct mr_pin *h = dead;
 
 	dead = NULL;
 	return h;
@@ -325,5 +323,5 @@ mr_linger_forget(void)
 	asleep = false;
 	oldest = newest = dead = NULL;
 	bytes = 0;
-	holds = 0;
+	pins = 0;
 }

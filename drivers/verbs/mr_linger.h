@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "mr_claim.h"
+#include "mr_ref.h"
 
 /* Longer parts do not linger. */
 #define MR_LINGER_MAX (1ull << 20)
@@ -39,11 +39,11 @@ void mr_linger_start(const struct mr_linger_ops *ops);
 bool mr_linger_arm(uint64_t addr, uint64_t len);
 
 /*
- * Called when the program releases hold, all of whose memory is armed. Returns true if it lingers;
+ * Called when the program releases pin, all of whose memory is armed. Returns true if it lingers;
  * this file then owns it. Returns false if the caller must release it now, because the same memory
  * lingers already or nothing can linger.
  */
-bool mr_linger_add(struct mr_hold *hold);
+bool mr_linger_add(struct mr_pin *pin);
 
 /* Return all lingering memory. */
 void mr_linger_end_all(void);
@@ -55,10 +55,10 @@ void mr_linger_end_all(void);
 void mr_linger_end_range(uint64_t start, uint64_t end);
 
 /*
- * Returns the holds whose memory was returned, linked by next_put_off. The caller frees them,
+ * Returns the pins whose memory was returned, linked by next_put_off. The caller frees them,
  * unlocked.
  */
-struct mr_hold *mr_linger_dead(void);
+struct mr_pin *mr_linger_dead(void);
 
 /* In the child of a fork. */
 void mr_linger_forget(void);

@@ -75,7 +75,7 @@ parse_tid(const char *name)
  * blocks all stores into the range, would wait for itself. When in doubt: true.
  */
 static bool
-holds_stack(const struct vma *v, uint64_t start, uint64_t end)
+pins_stack(const struct vma *v, uint64_t start, uint64_t end)
 {
 	uint64_t sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
 	uint64_t own_errno = (uint64_t)(uintptr_t)&errno;
@@ -145,7 +145,7 @@ arena_begins(uint64_t addr)
  * heap.)
  */
 static bool
-holds_arena(const struct vma *v, uint64_t start, uint64_t end)
+pins_arena(const struct vma *v, uint64_t start, uint64_t end)
 {
 	uint64_t align = v->page_size > page_bytes() ? HEAP_ALIGN_PAGES * (uint64_t)v->page_size
 						     : HEAP_ALIGN;
@@ -171,8 +171,8 @@ classify(const struct vma *v, uint64_t start, uint64_t end)
 {
 	if (v->shared)
 		return v->name[0] == '/' ? MR_KIND_SHARED : MR_KIND_COPY;
-	if (!is_anonymous(v) || (v->prot & PROT_WRITE) == 0 || holds_stack(v, start, end) ||
-	    holds_arena(v, start, end))
+	if (!is_anonymous(v) || (v->prot & PROT_WRITE) == 0 || pins_stack(v, start, end) ||
+	    pins_arena(v, start, end))
 		return MR_KIND_COPY;
 	return MR_KIND_PRIVATE;
 }

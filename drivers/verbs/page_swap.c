@@ -223,7 +223,7 @@ copy_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64
 
 /* Makes every store into the chunk wait. known: absent pages may stay absent. */
 static int
-hold_back(const struct page_swap *swap, uint64_t addr, uint64_t len, bool known)
+pin_back(const struct page_swap *swap, uint64_t addr, uint64_t len, bool known)
 {
 	struct uffdio_register reg = {
 		.range = {.start = addr, .len = len},
@@ -281,7 +281,7 @@ swap_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64
 
 	if (err != 0)
 		return err;
-	err = hold_back(swap, addr, len, known);
+	err = pin_back(swap, addr, len, known);
 	if (err == 0)
 		err = replace(swap, job, addr, len, st.at, known);
 	unstage(&st, err == 0 ? len : 0);

@@ -128,10 +128,10 @@ struct prov_pd {
 };
 
 struct stat;
-struct mr_hold;
+struct mr_pin;
 struct prov_mr {
 	struct verbs_mr vmr;
-	struct mr_hold *hold;
+	struct mr_pin *pin;
 	uint64_t iova; /* address of its first byte for WQEs and peers */
 };
 

@@ -17,7 +17,7 @@
  *   param.c    parameters: defaults, legal ranges, text
  *
  * `fixed` sets no pace and ignores sent packets, marks and CNPs: the requester skips the calls for
- * packets and ACKs (qp_snd.cc_told), so they cost nothing. The other policies set cc_flow.limits
+ * packets and ACKs (qp_snd.cc_active), so they cost nothing. The other policies set cc_flow.limits
  * while they need these calls. They do not need them at the full rate.
  *
  * All policies share the rule of `fixed` for the window after losses; it limits a go-back-N sender.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creation of a struct rcm, time, and conversion of events of struct cm to those of programs. */
+/* Creation of a struct cma, time, and conversion of events of struct cm to those of programs. */
 #include <string.h>
 #include "cm/rdma_parts.h"
 
-#define ID_EVENTS (RCM_ID_EVENTS + RCM_USER_EVENTS)
+#define ID_EVENTS (CMA_ID_EVENTS + CMA_USER_EVENTS)
 #define ALIGN     64u
 
 static void
-set_data(struct rcm_event *e, const struct cm_event *ev, uint32_t skip)
+set_data(struct cma_event *e, const struct cm_event *ev, uint32_t skip)
 {
 	e->conn.ece = ev->ece;
 	if (ev->private_data == NULL)
@@ -18,7 +18,7 @@ set_data(struct rcm_event *e, const struct cm_event *ev, uint32_t skip)
 
 /* Swaps both limits of a REQ or REP: what the sender grants is what the receiver may use. */
 static void
-set_req(struct rcm_event *e, const struct wire_cm_req *m)
+set_req(struct cma_event *e, const struct wire_cm_req *m)
 {
 	e->conn.qpn = m->qpn;
 	e->conn.responder_resources = m->initiator_depth;
@@ -30,7 +30,7 @@ set_req(struct rcm_event *e, const struct wire_cm_req *m)
 }
 
 static void
-set_rep(struct rcm_event *e, const struct wire_cm_rep *m)
+set_rep(struct cma_event *e, const struct wire_cm_rep *m)
 {
 	e->conn.qpn = m->qpn;
 	e->conn.responder_resources = m->initiator_depth;
@@ -45,11 +45,11 @@ set_rep(struct rcm_event *e, const struct wire_cm_rep *m)
  * header of rdma_cm.
  */
 static bool
-request_take(struct rcm_id *id, const struct rcm_id *listener, const struct cm_event *ev)
+request_take(struct cma_id *id, const struct cma_id *listener, const struct cm_event *ev)
 {
 	struct wire_cm_ip ip = {0};
 
-	if (listener->src.family != RCM_IB &&
+	if (listener->src.family != CMA_IB &&
 	    !wire_cm_ip_parse(ev->private_data, ev->private_len, &ip))
 		return false;
 	id->space = listener->space;
@@ -57,8 +57,8 @@ request_take(struct rcm_id *id, const struct rcm_id *listener, const struct cm_e
 	id->dev = ev->addr->dev;
 	id->src = listener->src;
 	/* an IPv6 wildcard also accepts IPv4 */
-	if (listener->src.family != RCM_IB)
-		id->src.family = ip.ip == 4 ? RCM_IPV4 : RCM_IPV6;
+	if (listener->src.family != CMA_IB)
+		id->src.family = ip.ip == 4 ? CMA_IPV4 : CMA_IPV6;
 	memcpy(id->src.gid, ev->addr->local, 16);
 	id->dst = id->src;
 	id->dst.port = ip.port;
@@ -67,7 +67,7 @@ request_take(struct rcm_id *id, const struct rcm_id *listener, const struct cm_e
 	if (ev->type == CM_EV_CONNECT_REQUEST) {
 		const struct wire_cm_req *m = &ev->msg->req;
 
-		id->qp_type = m->transport == WIRE_CM_UC ? RCM_QP_UC : RCM_QP_RC;
+		id->qp_type = m->transport == WIRE_CM_UC ? CMA_QP_UC : CMA_QP_RC;
 		id->path.mtu = m->mtu;
 		id->path.rate = m->primary.rate;
 		id->path.sl = m->primary.sl;
@@ -78,7 +78,7 @@ request_take(struct rcm_id *id, const struct rcm_id *listener, const struct cm_e
 }
 
 static void
-request_refuse(struct rcm *r, uint32_t cm, uint16_t reason)
+request_refuse(struct cma *r, uint32_t cm, uint16_t reason)
 {
 	struct cm_reject m = {.reason = reason};
 
@@ -88,43 +88,43 @@ request_refuse(struct rcm *r, uint32_t cm, uint16_t reason)
 }
 
 static void
-on_request(struct rcm *r, const struct cm_event *ev)
+on_request(struct cma *r, const struct cm_event *ev)
 {
-	struct rcm_id *listener = ev->listener_user, *id = NULL;
-	struct rcm_event *e;
+	struct cma_id *listener = ev->listener_user, *id = NULL;
+	struct cma_event *e;
 
 	if (!r->channels[listener->channel].closing)
-		id = rcm_new(r, listener->channel);
+		id = cma_new(r, listener->channel);
 	if (id == NULL) {
 		request_refuse(r, ev->id, WIRE_CM_REJ_NO_RESOURCES);
 		return;
 	}
-	id->state = RCM_CONNECT; /* without a channel until a program takes the event */
+	id->state = CMA_CONNECT; /* without a channel until a program takes the event */
 	id->mute = true;
 	id->cm = ev->id;
 	cm_set_user(r->cm, ev->id, id);
 	if (!request_take(id, listener, ev)) {
 		request_refuse(r, ev->id, WIRE_CM_REJ_CONSUMER);
 		id->cm = 0;
-		rcm_end(r, id);
+		cma_end(r, id);
 		return;
 	}
-	e = rcm_report(r, listener, RCM_EV_CONNECT_REQUEST, 0);
+	e = cma_report(r, listener, CMA_EV_CONNECT_REQUEST, 0);
 	e->id = id->id;
 	if (ev->type == CM_EV_CONNECT_REQUEST)
 		set_req(e, &ev->msg->req);
 	e->ud = ev->type == CM_EV_SIDR_REQUEST;
 	e->path = id->path;
-	set_data(e, ev, listener->src.family == RCM_IB ? 0 : WIRE_CM_IP_LEN);
+	set_data(e, ev, listener->src.family == CMA_IB ? 0 : WIRE_CM_IP_LEN);
 }
 
 static void
-on_service(struct rcm *r, struct rcm_id *id, const struct cm_event *ev)
+on_service(struct cma *r, struct cma_id *id, const struct cm_event *ev)
 {
 	const struct wire_cm_sidr_rep *m = &ev->msg->sidr_rep;
 	bool ok = m->status == WIRE_SIDR_OK;
-	struct rcm_event *e =
-		rcm_report(r, id, ok ? RCM_EV_ESTABLISHED : RCM_EV_UNREACHABLE, m->status);
+	struct cma_event *e =
+		cma_report(r, id, ok ? CMA_EV_ESTABLISHED : CMA_EV_UNREACHABLE, m->status);
 
 	if (e == NULL)
 		return;
@@ -139,15 +139,15 @@ static void
 on_event(void *ctx, const struct cm_event *ev)
 {
 	static const uint8_t types[CM_NEVENTS] = {
-		[CM_EV_CONNECT_RESPONSE] = RCM_EV_CONNECT_RESPONSE,
-		[CM_EV_ESTABLISHED] = RCM_EV_ESTABLISHED,
-		[CM_EV_REJECTED] = RCM_EV_REJECTED,
-		[CM_EV_UNREACHABLE] = RCM_EV_UNREACHABLE,
-		[CM_EV_DISCONNECTED] = RCM_EV_DISCONNECTED,
-		[CM_EV_TIMEWAIT_EXIT] = RCM_EV_TIMEWAIT_EXIT,
+		[CM_EV_CONNECT_RESPONSE] = CMA_EV_CONNECT_RESPONSE,
+		[CM_EV_ESTABLISHED] = CMA_EV_ESTABLISHED,
+		[CM_EV_REJECTED] = CMA_EV_REJECTED,
+		[CM_EV_UNREACHABLE] = CMA_EV_UNREACHABLE,
+		[CM_EV_DISCONNECTED] = CMA_EV_DISCONNECTED,
+		[CM_EV_TIMEWAIT_EXIT] = CMA_EV_TIMEWAIT_EXIT,
 	};
-	struct rcm *r = ctx;
-	struct rcm_event *e;
+	struct cma *r = ctx;
+	struct cma_event *e;
 
 	switch (ev->type) {
 	case CM_EV_CONNECT_REQUEST:
@@ -166,7 +166,7 @@ on_event(void *ctx, const struct cm_event *ev)
 	case CM_NEVENTS:
 		break;
 	default:
-		e = rcm_report(r, ev->user, types[ev->type],
+		e = cma_report(r, ev->user, types[ev->type],
 			       ev->type == CM_EV_REJECTED ? ev->reason : ev->status);
 		if (e == NULL)
 			break;
@@ -181,7 +181,7 @@ on_event(void *ctx, const struct cm_event *ev)
 static void
 on_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad)
 {
-	struct rcm *r = ctx;
+	struct cma *r = ctx;
 
 	r->ops.send(r->ctx, addr, mad);
 }
@@ -193,20 +193,20 @@ padded(size_t bytes)
 }
 
 size_t
-rcm_bytes(const struct rcm_config *c)
+cma_bytes(const struct cma_config *c)
 {
 	size_t cm = cm_bytes(&c->cm);
 
 	if (cm == 0 || c->max_channels < 1 || c->max_channels > 1u << 16 || c->max_ids < 1 ||
 	    c->max_ids > 1u << 18 || c->max_groups > 1u << 18)
 		return 0;
-	return padded(sizeof(struct rcm)) + padded(cm) + padded(cm_ports_bytes(c->max_ids)) +
+	return padded(sizeof(struct cma)) + padded(cm) + padded(cm_ports_bytes(c->max_ids)) +
 	       padded(c->max_ids * sizeof(struct cm_timer *)) +
-	       padded(c->max_ids * sizeof(struct rcm_id)) +
-	       padded(c->max_channels * sizeof(struct rcm_channel)) +
-	       padded(c->max_groups * sizeof(struct rcm_group)) +
+	       padded(c->max_ids * sizeof(struct cma_id)) +
+	       padded(c->max_channels * sizeof(struct cma_channel)) +
+	       padded(c->max_groups * sizeof(struct cma_group)) +
 	       padded(((size_t)c->max_ids * ID_EVENTS + c->max_groups) *
-		      sizeof(struct rcm_waiting));
+		      sizeof(struct cma_waiting));
 }
 
 /* Takes bytes from the start of the block. */
@@ -219,19 +219,19 @@ take(uint8_t **at, size_t bytes)
 	return p;
 }
 
-struct rcm *
-rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops, void *ctx)
+struct cma *
+cma_init(void *mem, const struct cma_config *config, const struct cma_ops *ops, void *ctx)
 {
 	static const struct cm_ops cm_calls = {.send = on_send, .event = on_event};
 	uint8_t *at = mem;
-	struct rcm *r = take(&at, sizeof(*r));
+	struct cma *r = take(&at, sizeof(*r));
 
-	*r = (struct rcm){.config = *config,
+	*r = (struct cma){.config = *config,
 			  .ops = *ops,
 			  .ctx = ctx,
 			  .rng = config->cm.seed,
-			  .free_id = RCM_NONE,
-			  .free_event = RCM_NONE};
+			  .free_id = CMA_NONE,
+			  .free_event = CMA_NONE};
 	r->cm = cm_init(take(&at, cm_bytes(&config->cm)), &config->cm, &cm_calls, r);
 	r->ports = cm_ports_init(take(&at, cm_ports_bytes(config->max_ids)), config->max_ids,
 				 config->cm.seed);
@@ -239,23 +239,23 @@ rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops, 
 	r->ids = take(&at, config->max_ids * sizeof(*r->ids));
 	r->channels = take(&at, config->max_channels * sizeof(*r->channels));
 	r->groups = take(&at, config->max_groups * sizeof(*r->groups));
-	r->events = (struct rcm_waiting *)at;
+	r->events = (struct cma_waiting *)at;
 	memset(r->channels, 0, config->max_channels * sizeof(*r->channels));
 	for (uint32_t i = 0; i < config->max_groups; i++)
 		r->groups[i] =
-			(struct rcm_group){.next = i + 1 < config->max_groups ? i + 1 : RCM_NONE};
-	r->free_group = config->max_groups > 0 ? 0 : RCM_NONE;
+			(struct cma_group){.next = i + 1 < config->max_groups ? i + 1 : CMA_NONE};
+	r->free_group = config->max_groups > 0 ? 0 : CMA_NONE;
 	return r;
 }
 
 const struct cm *
-rcm_cm(const struct rcm *r)
+cma_cm(const struct cma *r)
 {
 	return r->cm;
 }
 
 void
-rcm_rx(struct rcm *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
+cma_rx(struct cma *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
        uint64_t now_ns)
 {
 	r->now_ns = now_ns;
@@ -263,7 +263,7 @@ rcm_rx(struct rcm *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_
 }
 
 uint64_t
-rcm_next_ns(const struct rcm *r)
+cma_next_ns(const struct cma *r)
 {
 	uint64_t query_ns = cm_heap_next_ns(&r->queries), cm_ns = cm_next_ns(r->cm);
 
@@ -271,16 +271,16 @@ rcm_next_ns(const struct rcm *r)
 }
 
 void
-rcm_hurry(struct rcm *r, uint64_t again_ns, uint64_t now_ns)
+cma_hurry(struct cma *r, uint64_t again_ns, uint64_t now_ns)
 {
 	cm_hurry(r->cm, again_ns, now_ns);
 }
 
 uint64_t
-rcm_tick(struct rcm *r, uint64_t now_ns)
+cma_tick(struct cma *r, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
-	rcm_resolve_tick(r);
+	cma_resolve_tick(r);
 	cm_tick(r->cm, now_ns);
-	return rcm_next_ns(r);
+	return cma_next_ns(r);
 }

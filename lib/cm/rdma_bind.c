@@ -7,7 +7,7 @@
 #define MAX_ACK_TIMEOUT 31
 
 bool
-rcm_gid_any(const uint8_t gid[16])
+cma_gid_any(const uint8_t gid[16])
 {
 	static const uint8_t zero[16];
 
@@ -15,40 +15,40 @@ rcm_gid_any(const uint8_t gid[16])
 }
 
 static uint16_t
-space_of(const struct rcm_id *id, const struct rcm_addr *addr)
+space_of(const struct cma_id *id, const struct cma_addr *addr)
 {
-	return addr->family == RCM_IB && addr->space != 0 ? addr->space : id->space;
+	return addr->family == CMA_IB && addr->space != 0 ? addr->space : id->space;
 }
 
 uint64_t
-rcm_service(const struct rcm_id *id, const struct rcm_addr *addr)
+cma_service(const struct cma_id *id, const struct cma_addr *addr)
 {
 	return WIRE_CM_SERVICE(space_of(id, addr), addr->port);
 }
 
 static bool
-may_bind(const struct rcm *r, const struct rcm_id *id, uint16_t port)
+may_bind(const struct cma *r, const struct cma_id *id, uint16_t port)
 {
-	return port == 0 || port >= RCM_LOW_PORTS || r->ops.low_port == NULL ||
+	return port == 0 || port >= CMA_LOW_PORTS || r->ops.low_port == NULL ||
 	       r->ops.low_port(r->ctx, r->channels[id->channel].user, port);
 }
 
 int
-rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr)
+cma_bind_to(struct cma *r, struct cma_id *id, const struct cma_addr *addr)
 {
 	struct cm_bind b = {.space = space_of(id, addr),
 			    .port = addr->port,
-			    .v6 = addr->family != RCM_IPV4,
+			    .v6 = addr->family != CMA_IPV4,
 			    .afonly = id->afonly,
 			    .reuse = id->reuse};
 	uint16_t dev = CM_DEV_ANY, port;
 	int rc = 0;
 
-	if (addr->family < RCM_IPV4 || addr->family > RCM_IB)
+	if (addr->family < CMA_IPV4 || addr->family > CMA_IB)
 		return -EAFNOSUPPORT;
 	if (!may_bind(r, id, addr->port))
 		return -EACCES;
-	if (!rcm_gid_any(addr->gid))
+	if (!cma_gid_any(addr->gid))
 		rc = r->ops.bind(r->ctx, addr, &dev);
 	if (rc != 0)
 		return rc;
@@ -60,54 +60,54 @@ rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr)
 	id->src = *addr;
 	id->src.port = port;
 	id->dev = dev;
-	id->state = RCM_BOUND;
+	id->state = CMA_BOUND;
 	return 0;
 }
 
 int
-rcm_bind(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_addr *addr)
+cma_bind(struct cma *r, uint32_t channel, uint32_t id, const struct cma_addr *addr)
 {
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	return i->state == RCM_IDLE ? rcm_bind_to(r, i, addr) : -EINVAL;
+	return i->state == CMA_IDLE ? cma_bind_to(r, i, addr) : -EINVAL;
 }
 
 static uint8_t
-listen_family(const struct rcm_id *id)
+listen_family(const struct cma_id *id)
 {
-	if (id->src.family == RCM_IPV4)
+	if (id->src.family == CMA_IPV4)
 		return CM_FAMILY_IPV4;
-	return id->src.family == RCM_IPV6 && id->afonly ? CM_FAMILY_IPV6 : CM_FAMILY_ANY;
+	return id->src.family == CMA_IPV6 && id->afonly ? CM_FAMILY_IPV6 : CM_FAMILY_ANY;
 }
 
 int
-rcm_listen(struct rcm *r, uint32_t channel, uint32_t id, uint32_t backlog)
+cma_listen(struct cma *r, uint32_t channel, uint32_t id, uint32_t backlog)
 {
-	static const struct rcm_addr any = {.family = RCM_IPV4};
+	static const struct cma_addr any = {.family = CMA_IPV4};
 	struct cm_listen l;
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (i->state == RCM_IDLE)
-		rc = rcm_bind_to(r, i, &any);
+	if (i->state == CMA_IDLE)
+		rc = cma_bind_to(r, i, &any);
 	if (rc != 0)
 		return rc;
-	if (i->state != RCM_BOUND)
+	if (i->state != CMA_BOUND)
 		return -EINVAL;
 	rc = cm_port_listen(r->ports, i->owner);
 	if (rc != 0)
 		return rc;
 	l = (struct cm_listen){
-		.service_id = rcm_service(i, &i->src),
-		.sidr = i->qp_type == RCM_QP_UD,
+		.service_id = cma_service(i, &i->src),
+		.sidr = i->qp_type == CMA_QP_UD,
 		.dev = i->dev,
 		.family = listen_family(i),
-		.backlog = backlog == 0 || backlog > RCM_MAX_BACKLOG ? RCM_MAX_BACKLOG : backlog,
+		.backlog = backlog == 0 || backlog > CMA_MAX_BACKLOG ? CMA_MAX_BACKLOG : backlog,
 	};
 	memcpy(l.gid, i->src.gid, 16);
 	rc = cm_create(r->cm, i, &i->cm);
@@ -119,16 +119,16 @@ rcm_listen(struct rcm *r, uint32_t channel, uint32_t id, uint32_t backlog)
 		i->cm = 0;
 		return rc;
 	}
-	i->state = RCM_LISTEN;
-	rcm_own(r, i, i->channel, true);
+	i->state = CMA_LISTEN;
+	cma_own(r, i, i->channel, true);
 	return 0;
 }
 
 int
-rcm_set_tos(struct rcm *r, uint32_t channel, uint32_t id, uint8_t tos)
+cma_set_tos(struct cma *r, uint32_t channel, uint32_t id, uint8_t tos)
 {
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i != NULL)
 		i->tos = tos;
@@ -136,42 +136,42 @@ rcm_set_tos(struct rcm *r, uint32_t channel, uint32_t id, uint8_t tos)
 }
 
 int
-rcm_set_reuse(struct rcm *r, uint32_t channel, uint32_t id, bool reuse)
+cma_set_reuse(struct cma *r, uint32_t channel, uint32_t id, bool reuse)
 {
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (i->state != RCM_IDLE && (!reuse || i->state == RCM_LISTEN))
+	if (i->state != CMA_IDLE && (!reuse || i->state == CMA_LISTEN))
 		return -EINVAL;
 	i->reuse = reuse;
 	return 0;
 }
 
 int
-rcm_set_afonly(struct rcm *r, uint32_t channel, uint32_t id, bool afonly)
+cma_set_afonly(struct cma *r, uint32_t channel, uint32_t id, bool afonly)
 {
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (i->state != RCM_IDLE)
+	if (i->state != CMA_IDLE)
 		return -EINVAL;
 	i->afonly = afonly;
 	return 0;
 }
 
 int
-rcm_set_ack_timeout(struct rcm *r, uint32_t channel, uint32_t id, uint8_t code)
+cma_set_ack_timeout(struct cma *r, uint32_t channel, uint32_t id, uint8_t code)
 {
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (i->qp_type != RCM_QP_RC || code > MAX_ACK_TIMEOUT)
+	if (i->qp_type != CMA_QP_RC || code > MAX_ACK_TIMEOUT)
 		return -EINVAL;
 	i->ack_timeout = code;
 	i->has_ack_timeout = true;

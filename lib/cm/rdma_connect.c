@@ -15,11 +15,11 @@ struct payload {
 };
 
 static int
-payload_make(struct payload *p, const struct rcm_id *id, const struct rcm_conn *c, uint32_t room)
+payload_make(struct payload *p, const struct cma_id *id, const struct cma_conn *c, uint32_t room)
 {
-	struct wire_cm_ip ip = {.ip = id->dst.family == RCM_IPV4 ? 4 : 6, .port = id->src.port};
+	struct wire_cm_ip ip = {.ip = id->dst.family == CMA_IPV4 ? 4 : 6, .port = id->src.port};
 
-	p->len = id->dst.family == RCM_IB ? 0 : WIRE_CM_IP_LEN;
+	p->len = id->dst.family == CMA_IB ? 0 : WIRE_CM_IP_LEN;
 	if (c->private_len > room - p->len)
 		return -EINVAL;
 	memcpy(ip.src, id->path.addr.local, 16);
@@ -33,9 +33,9 @@ payload_make(struct payload *p, const struct rcm_id *id, const struct rcm_conn *
 }
 
 static struct wire_cm_path
-path_record(const struct rcm_id *id)
+path_record(const struct cma_id *id)
 {
-	const struct rcm_path *p = &id->path;
+	const struct cma_path *p = &id->path;
 	/* round trip: twice the packet lifetime */
 	uint8_t ack = (uint8_t)(p->packet_lifetime < 31 ? p->packet_lifetime + 1 : 31);
 	struct wire_cm_path w = {.local_lid = 0xffff,
@@ -54,10 +54,10 @@ path_record(const struct rcm_id *id)
 }
 
 static int
-connect_qp(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
+connect_qp(struct cma *r, struct cma_id *id, const struct cma_conn *c)
 {
 	struct payload data;
-	struct rcm_dev dev;
+	struct cma_dev dev;
 	struct cm_connect m;
 
 	if (payload_make(&data, id, c, WIRE_CM_REQ_PRIVATE) != 0)
@@ -66,11 +66,11 @@ connect_qp(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
 		return -ENODEV;
 	m = (struct cm_connect){
 		.addr = id->path.addr,
-		.service_id = rcm_service(id, &id->dst),
+		.service_id = cma_service(id, &id->dst),
 		.ca_guid = dev.guid,
 		.qpn = c->qpn,
 		.psn = id->psn,
-		.transport = id->qp_type == RCM_QP_UC ? WIRE_CM_UC : WIRE_CM_RC,
+		.transport = id->qp_type == CMA_QP_UC ? WIRE_CM_UC : WIRE_CM_RC,
 		.mtu = id->path.mtu,
 		.responder_resources = c->responder_resources,
 		.initiator_depth = c->initiator_depth,
@@ -88,7 +88,7 @@ connect_qp(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
 }
 
 static int
-ask_service(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
+ask_service(struct cma *r, struct cma_id *id, const struct cma_conn *c)
 {
 	struct payload data;
 	struct cm_sidr_ask m;
@@ -97,7 +97,7 @@ ask_service(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
 		return -EINVAL;
 	m = (struct cm_sidr_ask){
 		.addr = id->path.addr,
-		.service_id = rcm_service(id, &id->dst),
+		.service_id = cma_service(id, &id->dst),
 		.max_retries = CM_DEFAULT_RETRIES,
 		.private_data = data.data,
 		.private_len = data.len,
@@ -106,34 +106,34 @@ ask_service(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
 }
 
 int
-rcm_connect(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_conn *conn,
+cma_connect(struct cma *r, uint32_t channel, uint32_t id, const struct cma_conn *conn,
 	    uint64_t now_ns)
 {
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (i->state != RCM_ROUTE_RESOLVED)
+	if (i->state != CMA_ROUTE_RESOLVED)
 		return -EINVAL;
 	r->now_ns = now_ns;
 	rc = cm_create(r->cm, i, &i->cm);
 	if (rc != 0)
 		return rc;
-	rc = i->qp_type == RCM_QP_UD ? ask_service(r, i, conn) : connect_qp(r, i, conn);
+	rc = i->qp_type == CMA_QP_UD ? ask_service(r, i, conn) : connect_qp(r, i, conn);
 	if (rc != 0) {
 		cm_destroy(r->cm, i->cm, now_ns);
 		i->cm = 0;
 		return rc;
 	}
-	i->state = RCM_CONNECT;
+	i->state = CMA_CONNECT;
 	return 0;
 }
 
 static int
-accept_qp(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
+accept_qp(struct cma *r, struct cma_id *id, const struct cma_conn *c)
 {
-	struct rcm_dev dev;
+	struct cma_dev dev;
 	struct cm_accept m;
 
 	if (!r->ops.dev(r->ctx, id->dev, &dev))
@@ -156,12 +156,12 @@ accept_qp(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
 }
 
 static int
-answer_service(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
+answer_service(struct cma *r, struct cma_id *id, const struct cma_conn *c)
 {
 	struct cm_sidr_answer m = {
 		.status = WIRE_SIDR_OK,
 		.qpn = c->qpn,
-		.qkey = c->qkey != 0 ? c->qkey : RCM_UD_QKEY,
+		.qkey = c->qkey != 0 ? c->qkey : CMA_UD_QKEY,
 		.ece = c->ece,
 		.private_data = c->private_data,
 		.private_len = c->private_len,
@@ -171,13 +171,13 @@ answer_service(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
 }
 
 /* Returns an id in CONNECT that has a connection or query. NULL with *rc on error. */
-static struct rcm_id *
-find_connected(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns, int *rc)
+static struct cma_id *
+find_connected(struct cma *r, uint32_t channel, uint32_t id, uint64_t now_ns, int *rc)
 {
-	struct rcm_id *i = rcm_find(r, channel, id, rc);
+	struct cma_id *i = cma_find(r, channel, id, rc);
 
 	r->now_ns = now_ns;
-	if (i == NULL || i->state == RCM_CONNECT)
+	if (i == NULL || i->state == CMA_CONNECT)
 		return i;
 	*rc = -EINVAL;
 	return NULL;
@@ -185,30 +185,30 @@ find_connected(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns, in
 
 /* Sends a REJ or a refusing SIDR_REP, if the state of id allows it. */
 static int
-reject(struct rcm *r, struct rcm_id *id, uint8_t reason, const void *data, uint32_t len)
+reject(struct cma *r, struct cma_id *id, uint8_t reason, const void *data, uint32_t len)
 {
 	struct cm_sidr_answer refusal = {.status = WIRE_SIDR_REJECTED,
 					 .private_data = data,
 					 .private_len = len};
 	struct cm_reject m = {.reason = reason, .private_data = data, .private_len = len};
 
-	return id->qp_type == RCM_QP_UD ? cm_sidr_answer(r->cm, id->cm, &refusal, r->now_ns)
+	return id->qp_type == CMA_QP_UD ? cm_sidr_answer(r->cm, id->cm, &refusal, r->now_ns)
 					: cm_reject(r->cm, id->cm, &m, r->now_ns);
 }
 
 int
-rcm_accept(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struct rcm_conn *conn,
+cma_accept(struct cma *r, uint32_t channel, uint32_t id, uint64_t uid, const struct cma_conn *conn,
 	   uint64_t now_ns)
 {
 	int rc;
-	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
+	struct cma_id *i = find_connected(r, channel, id, now_ns, &rc);
 
 	if (i == NULL)
 		return rc;
 	if (conn == NULL)
 		rc = cm_ready(r->cm, i->cm, NULL, 0, now_ns);
 	else
-		rc = i->qp_type == RCM_QP_UD ? answer_service(r, i, conn) : accept_qp(r, i, conn);
+		rc = i->qp_type == CMA_QP_UD ? answer_service(r, i, conn) : accept_qp(r, i, conn);
 	if (rc != 0)
 		(void)reject(r, i, WIRE_CM_REJ_CONSUMER, NULL, 0);
 	if (rc != 0 || conn == NULL)
@@ -219,11 +219,11 @@ rcm_accept(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const str
 }
 
 int
-rcm_reject(struct rcm *r, uint32_t channel, uint32_t id, uint8_t reason, const void *data,
+cma_reject(struct cma *r, uint32_t channel, uint32_t id, uint8_t reason, const void *data,
 	   uint32_t len, uint64_t now_ns)
 {
 	int rc;
-	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
+	struct cma_id *i = find_connected(r, channel, id, now_ns, &rc);
 
 	if (i == NULL)
 		return rc;
@@ -235,20 +235,20 @@ rcm_reject(struct rcm *r, uint32_t channel, uint32_t id, uint8_t reason, const v
 }
 
 int
-rcm_disconnect(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns)
+cma_disconnect(struct cma *r, uint32_t channel, uint32_t id, uint64_t now_ns)
 {
 	int rc;
-	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
+	struct cma_id *i = find_connected(r, channel, id, now_ns, &rc);
 
 	return i == NULL ? rc : cm_disconnect(r->cm, i->cm, NULL, 0, now_ns);
 }
 
 int
-rcm_notify(struct rcm *r, uint32_t channel, uint32_t id, uint32_t event, uint64_t now_ns)
+cma_notify(struct cma *r, uint32_t channel, uint32_t id, uint32_t event, uint64_t now_ns)
 {
 	struct cm_info info;
 	int rc;
-	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
+	struct cma_id *i = find_connected(r, channel, id, now_ns, &rc);
 
 	if (i == NULL)
 		return rc;
@@ -260,11 +260,11 @@ rcm_notify(struct rcm *r, uint32_t channel, uint32_t id, uint32_t event, uint64_
 }
 
 static void
-get_info(const struct rcm *r, const struct rcm_id *i, struct rcm_info *info)
+get_info(const struct cma *r, const struct cma_id *i, struct cma_info *info)
 {
-	*info = (struct rcm_info){
+	*info = (struct cma_info){
 		.id = i->id,
-		.user = i->channel != RCM_NONE ? r->channels[i->channel].user : NULL,
+		.user = i->channel != CMA_NONE ? r->channels[i->channel].user : NULL,
 		.payer = i->payer,
 		.waiting = i->nwaiting,
 		.state = i->state,
@@ -274,16 +274,16 @@ get_info(const struct rcm *r, const struct rcm_id *i, struct rcm_info *info)
 		.cm = i->cm,
 		.src = i->src,
 		.dst = i->dst,
-		.has_path = i->state == RCM_ROUTE_RESOLVED || i->state == RCM_CONNECT,
+		.has_path = i->state == CMA_ROUTE_RESOLVED || i->state == CMA_CONNECT,
 		.path = i->path,
 	};
 }
 
 int
-rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *info)
+cma_query(const struct cma *r, uint32_t channel, uint32_t id, struct cma_info *info)
 {
 	int rc;
-	const struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	const struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i != NULL)
 		get_info(r, i, info);
@@ -291,10 +291,10 @@ rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *i
 }
 
 bool
-rcm_next(const struct rcm *r, uint32_t *pos, struct rcm_info *info)
+cma_next(const struct cma *r, uint32_t *pos, struct cma_info *info)
 {
 	while (*pos < r->nids) {
-		const struct rcm_id *i = &r->ids[(*pos)++];
+		const struct cma_id *i = &r->ids[(*pos)++];
 
 		if (i->id == 0)
 			continue;
@@ -305,18 +305,18 @@ rcm_next(const struct rcm *r, uint32_t *pos, struct rcm_info *info)
 }
 
 static int
-qp_attr_of_connection(const struct rcm_id *id, enum rcm_qp_state state, struct rcm_qp_attr *a)
+qp_attr_of_connection(const struct cma_id *id, enum cma_qp_state state, struct cma_qp_attr *a)
 {
-	bool rc = id->qp_type == RCM_QP_RC;
+	bool rc = id->qp_type == CMA_QP_RC;
 
-	if (state == RCM_QPS_RTR)
-		a->mask = RCM_QPM_STATE | RCM_QPM_AV | RCM_QPM_PATH_MTU | RCM_QPM_DEST_QPN |
-			  RCM_QPM_RQ_PSN |
-			  (rc ? RCM_QPM_MAX_DEST_RD_ATOMIC | RCM_QPM_MIN_RNR_TIMER : 0);
-	else if (state == RCM_QPS_RTS)
-		a->mask = RCM_QPM_STATE | RCM_QPM_SQ_PSN |
-			  (rc ? RCM_QPM_TIMEOUT | RCM_QPM_RETRY_CNT | RCM_QPM_RNR_RETRY |
-					   RCM_QPM_MAX_RD_ATOMIC
+	if (state == CMA_QPS_RTR)
+		a->mask = CMA_QPM_STATE | CMA_QPM_AV | CMA_QPM_PATH_MTU | CMA_QPM_DEST_QPN |
+			  CMA_QPM_RQ_PSN |
+			  (rc ? CMA_QPM_MAX_DEST_RD_ATOMIC | CMA_QPM_MIN_RNR_TIMER : 0);
+	else if (state == CMA_QPS_RTS)
+		a->mask = CMA_QPM_STATE | CMA_QPM_SQ_PSN |
+			  (rc ? CMA_QPM_TIMEOUT | CMA_QPM_RETRY_CNT | CMA_QPM_RNR_RETRY |
+					   CMA_QPM_MAX_RD_ATOMIC
 			      : 0);
 	else
 		return -EINVAL;
@@ -324,28 +324,28 @@ qp_attr_of_connection(const struct rcm_id *id, enum rcm_qp_state state, struct r
 }
 
 int
-rcm_qp_attr_get(const struct rcm *r, uint32_t channel, uint32_t id, enum rcm_qp_state state,
-		struct rcm_qp_attr *attr)
+cma_qp_attr_get(const struct cma *r, uint32_t channel, uint32_t id, enum cma_qp_state state,
+		struct cma_qp_attr *attr)
 {
 	bool known;
 	int rc;
-	const struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	const struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (i->dev == CM_DEV_ANY || i->state == RCM_REMOVED)
+	if (i->dev == CM_DEV_ANY || i->state == CMA_REMOVED)
 		return -EINVAL;
-	*attr = (struct rcm_qp_attr){.mask = RCM_QPM_STATE | RCM_QPM_PKEY_INDEX | RCM_QPM_PORT};
-	if (i->qp_type == RCM_QP_UD) {
-		attr->mask |= RCM_QPM_QKEY;
-		attr->qkey = RCM_UD_QKEY;
+	*attr = (struct cma_qp_attr){.mask = CMA_QPM_STATE | CMA_QPM_PKEY_INDEX | CMA_QPM_PORT};
+	if (i->qp_type == CMA_QP_UD) {
+		attr->mask |= CMA_QPM_QKEY;
+		attr->qkey = CMA_UD_QKEY;
 		return 0;
 	}
 	known = i->cm != 0 && cm_qp_attr_get(r->cm, i->cm, &attr->cm) == 0;
 	/* the passive side queries before it accepts; the REP has the same PSN */
 	attr->cm.rq_psn = i->psn;
-	if (state == RCM_QPS_INIT) {
-		attr->mask |= RCM_QPM_ACCESS;
+	if (state == CMA_QPS_INIT) {
+		attr->mask |= CMA_QPM_ACCESS;
 		attr->remote_write = known;
 		attr->remote_read = known && attr->cm.responder_resources > 0;
 		return 0;

@@ -7,78 +7,78 @@
 #define MS_NS 1000000ull
 
 static void
-query_begin(struct rcm *r, struct rcm_id *id, enum rcm_state state, uint32_t timeout_ms)
+query_begin(struct cma *r, struct cma_id *id, enum cma_state state, uint32_t timeout_ms)
 {
 	id->state = state;
 	cm_heap_set(&r->queries, &id->query, r->now_ns + timeout_ms * MS_NS);
 }
 
 static void
-query_end(struct rcm *r, struct rcm_id *id, enum rcm_state state)
+query_end(struct cma *r, struct cma_id *id, enum cma_state state)
 {
 	id->state = state;
 	cm_heap_set(&r->queries, &id->query, CM_NEVER);
 }
 
 static void
-addr_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
+addr_done(struct cma *r, struct cma_id *id, int status, const struct cma_path *path)
 {
 	if (status != 0) {
-		query_end(r, id, RCM_BOUND);
-		rcm_report(r, id, RCM_EV_ADDR_ERROR, status);
+		query_end(r, id, CMA_BOUND);
+		cma_report(r, id, CMA_EV_ADDR_ERROR, status);
 		return;
 	}
 	id->path = *path;
 	id->dev = path->addr.dev;
 	memcpy(id->src.gid, path->addr.local, 16);
-	query_end(r, id, RCM_ADDR_RESOLVED);
-	rcm_report(r, id, RCM_EV_ADDR_RESOLVED, 0);
+	query_end(r, id, CMA_ADDR_RESOLVED);
+	cma_report(r, id, CMA_EV_ADDR_RESOLVED, 0);
 }
 
 static void
-route_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
+route_done(struct cma *r, struct cma_id *id, int status, const struct cma_path *path)
 {
 	if (status != 0) {
-		query_end(r, id, RCM_ADDR_RESOLVED);
-		rcm_report(r, id, RCM_EV_ROUTE_ERROR, status);
+		query_end(r, id, CMA_ADDR_RESOLVED);
+		cma_report(r, id, CMA_EV_ROUTE_ERROR, status);
 		return;
 	}
 	id->path = *path;
-	query_end(r, id, RCM_ROUTE_RESOLVED);
-	rcm_report(r, id, RCM_EV_ROUTE_RESOLVED, 0);
+	query_end(r, id, CMA_ROUTE_RESOLVED);
+	cma_report(r, id, CMA_EV_ROUTE_RESOLVED, 0);
 }
 
 int
-rcm_resolve_addr(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_addr *src,
-		 const struct rcm_addr *dst, uint32_t timeout_ms, uint64_t now_ns)
+cma_resolve_addr(struct cma *r, uint32_t channel, uint32_t id, const struct cma_addr *src,
+		 const struct cma_addr *dst, uint32_t timeout_ms, uint64_t now_ns)
 {
-	struct rcm_addr any = {.family = dst->family, .space = dst->space};
-	struct rcm_path path = {0};
+	struct cma_addr any = {.family = dst->family, .space = dst->space};
+	struct cma_path path = {0};
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (dst->family < RCM_IPV4 || dst->family > RCM_IB)
+	if (dst->family < CMA_IPV4 || dst->family > CMA_IB)
 		return -EAFNOSUPPORT;
-	if (src == NULL || src->family == RCM_NO_ADDR)
+	if (src == NULL || src->family == CMA_NO_ADDR)
 		src = &any;
-	if (src->family != dst->family || (i->state != RCM_IDLE && i->state != RCM_BOUND))
+	if (src->family != dst->family || (i->state != CMA_IDLE && i->state != CMA_BOUND))
 		return -EINVAL;
-	if (!rcm_has_room(i))
+	if (!cma_has_room(i))
 		return -ENOMEM;
 	r->now_ns = now_ns;
-	if (i->state == RCM_IDLE)
-		rc = rcm_bind_to(r, i, src);
+	if (i->state == CMA_IDLE)
+		rc = cma_bind_to(r, i, src);
 	if (rc != 0)
 		return rc;
 	i->dst = *dst;
-	query_begin(r, i, RCM_ADDR_QUERY, timeout_ms);
+	query_begin(r, i, CMA_ADDR_QUERY, timeout_ms);
 	rc = r->ops.resolve(r->ctx, i->id, &i->src, dst, i->tos, &path);
 	if (rc == -EINPROGRESS)
 		return 0;
 	if (rc != 0) {
-		query_end(r, i, RCM_BOUND);
+		query_end(r, i, CMA_BOUND);
 		return rc;
 	}
 	addr_done(r, i, 0, &path);
@@ -86,27 +86,27 @@ rcm_resolve_addr(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_
 }
 
 int
-rcm_resolve_route(struct rcm *r, uint32_t channel, uint32_t id, uint32_t timeout_ms,
+cma_resolve_route(struct cma *r, uint32_t channel, uint32_t id, uint32_t timeout_ms,
 		  uint64_t now_ns)
 {
-	struct rcm_path path;
+	struct cma_path path;
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (i->state != RCM_ADDR_RESOLVED)
+	if (i->state != CMA_ADDR_RESOLVED)
 		return -EINVAL;
-	if (!rcm_has_room(i))
+	if (!cma_has_room(i))
 		return -ENOMEM;
 	r->now_ns = now_ns;
-	query_begin(r, i, RCM_ROUTE_QUERY, timeout_ms);
+	query_begin(r, i, CMA_ROUTE_QUERY, timeout_ms);
 	path = i->path;
 	rc = r->ops.route(r->ctx, i->id, &path);
 	if (rc == -EINPROGRESS)
 		return 0;
 	if (rc != 0) {
-		query_end(r, i, RCM_ADDR_RESOLVED);
+		query_end(r, i, CMA_ADDR_RESOLVED);
 		return rc;
 	}
 	route_done(r, i, 0, &path);
@@ -114,17 +114,17 @@ rcm_resolve_route(struct rcm *r, uint32_t channel, uint32_t id, uint32_t timeout
 }
 
 int
-rcm_set_path(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_path *path)
+cma_set_path(struct cma *r, uint32_t channel, uint32_t id, const struct cma_path *path)
 {
-	struct rcm_path p = *path;
+	struct cma_path p = *path;
 	int rc;
-	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	if (i->state != RCM_ADDR_RESOLVED)
+	if (i->state != CMA_ADDR_RESOLVED)
 		return -EINVAL;
-	if (!rcm_has_room(i))
+	if (!cma_has_room(i))
 		return -ENOMEM;
 	p.addr.dev = i->path.addr.dev;
 	memcpy(p.addr.local, i->path.addr.local, 16);
@@ -134,41 +134,41 @@ rcm_set_path(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_path
 }
 
 int
-rcm_resolve_service(struct rcm *r, uint32_t channel, uint32_t id)
+cma_resolve_service(struct cma *r, uint32_t channel, uint32_t id)
 {
 	int rc;
-	const struct rcm_id *i = rcm_find(r, channel, id, &rc);
+	const struct cma_id *i = cma_find(r, channel, id, &rc);
 
 	if (i == NULL)
 		return rc;
-	return i->state == RCM_BOUND && i->dev != CM_DEV_ANY ? -EOPNOTSUPP : -EINVAL;
+	return i->state == CMA_BOUND && i->dev != CM_DEV_ANY ? -EOPNOTSUPP : -EINVAL;
 }
 
 static void
-query_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
+query_done(struct cma *r, struct cma_id *id, int status, const struct cma_path *path)
 {
-	if (id->state == RCM_ADDR_QUERY)
+	if (id->state == CMA_ADDR_QUERY)
 		addr_done(r, id, status, path);
 	else
 		route_done(r, id, status, path);
 }
 
 void
-rcm_resolved(struct rcm *r, uint32_t id, int status, const struct rcm_path *path, uint64_t now_ns)
+cma_resolved(struct cma *r, uint32_t id, int status, const struct cma_path *path, uint64_t now_ns)
 {
-	struct rcm_id *i = rcm_id_find(r, id);
+	struct cma_id *i = cma_id_find(r, id);
 
 	r->now_ns = now_ns;
-	if (i != NULL && (i->state == RCM_ADDR_QUERY || i->state == RCM_ROUTE_QUERY))
+	if (i != NULL && (i->state == CMA_ADDR_QUERY || i->state == CMA_ROUTE_QUERY))
 		query_done(r, i, status, path);
 }
 
 void
-rcm_resolve_tick(struct rcm *r)
+cma_resolve_tick(struct cma *r)
 {
 	for (uint32_t n = 0; n < CM_TICK_MOST && cm_heap_next_ns(&r->queries) <= r->now_ns; n++) {
-		struct rcm_id *id = (struct rcm_id *)((char *)cm_heap_first(&r->queries) -
-						      offsetof(struct rcm_id, query));
+		struct cma_id *id = (struct cma_id *)((char *)cm_heap_first(&r->queries) -
+						      offsetof(struct cma_id, query));
 
 		r->ops.cancel(r->ctx, id->id);
 		query_done(r, id, -ETIMEDOUT, NULL);
@@ -176,35 +176,35 @@ rcm_resolve_tick(struct rcm *r)
 }
 
 void
-rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns)
+cma_device_removed(struct cma *r, uint16_t dev, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
 	for (uint32_t i = 0; i < r->nids; i++) {
-		struct rcm_id *id = &r->ids[i];
+		struct cma_id *id = &r->ids[i];
 
-		if (id->id == 0 || id->dev != dev || id->state == RCM_REMOVED)
+		if (id->id == 0 || id->dev != dev || id->state == CMA_REMOVED)
 			continue;
-		if (id->state == RCM_ROUTE_QUERY || id->state == RCM_ADDR_QUERY)
+		if (id->state == CMA_ROUTE_QUERY || id->state == CMA_ADDR_QUERY)
 			r->ops.cancel(r->ctx, id->id);
-		rcm_report(r, id, RCM_EV_DEVICE_REMOVAL, 0);
+		cma_report(r, id, CMA_EV_DEVICE_REMOVAL, 0);
 		/* notify the peer, if it is still reachable */
 		if (id->cm != 0)
 			cm_destroy(r->cm, id->cm, now_ns);
 		id->cm = 0;
-		query_end(r, id, RCM_REMOVED);
+		query_end(r, id, CMA_REMOVED);
 	}
 }
 
 void
-rcm_address_removed(struct rcm *r, uint16_t dev, const uint8_t gid[16])
+cma_address_removed(struct cma *r, uint16_t dev, const uint8_t gid[16])
 {
 	for (uint32_t i = 0; i < r->nids; i++) {
-		struct rcm_id *id = &r->ids[i];
+		struct cma_id *id = &r->ids[i];
 
-		if (id->id == 0 || id->dev != dev || id->moved || id->state == RCM_REMOVED ||
+		if (id->id == 0 || id->dev != dev || id->moved || id->state == CMA_REMOVED ||
 		    memcmp(id->src.gid, gid, 16) != 0)
 			continue;
 		id->moved = true;
-		rcm_report(r, id, RCM_EV_ADDR_CHANGE, 0);
+		cma_report(r, id, CMA_EV_ADDR_CHANGE, 0);
 	}
 }

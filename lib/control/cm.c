@@ -14,7 +14,7 @@
 #define AGAIN_NS (DRAIN_NS / (CM_DEFAULT_RETRIES + 1))
 
 static bool
-find_device(void *ctx, uint16_t port, struct rcm_dev *out)
+find_device(void *ctx, uint16_t port, struct cma_dev *out)
 {
 	const struct cm_service *svc = ctx;
 	const struct device *dev = daemon_device(svc->d, port);
@@ -27,34 +27,34 @@ find_device(void *ctx, uint16_t port, struct rcm_dev *out)
 }
 
 int
-cms_open(struct daemon *d)
+ucma_open(struct daemon *d)
 {
-	static const struct rcm_ops ops = {
-		.send = cms_send,
-		.readable = cms_readable,
-		.bind = cms_bind,
-		.resolve = cms_resolve,
-		.route = cms_route,
-		.cancel = cms_cancel,
+	static const struct cma_ops ops = {
+		.send = ucma_send,
+		.readable = ucma_readable,
+		.bind = ucma_bind,
+		.resolve = ucma_resolve,
+		.route = ucma_route,
+		.cancel = ucma_cancel,
 		.dev = find_device,
-		.mcast = cms_change_group,
-		.charge = cms_charge,
-		.discharge = cms_discharge,
-		.low_port = cms_low_port,
+		.mcast = ucma_change_group,
+		.charge = ucma_charge,
+		.discharge = ucma_discharge,
+		.low_port = ucma_low_port,
 	};
 	const struct control_config *cfg = d->cfg;
-	struct rcm_config config = {
+	struct cma_config config = {
 		.max_channels = cfg->max_cm_channels,
 		.max_ids = cfg->max_cm_ids,
 		.max_groups = cfg->max_cm_ids,
 		/* ids that ended are in TIMEWAIT, or answer copies */
 		.cm = {.max_ids = 2 * cfg->max_cm_ids,
 		       /* a host may run many ranks: allow as many as a listener may hold */
-		       .max_peer_pending = RCM_MAX_BACKLOG,
+		       .max_peer_pending = CMA_MAX_BACKLOG,
 		       .seed = (uint64_t)random_u32() << 32 | random_u32()},
 	};
 	struct cm_service *svc = calloc(1, sizeof(*svc));
-	size_t bytes = rcm_bytes(&config);
+	size_t bytes = cma_bytes(&config);
 	int rc;
 
 	if (svc == NULL)
@@ -67,15 +67,15 @@ cms_open(struct daemon *d)
 		free(svc);
 		return -ENOMEM;
 	}
-	svc->rcm = rcm_init(svc->mem, &config, &ops, svc);
-	rc = cms_inputs_open(svc);
+	svc->cma = cma_init(svc->mem, &config, &ops, svc);
+	rc = ucma_inputs_open(svc);
 	if (rc < 0) {
 		LOG(ERR, "connection manager: %s", strerror(-rc));
 		free(svc->mem);
 		free(svc);
 		return rc;
 	}
-	d->cms = svc;
+	d->ucma = svc;
 	return 0;
 }
 
@@ -86,35 +86,35 @@ cms_open(struct daemon *d)
 static void
 await_dreps(struct cm_service *svc)
 {
-	const struct cm *cm = rcm_cm(svc->rcm);
+	const struct cm *cm = cma_cm(svc->cma);
 	uint64_t now_ns;
 
 	while (cm_disconnecting(cm) != 0 && (now_ns = daemon_now_ns()) < svc->drain_until_ns) {
-		uint64_t until_ns = rcm_next_ns(svc->rcm);
+		uint64_t until_ns = cma_next_ns(svc->cma);
 
 		if (until_ns > svc->drain_until_ns)
 			until_ns = svc->drain_until_ns;
 		worker_events_wait(svc->d, until_ns > now_ns ? until_ns - now_ns : 0);
-		rcm_tick(svc->rcm, daemon_now_ns());
+		cma_tick(svc->cma, daemon_now_ns());
 	}
 }
 
 void
-cms_close(struct daemon *d)
+ucma_close(struct daemon *d)
 {
-	struct cm_service *svc = d->cms;
+	struct cm_service *svc = d->ucma;
 
 	if (svc == NULL)
 		return;
 	svc->drain_until_ns = daemon_now_ns() + DRAIN_NS;
-	rcm_hurry(svc->rcm, AGAIN_NS, daemon_now_ns());
-	cms_channels_close(svc);
+	cma_hurry(svc->cma, AGAIN_NS, daemon_now_ns());
+	ucma_channels_close(svc);
 	await_dreps(svc);
-	cms_drain(svc, 0);
-	cms_inputs_close(svc);
+	ucma_drain(svc, 0);
+	ucma_inputs_close(svc);
 	defer_cancel(d, &svc->resolved_turn);
-	cms_groups_forget(svc, NULL);
-	d->cms = NULL;
+	ucma_groups_forget(svc, NULL);
+	d->ucma = NULL;
 	free(svc->mem);
 	free(svc);
 }

@@ -19,7 +19,7 @@
  * ids are charged to the user of that session (QUOTA_CM_IDS). QPs belong to sessions: the
  * connection manager knows only their numbers.
  *
- * Control thread only. Nothing here waits, except cms_close.
+ * Control thread only. Nothing here waits, except ucma_close.
  */
 #ifndef CONTROL_CM_H
 #define CONTROL_CM_H
@@ -29,21 +29,21 @@
 #include "control/daemon.h"
 #include "control/handler.h"
 
-#define CMS_BUCKETS        256u /* of channels, by the first byte of their secret names */
-#define CMS_GROUP_BUCKETS  4096u
-#define CMS_LOOKUP_BUCKETS 4096u
-#define CMS_HELD           64u /* MADs that wait for a neighbour, at most */
+#define UCMA_BUCKETS        256u /* of channels, by the first byte of their secret names */
+#define UCMA_GROUP_BUCKETS  4096u
+#define UCMA_LOOKUP_BUCKETS 4096u
+#define UCMA_HELD           64u /* MADs that wait for a neighbour, at most */
 
-struct cms_channel;
-struct cms_lookup;
-struct cms_group;
+struct ucma_channel;
+struct ucma_lookup;
+struct ucma_group;
 struct net_query;
-LIST_HEAD(cms_groups, cms_group);
-LIST_HEAD(cms_channels, cms_channel);
-LIST_HEAD(cms_lookups, cms_lookup);
+LIST_HEAD(ucma_groups, ucma_group);
+LIST_HEAD(ucma_channels, ucma_channel);
+LIST_HEAD(ucma_lookups, ucma_lookup);
 
 /* A MAD whose next hop's MAC is not known yet. */
-struct cms_held {
+struct ucma_held {
 	bool used;
 	struct cm_addr addr;
 	uint64_t until_ns; /* dropped then: its sender has retransmitted it */
@@ -52,23 +52,23 @@ struct cms_held {
 
 struct cm_service {
 	struct daemon *d;
-	struct rcm *rcm;
-	void *mem; /* of rcm */
+	struct cma *cma;
+	void *mem; /* of cma */
 	struct watch timer;
 	uint64_t armed_ns; /* when timer expires, or CM_NEVER */
-	struct cms_channels channels[CMS_BUCKETS];
+	struct ucma_channels channels[UCMA_BUCKETS];
 	/* Lookups that wait for a neighbour, by id, and by the neighbour's address. */
-	struct cms_lookups lookup_bucket[CMS_LOOKUP_BUCKETS], hop_bucket[CMS_LOOKUP_BUCKETS];
-	struct cms_lookups resolved; /* out of hop_bucket: the neighbour's MAC is known */
-	struct defer resolved_turn;  /* reports them, some per turn of the loop */
-	struct cms_channels closing; /* channels whose ids are being freed in slices */
-	struct cms_groups groups;    /* joined on devices with own addresses */
-	struct cms_groups group_bucket[CMS_GROUP_BUCKETS]; /* the same, by address */
+	struct ucma_lookups lookup_bucket[UCMA_LOOKUP_BUCKETS], hop_bucket[UCMA_LOOKUP_BUCKETS];
+	struct ucma_lookups resolved; /* out of hop_bucket: the neighbour's MAC is known */
+	struct defer resolved_turn;   /* reports them, some per turn of the loop */
+	struct ucma_channels closing; /* channels whose ids are being freed in slices */
+	struct ucma_groups groups;    /* joined on devices with own addresses */
+	struct ucma_groups group_bucket[UCMA_GROUP_BUCKETS]; /* the same, by address */
 	uint64_t group_key;      /* of hashes of addresses, since clients choose these */
 	uint64_t groups_next_ns; /* when a report is due, or CM_NEVER */
 	const struct quota_user
 		*by; /* user whose request is being handled; NULL: a MAD or a timer */
-	struct cms_held held[CMS_HELD];
+	struct ucma_held held[UCMA_HELD];
 	uint32_t next_held;
 	uint64_t drain_until_ns; /* the daemon ends: MADs wait for the worker until then; else 0 */
 	struct {                 /* MADs that could not be sent at once */
@@ -76,32 +76,32 @@ struct cm_service {
 	} counters;
 };
 
-/* Starts the service: d->cms. The devices exist. Returns 0 or -errno. */
-int cms_open(struct daemon *d);
+/* Starts the service: d->ucma. The devices exist. Returns 0 or -errno. */
+int ucma_open(struct daemon *d);
 /*
  * Ends all channels and notifies their peers, then ends the service. Waits at most 2 s until all
  * peers of connections have responded. Workers still run. Does nothing without a service.
  */
-void cms_close(struct daemon *d);
+void ucma_close(struct daemon *d);
 
 /* cm_channel.c: handler of CM_OPEN. */
-ctrl_handler cms_channel_open;
+ctrl_handler ucma_channel_open;
 
 /*
  * cm_input.c: notify the service, if there is one: a device is about to be destroyed; a device has
  * lost the address gid; the MAC of a device's neighbour ip is known.
  */
-void cms_device_gone(struct device *dev);
-void cms_address_gone(struct device *dev, const uint8_t gid[16]);
-void cms_hop_resolved(struct device *dev, const uint8_t ip[16]);
+void ucma_device_gone(struct device *dev);
+void ucma_address_gone(struct device *dev, const uint8_t gid[16]);
+void ucma_hop_resolved(struct device *dev, const uint8_t ip[16]);
 
 /*
  * cm_input.c: handles a multicast router's query on dev. Groups are reported within the query's
  * response time, at most one report for each group, and in a version that the router understands.
  */
-void cms_group_queried(struct device *dev, const struct net_query *q);
+void ucma_group_queried(struct device *dev, const struct net_query *q);
 
 /* cm_input.c: returns true if a new QP of dev may have this number: no connection holds it. */
-bool cms_qpn_is_free(const struct device *dev, uint32_t qpn);
+bool ucma_qpn_is_free(const struct device *dev, uint32_t qpn);
 
 #endif

@@ -17,18 +17,18 @@
 	(offsetof(struct rdma_ucm_##type, at) + sizeof(((struct rdma_ucm_##type *)0)->at))
 
 static void
-reply(struct cms_call *c, uint32_t number)
+reply(struct ucma_call *c, uint32_t number)
 {
 	memcpy(c->rep, &number, sizeof(number));
 	c->rep_len = sizeof(number);
 }
 
 static int
-create_id(struct cms_call *c)
+create_id(struct ucma_call *c)
 {
 	const struct rdma_ucm_create_id *q = c->body;
 	uint32_t id;
-	int rc = rcm_create(c->rcm, c->ch->number, q->uid, q->ps, q->qp_type, &id);
+	int rc = cma_create(c->cma, c->ch->number, q->uid, q->ps, q->qp_type, &id);
 
 	if (rc == 0)
 		reply(c, id);
@@ -36,11 +36,11 @@ create_id(struct cms_call *c)
 }
 
 static int
-destroy_id(struct cms_call *c)
+destroy_id(struct ucma_call *c)
 {
 	const struct rdma_ucm_destroy_id *q = c->body;
 	uint32_t reported;
-	int rc = rcm_destroy(c->rcm, c->ch->number, q->id, &reported, c->now_ns);
+	int rc = cma_destroy(c->cma, c->ch->number, q->id, &reported, c->now_ns);
 
 	if (rc == 0)
 		reply(c, reported);
@@ -49,56 +49,56 @@ destroy_id(struct cms_call *c)
 
 /* Reads an IPv4 or IPv6 address from the space of a sockaddr_in6. */
 static int
-ip_get(struct rcm_addr *to, const struct sockaddr_in6 *sa)
+ip_get(struct cma_addr *to, const struct sockaddr_in6 *sa)
 {
 	uint16_t family = sa->sin6_family;
 
 	if (family != AF_INET && family != AF_INET6)
 		return -EINVAL;
-	return cms_addr_get(to, sa, cms_addr_len(family));
+	return ucma_addr_get(to, sa, ucma_addr_len(family));
 }
 
 static int
-bind_to(struct cms_call *c, uint32_t id, struct rcm_addr *addr)
+bind_to(struct ucma_call *c, uint32_t id, struct cma_addr *addr)
 {
-	cms_addr_local(addr);
-	return rcm_bind(c->rcm, c->ch->number, id, addr);
+	ucma_addr_local(addr);
+	return cma_bind(c->cma, c->ch->number, id, addr);
 }
 
 static int
-bind_ip(struct cms_call *c)
+bind_ip(struct ucma_call *c)
 {
 	const struct rdma_ucm_bind_ip *q = c->body;
-	struct rcm_addr addr;
+	struct cma_addr addr;
 	int rc = ip_get(&addr, &q->addr);
 
 	return rc == 0 ? bind_to(c, q->id, &addr) : rc;
 }
 
 static int
-bind_addr(struct cms_call *c)
+bind_addr(struct ucma_call *c)
 {
 	const struct rdma_ucm_bind *q = c->body;
-	struct rcm_addr addr;
-	int rc = q->reserved == 0 ? cms_addr_get(&addr, &q->addr, q->addr_size) : -EINVAL;
+	struct cma_addr addr;
+	int rc = q->reserved == 0 ? ucma_addr_get(&addr, &q->addr, q->addr_size) : -EINVAL;
 
 	return rc == 0 ? bind_to(c, q->id, &addr) : rc;
 }
 
 static int
-resolve(struct cms_call *c, uint32_t id, struct rcm_addr *src, struct rcm_addr *dst,
+resolve(struct ucma_call *c, uint32_t id, struct cma_addr *src, struct cma_addr *dst,
 	uint32_t timeout_ms)
 {
-	cms_addr_local(src);
-	cms_addr_remote(dst);
-	return rcm_resolve_addr(c->rcm, c->ch->number, id, src, dst, timeout_ms, c->now_ns);
+	ucma_addr_local(src);
+	ucma_addr_remote(dst);
+	return cma_resolve_addr(c->cma, c->ch->number, id, src, dst, timeout_ms, c->now_ns);
 }
 
 static int
-resolve_ip(struct cms_call *c)
+resolve_ip(struct ucma_call *c)
 {
 	const struct rdma_ucm_resolve_ip *q = c->body;
-	struct rcm_addr src = {0}, dst;
+	struct cma_addr src = {0}, dst;
 	int rc = ip_get(&dst, &q->dst_addr);
 
 	if (rc == 0 && q->src_addr.sin6_family != 0)
@@ -107,36 +107,36 @@ resolve_ip(struct cms_call *c)
 }
 
 static int
-resolve_addr(struct cms_call *c)
+resolve_addr(struct ucma_call *c)
 {
 	const struct rdma_ucm_resolve_addr *q = c->body;
-	struct rcm_addr src = {0}, dst;
-	int rc = q->reserved == 0 ? cms_addr_get(&dst, &q->dst_addr, q->dst_size) : -EINVAL;
+	struct cma_addr src = {0}, dst;
+	int rc = q->reserved == 0 ? ucma_addr_get(&dst, &q->dst_addr, q->dst_size) : -EINVAL;
 
 	if (rc == 0 && q->src_size != 0)
-		rc = cms_addr_get(&src, &q->src_addr, q->src_size);
+		rc = ucma_addr_get(&src, &q->src_addr, q->src_size);
 	return rc == 0 ? resolve(c, q->id, &src, &dst, q->timeout_ms) : rc;
 }
 
 static int
-resolve_route(struct cms_call *c)
+resolve_route(struct ucma_call *c)
 {
 	const struct rdma_ucm_resolve_route *q = c->body;
 
-	return rcm_resolve_route(c->rcm, c->ch->number, q->id, q->timeout_ms, c->now_ns);
+	return cma_resolve_route(c->cma, c->ch->number, q->id, q->timeout_ms, c->now_ns);
 }
 
 static int
-listen_on(struct cms_call *c)
+listen_on(struct ucma_call *c)
 {
 	const struct rdma_ucm_listen *q = c->body;
 
-	return rcm_listen(c->rcm, c->ch->number, q->id, q->backlog);
+	return cma_listen(c->cma, c->ch->number, q->id, q->backlog);
 }
 
 /* Refuses a QP of another user, whose owner could otherwise no longer connect it. */
 static int
-check_qpn(const struct cms_call *c, uint32_t qpn)
+check_qpn(const struct ucma_call *c, uint32_t qpn)
 {
 	const struct qp *qp = qp_table_find(&c->ch->svc->d->qps, qpn);
 	const struct obj_qp *q = qp != NULL ? qp->bind.owner : NULL;
@@ -146,17 +146,17 @@ check_qpn(const struct cms_call *c, uint32_t qpn)
 
 /* Converts p to *conn, which refers to the private data in p. */
 static int
-conn_get(const struct cms_call *c, uint32_t id, const struct rdma_ucm_conn_param *p,
-	 const struct rdma_ucm_ece *ece, struct rcm_conn *conn)
+conn_get(const struct ucma_call *c, uint32_t id, const struct rdma_ucm_conn_param *p,
+	 const struct rdma_ucm_ece *ece, struct cma_conn *conn)
 {
-	struct rcm_info info;
-	int rc = rcm_query(c->rcm, c->ch->number, id, &info);
+	struct cma_info info;
+	int rc = cma_query(c->cma, c->ch->number, id, &info);
 
 	if (rc != 0)
 		return rc;
-	*conn = (struct rcm_conn){
+	*conn = (struct cma_conn){
 		.qpn = p->qp_num & QPN_MASK,
-		.qkey = info.src.family == RCM_IB ? p->qkey : 0,
+		.qkey = info.src.family == CMA_IB ? p->qkey : 0,
 		.srq = p->srq,
 		.responder_resources = p->responder_resources,
 		.initiator_depth = p->initiator_depth,
@@ -171,65 +171,65 @@ conn_get(const struct cms_call *c, uint32_t id, const struct rdma_ucm_conn_param
 }
 
 static int
-connect_id(struct cms_call *c)
+connect_id(struct ucma_call *c)
 {
 	struct rdma_ucm_connect q = {0};
-	struct rcm_conn conn;
+	struct cma_conn conn;
 	int rc;
 
 	memcpy(&q, c->body, c->req->in < sizeof(q) ? c->req->in : sizeof(q));
 	if (!q.conn_param.valid)
 		return -EINVAL;
 	rc = conn_get(c, q.id, &q.conn_param, &q.ece, &conn);
-	return rc == 0 ? rcm_connect(c->rcm, c->ch->number, q.id, &conn, c->now_ns) : rc;
+	return rc == 0 ? cma_connect(c->cma, c->ch->number, q.id, &conn, c->now_ns) : rc;
 }
 
 static int
-accept_id(struct cms_call *c)
+accept_id(struct ucma_call *c)
 {
 	struct rdma_ucm_accept q = {0};
-	struct rcm_conn conn;
+	struct cma_conn conn;
 	int rc;
 
 	memcpy(&q, c->body, c->req->in < sizeof(q) ? c->req->in : sizeof(q));
 	if (!q.conn_param.valid)
-		return rcm_accept(c->rcm, c->ch->number, q.id, q.uid, NULL, c->now_ns);
+		return cma_accept(c->cma, c->ch->number, q.id, q.uid, NULL, c->now_ns);
 	rc = conn_get(c, q.id, &q.conn_param, &q.ece, &conn);
 	if (rc == 0)
-		return rcm_accept(c->rcm, c->ch->number, q.id, q.uid, &conn, c->now_ns);
-	/* as rcm_accept does on errors */
-	(void)rcm_reject(c->rcm, c->ch->number, q.id, 0, NULL, 0, c->now_ns);
+		return cma_accept(c->cma, c->ch->number, q.id, q.uid, &conn, c->now_ns);
+	/* as cma_accept does on errors */
+	(void)cma_reject(c->cma, c->ch->number, q.id, 0, NULL, 0, c->now_ns);
 	return rc;
 }
 
 static int
-reject_id(struct cms_call *c)
+reject_id(struct ucma_call *c)
 {
 	const struct rdma_ucm_reject *q = c->body;
 
-	return rcm_reject(c->rcm, c->ch->number, q->id, q->reason, q->private_data,
+	return cma_reject(c->cma, c->ch->number, q->id, q->reason, q->private_data,
 			  q->private_data_len, c->now_ns);
 }
 
 static int
-disconnect_id(struct cms_call *c)
+disconnect_id(struct ucma_call *c)
 {
 	const struct rdma_ucm_disconnect *q = c->body;
 
-	return rcm_disconnect(c->rcm, c->ch->number, q->id, c->now_ns);
+	return cma_disconnect(c->cma, c->ch->number, q->id, c->now_ns);
 }
 
 /* NOTIFY of an established QP. -EISCONN: the RTU has already established the connection. */
 static int
-notify(struct cms_call *c)
+notify(struct ucma_call *c)
 {
 	const struct rdma_ucm_notify *q = c->body;
 
-	return rcm_notify(c->rcm, c->ch->number, q->id, q->event, c->now_ns);
+	return cma_notify(c->cma, c->ch->number, q->id, q->event, c->now_ns);
 }
 
 static int
-set_option_of_id(struct cms_call *c, const struct rdma_ucm_set_option *q, const void *value)
+set_option_of_id(struct ucma_call *c, const struct rdma_ucm_set_option *q, const void *value)
 {
 	uint32_t ch = c->ch->number;
 	uint8_t byte;
@@ -242,16 +242,16 @@ set_option_of_id(struct cms_call *c, const struct rdma_ucm_set_option *q, const 
 			return -EINVAL;
 		memcpy(&byte, value, sizeof(byte));
 		return q->optname == RDMA_OPTION_ID_TOS
-			       ? rcm_set_tos(c->rcm, ch, q->id, byte)
-			       : rcm_set_ack_timeout(c->rcm, ch, q->id, byte);
+			       ? cma_set_tos(c->cma, ch, q->id, byte)
+			       : cma_set_ack_timeout(c->cma, ch, q->id, byte);
 	case RDMA_OPTION_ID_REUSEADDR:
 	case RDMA_OPTION_ID_AFONLY:
 		if (q->optlen != sizeof(number))
 			return -EINVAL;
 		memcpy(&number, value, sizeof(number));
 		return q->optname == RDMA_OPTION_ID_REUSEADDR
-			       ? rcm_set_reuse(c->rcm, ch, q->id, number != 0)
-			       : rcm_set_afonly(c->rcm, ch, q->id, number != 0);
+			       ? cma_set_reuse(c->cma, ch, q->id, number != 0)
+			       : cma_set_afonly(c->cma, ch, q->id, number != 0);
 	default:
 		return -ENOSYS;
 	}
@@ -259,9 +259,9 @@ set_option_of_id(struct cms_call *c, const struct rdma_ucm_set_option *q, const 
 
 /* Reads a path record in the format of the subnet administrator (IBTA vol. 1, 15.2.5.16). */
 static int
-path_get(struct rcm_path *path, const uint8_t *rec)
+path_get(struct cma_path *path, const uint8_t *rec)
 {
-	*path = (struct rcm_path){
+	*path = (struct cma_path){
 		.addr = {.pkey = (uint16_t)(rec[50] << 8 | rec[51]),
 			 .flow_label = (rec[44] & 15u) << 16 | (uint32_t)rec[45] << 8 | rec[46],
 			 .traffic_class = rec[48],
@@ -276,10 +276,10 @@ path_get(struct rcm_path *path, const uint8_t *rec)
 
 /* Returns the first record that is valid in both directions. */
 static int
-set_path(struct cms_call *c, const struct rdma_ucm_set_option *q, const uint8_t *value)
+set_path(struct ucma_call *c, const struct rdma_ucm_set_option *q, const uint8_t *value)
 {
 	struct ib_path_rec_data data;
-	struct rcm_path path;
+	struct cma_path path;
 	int rc;
 
 	_Static_assert(sizeof(data.path_rec) == PATH_BYTES, "length of a path record");
@@ -290,18 +290,18 @@ set_path(struct cms_call *c, const struct rdma_ucm_set_option *q, const uint8_t 
 		if (data.flags != PATH_FLAGS)
 			continue;
 		rc = path_get(&path, (const uint8_t *)data.path_rec);
-		return rc == 0 ? rcm_set_path(c->rcm, c->ch->number, q->id, &path) : rc;
+		return rc == 0 ? cma_set_path(c->cma, c->ch->number, q->id, &path) : rc;
 	}
 	return -EINVAL;
 }
 
 static int
-set_option(struct cms_call *c)
+set_option(struct ucma_call *c)
 {
 	const struct rdma_ucm_set_option *q = c->body;
 	const uint8_t *value = (const uint8_t *)(q + 1);
-	struct rcm_info info;
-	int rc = rcm_query(c->rcm, c->ch->number, q->id, &info);
+	struct cma_info info;
+	int rc = cma_query(c->cma, c->ch->number, q->id, &info);
 
 	if (rc != 0)
 		return rc;
@@ -315,14 +315,14 @@ set_option(struct cms_call *c)
 }
 
 static int
-join(struct cms_call *c, uint32_t id, uint64_t uid, const struct rcm_addr *addr, uint16_t flags)
+join(struct ucma_call *c, uint32_t id, uint64_t uid, const struct cma_addr *addr, uint16_t flags)
 {
 	uint32_t group;
 	int rc;
 
 	if (flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return -EINVAL;
-	rc = rcm_join(c->rcm, c->ch->number, id, uid, addr,
+	rc = cma_join(c->cma, c->ch->number, id, uid, addr,
 		      flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, &group);
 	if (rc == 0)
 		reply(c, group);
@@ -330,31 +330,31 @@ join(struct cms_call *c, uint32_t id, uint64_t uid, const struct rcm_addr *addr,
 }
 
 static int
-join_ip_mcast(struct cms_call *c)
+join_ip_mcast(struct ucma_call *c)
 {
 	const struct rdma_ucm_join_ip_mcast *q = c->body;
-	struct rcm_addr addr;
+	struct cma_addr addr;
 	int rc = ip_get(&addr, &q->addr);
 
 	return rc == 0 ? join(c, q->id, q->uid, &addr, RDMA_MC_JOIN_FLAG_FULLMEMBER) : rc;
 }
 
 static int
-join_mcast(struct cms_call *c)
+join_mcast(struct ucma_call *c)
 {
 	const struct rdma_ucm_join_mcast *q = c->body;
-	struct rcm_addr addr;
-	int rc = cms_addr_get(&addr, &q->addr, q->addr_size);
+	struct cma_addr addr;
+	int rc = ucma_addr_get(&addr, &q->addr, q->addr_size);
 
 	return rc == 0 ? join(c, q->id, q->uid, &addr, q->join_flags) : rc;
 }
 
 static int
-leave_mcast(struct cms_call *c)
+leave_mcast(struct ucma_call *c)
 {
 	const struct rdma_ucm_destroy_id *q = c->body;
 	uint32_t reported;
-	int rc = rcm_leave(c->rcm, c->ch->number, q->id, &reported);
+	int rc = cma_leave(c->cma, c->ch->number, q->id, &reported);
 
 	if (rc == 0)
 		reply(c, reported);
@@ -362,7 +362,7 @@ leave_mcast(struct cms_call *c)
 }
 
 static int
-migrate_id(struct cms_call *c)
+migrate_id(struct ucma_call *c)
 {
 	const struct rdma_ucm_migrate_id *q = c->body;
 	uint32_t reported;
@@ -370,7 +370,7 @@ migrate_id(struct cms_call *c)
 
 	if (c->from == 0)
 		return -EINVAL;
-	rc = rcm_migrate(c->rcm, c->ch->number, c->from, q->id, &reported);
+	rc = cma_migrate(c->cma, c->ch->number, c->from, q->id, &reported);
 	if (rc == 0)
 		reply(c, reported);
 	return rc;
@@ -378,23 +378,23 @@ migrate_id(struct cms_call *c)
 
 /* The kernel has service records of InfiniBand's subnet administrator only. */
 static int
-resolve_service(struct cms_call *c)
+resolve_service(struct ucma_call *c)
 {
 	const struct uroce_cm_ib_service *q = c->body;
 
-	return rcm_resolve_service(c->rcm, c->ch->number, q->id);
+	return cma_resolve_service(c->cma, c->ch->number, q->id);
 }
 
 static int
-write_event(struct cms_call *c)
+write_event(struct ucma_call *c)
 {
 	const struct uroce_cm_write_event *q = c->body;
 
-	return rcm_write_event(c->rcm, c->ch->number, q->id, q->event, (int32_t)q->status, q->arg);
+	return cma_write_event(c->cma, c->ch->number, q->id, q->event, (int32_t)q->status, q->arg);
 }
 
 struct command {
-	int (*run)(struct cms_call *c);
+	int (*run)(struct ucma_call *c);
 	uint32_t in, out; /* minimum lengths of command and response */
 };
 #define ROW(name, run, in, out) [RDMA_USER_CM_CMD_##name] = {run, in, out}
@@ -412,20 +412,20 @@ static const struct command commands[] = {
 	ROW(BIND_IP, bind_ip, END(bind_ip, id), 0),
 	ROW(RESOLVE_IP, resolve_ip, IN(resolve_ip), 0),
 	ROW(RESOLVE_ROUTE, resolve_route, IN(resolve_route), 0),
-	ROW(QUERY_ROUTE, cms_query_route, IN(query), ROUTE_OUT),
+	ROW(QUERY_ROUTE, ucma_query_route, IN(query), ROUTE_OUT),
 	ROW(CONNECT, connect_id, END(connect, reserved), 0),
 	ROW(LISTEN, listen_on, IN(listen), 0),
 	ROW(ACCEPT, accept_id, END(accept, reserved), 0),
 	ROW(REJECT, reject_id, IN(reject), 0),
 	ROW(DISCONNECT, disconnect_id, IN(disconnect), 0),
-	ROW(INIT_QP_ATTR, cms_init_qp_attr, IN(init_qp_attr), sizeof(struct ib_uverbs_qp_attr)),
-	ROW(GET_EVENT, cms_get_event, IN(get_event), EVENT_OUT),
+	ROW(INIT_QP_ATTR, ucma_init_qp_attr, IN(init_qp_attr), sizeof(struct ib_uverbs_qp_attr)),
+	ROW(GET_EVENT, ucma_get_event, IN(get_event), EVENT_OUT),
 	ROW(SET_OPTION, set_option, IN(set_option), 0),
 	ROW(NOTIFY, notify, IN(notify), 0),
 	ROW(JOIN_IP_MCAST, join_ip_mcast, END(join_ip_mcast, id), NUMBER),
 	ROW(LEAVE_MCAST, leave_mcast, IN(destroy_id), NUMBER),
 	ROW(MIGRATE_ID, migrate_id, IN(migrate_id), NUMBER),
-	ROW(QUERY, cms_query, IN(query), NUMBER),
+	ROW(QUERY, ucma_query, IN(query), NUMBER),
 	ROW(BIND, bind_addr, IN(bind), 0),
 	ROW(RESOLVE_ADDR, resolve_addr, IN(resolve_addr), 0),
 	ROW(JOIN_MCAST, join_mcast, IN(join_mcast), NUMBER),
@@ -435,7 +435,7 @@ static const struct command commands[] = {
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 int
-cms_perform(struct cms_call *c)
+ucma_perform(struct ucma_call *c)
 {
 	const struct command *row;
 

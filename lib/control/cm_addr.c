@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct sockaddr_of_ib) == 48, "length of a sockaddr_ib");
 #define SID_PORT_MASK 0xffffu
 
 uint32_t
-cms_addr_len(uint16_t family)
+ucma_addr_len(uint16_t family)
 {
 	switch (family) {
 	case AF_INET:
@@ -36,12 +36,12 @@ cms_addr_len(uint16_t family)
 }
 
 static void
-from_v4(struct rcm_addr *to, const void *sockaddr)
+from_v4(struct cma_addr *to, const void *sockaddr)
 {
 	struct sockaddr_in in;
 
 	memcpy(&in, sockaddr, sizeof(in));
-	to->family = RCM_IPV4;
+	to->family = CMA_IPV4;
 	to->port = ntohs(in.sin_port);
 	if (in.sin_addr.s_addr == INADDR_ANY)
 		return;
@@ -50,27 +50,27 @@ from_v4(struct rcm_addr *to, const void *sockaddr)
 }
 
 static void
-from_v6(struct rcm_addr *to, const void *sockaddr)
+from_v6(struct cma_addr *to, const void *sockaddr)
 {
 	struct sockaddr_in6 in;
 
 	memcpy(&in, sockaddr, sizeof(in));
-	to->family = RCM_IPV6;
+	to->family = CMA_IPV6;
 	to->port = ntohs(in.sin6_port);
 	memcpy(to->gid, &in.sin6_addr, 16);
-	if (cms_gid_needs_scope(to->gid))
+	if (ucma_gid_needs_scope(to->gid))
 		to->scope = in.sin6_scope_id;
 }
 
 static int
-from_ib(struct rcm_addr *to, const void *sockaddr)
+from_ib(struct cma_addr *to, const void *sockaddr)
 {
 	struct sockaddr_of_ib ib;
 	uint64_t sid;
 
 	memcpy(&ib, sockaddr, sizeof(ib));
 	sid = be64toh(ib.sid) & be64toh(ib.sid_mask);
-	to->family = RCM_IB;
+	to->family = CMA_IB;
 	to->port = (uint16_t)(sid & SID_PORT_MASK);
 	to->space = (uint16_t)(sid >> 16);
 	memcpy(to->gid, ib.addr, 16);
@@ -81,13 +81,13 @@ from_ib(struct rcm_addr *to, const void *sockaddr)
 }
 
 int
-cms_addr_get(struct rcm_addr *to, const void *sockaddr, uint32_t len)
+ucma_addr_get(struct cma_addr *to, const void *sockaddr, uint32_t len)
 {
 	uint16_t family;
 
 	memcpy(&family, sockaddr, sizeof(family));
 	memset(to, 0, sizeof(*to));
-	if (len == 0 || len != cms_addr_len(family))
+	if (len == 0 || len != ucma_addr_len(family))
 		return -EINVAL;
 	if (family == AF_IB)
 		return from_ib(to, sockaddr);
@@ -99,7 +99,7 @@ cms_addr_get(struct rcm_addr *to, const void *sockaddr, uint32_t len)
 }
 
 bool
-cms_gid_needs_scope(const uint8_t gid[16])
+ucma_gid_needs_scope(const uint8_t gid[16])
 {
 	if (gid[0] == 0xff)
 		return (gid[1] & 15) == 1 || (gid[1] & 15) == 2;
@@ -107,7 +107,7 @@ cms_gid_needs_scope(const uint8_t gid[16])
 }
 
 bool
-cms_gid_is_loopback(const uint8_t gid[16])
+ucma_gid_is_loopback(const uint8_t gid[16])
 {
 	static const uint8_t v6[16] = {[15] = 1};
 
@@ -115,28 +115,28 @@ cms_gid_is_loopback(const uint8_t gid[16])
 }
 
 void
-cms_addr_local(struct rcm_addr *a)
+ucma_addr_local(struct cma_addr *a)
 {
-	if (cms_gid_is_loopback(a->gid))
+	if (ucma_gid_is_loopback(a->gid))
 		memset(a->gid, 0, 16);
 }
 
 void
-cms_addr_remote(struct rcm_addr *a)
+ucma_addr_remote(struct cma_addr *a)
 {
 	static const uint8_t zero[16];
 	static const uint8_t v4[16] = {[10] = 0xff, 0xff, IN_LOOPBACKNET, 0, 0, 1};
 
 	if (memcmp(a->gid, zero, 16) != 0)
 		return;
-	if (a->family == RCM_IPV4)
+	if (a->family == CMA_IPV4)
 		memcpy(a->gid, v4, 16);
 	else
 		a->gid[15] = 1;
 }
 
 uint32_t
-cms_gid_put(const uint8_t gid[16], uint16_t space, uint16_t port, void *sockaddr)
+ucma_gid_put(const uint8_t gid[16], uint16_t space, uint16_t port, void *sockaddr)
 {
 	struct sockaddr_of_ib ib = {
 		.family = AF_IB,
@@ -151,24 +151,24 @@ cms_gid_put(const uint8_t gid[16], uint16_t space, uint16_t port, void *sockaddr
 }
 
 uint32_t
-cms_addr_put(const struct rcm_addr *from, uint16_t space, void *sockaddr)
+ucma_addr_put(const struct cma_addr *from, uint16_t space, void *sockaddr)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(from->port)};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(from->port)};
 
 	switch (from->family) {
-	case RCM_IPV4:
+	case CMA_IPV4:
 		memcpy(&in.sin_addr, from->gid + 12, 4);
 		memcpy(sockaddr, &in, sizeof(in));
 		return sizeof(in);
-	case RCM_IPV6:
+	case CMA_IPV6:
 		memcpy(&in6.sin6_addr, from->gid, 16);
 		in6.sin6_scope_id = from->scope;
 		memcpy(sockaddr, &in6, sizeof(in6));
 		return sizeof(in6);
-	case RCM_IB:
-		return cms_gid_put(from->gid, from->space != 0 ? from->space : space, from->port,
-				   sockaddr);
+	case CMA_IB:
+		return ucma_gid_put(from->gid, from->space != 0 ? from->space : space, from->port,
+				    sockaddr);
 	default:
 		return 0;
 	}

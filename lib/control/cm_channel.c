@@ -29,17 +29,17 @@ struct message_out {
 	uint8_t body[UROCE_CM_MAX_BODY] __attribute__((aligned(8)));
 };
 
-static struct cms_channels *
+static struct ucma_channels *
 bucket(struct cm_service *svc, const uint8_t *secret)
 {
-	return &svc->channels[secret[0] % CMS_BUCKETS];
+	return &svc->channels[secret[0] % UCMA_BUCKETS];
 }
 
 /* Returns lib/cm's number of the channel with this secret; 0: none. */
 static uint32_t
 channel_of(struct cm_service *svc, const uint8_t *secret)
 {
-	const struct cms_channel *ch;
+	const struct ucma_channel *ch;
 
 	LIST_FOREACH (ch, bucket(svc, secret), link) {
 		if (memcmp(ch->secret, secret, sizeof(ch->secret)) == 0)
@@ -50,7 +50,7 @@ channel_of(struct cm_service *svc, const uint8_t *secret)
 
 /* Closes the command socket when the client is done. Never blocks, whatever the client sent. */
 static void
-commands_close(struct cms_channel *ch)
+commands_close(struct ucma_channel *ch)
 {
 	struct daemon *d = ch->svc->d;
 
@@ -66,12 +66,12 @@ commands_close(struct cms_channel *ch)
 
 /* Frees a channel that has no ids any more. */
 static void
-channel_free(struct cms_channel *ch)
+channel_free(struct ucma_channel *ch)
 {
 	struct quota_user *user = ch->user;
 
 	LIST_REMOVE(ch, link);
-	quota_give(user, QUOTA_FDS, CMS_CHANNEL_FDS);
+	quota_give(user, QUOTA_FDS, UCMA_CHANNEL_FDS);
 	quota_give(user, QUOTA_CM_CHANNELS, 1);
 	quota_user_put(user);
 	free(ch);
@@ -79,15 +79,15 @@ channel_free(struct cms_channel *ch)
 
 /* Ends at most `most` of its ids and events. Returns true when the channel is freed. */
 static bool
-channel_end_some(struct cms_channel *ch, uint32_t most)
+channel_end_some(struct ucma_channel *ch, uint32_t most)
 {
 	struct cm_service *svc = ch->svc;
 	bool over;
 
 	svc->by = ch->user;
-	over = rcm_channel_close(svc->rcm, ch->number, most, daemon_now_ns());
+	over = cma_channel_close(svc->cma, ch->number, most, daemon_now_ns());
 	svc->by = NULL;
-	cms_arm(svc);
+	ucma_arm(svc);
 	if (over)
 		channel_free(ch);
 	return over;
@@ -96,7 +96,7 @@ channel_end_some(struct cms_channel *ch, uint32_t most)
 static void
 on_end_turn(struct defer *df)
 {
-	struct cms_channel *ch = WATCH_OF(df, struct cms_channel, end);
+	struct ucma_channel *ch = WATCH_OF(df, struct ucma_channel, end);
 	struct quota_user *user = ch->user;
 	struct daemon *d = ch->svc->d;
 
@@ -110,7 +110,7 @@ on_end_turn(struct defer *df)
 
 /* Closes the sockets at once, and ends the channel's ids in slices, one per turn of the loop. */
 static void
-channel_close(struct cms_channel *ch)
+channel_close(struct ucma_channel *ch)
 {
 	struct cm_service *svc = ch->svc;
 
@@ -125,11 +125,11 @@ channel_close(struct cms_channel *ch)
 }
 
 void
-cms_channels_close(struct cm_service *svc)
+ucma_channels_close(struct cm_service *svc)
 {
-	struct cms_channel *ch;
+	struct ucma_channel *ch;
 
-	for (uint32_t i = 0; i < CMS_BUCKETS; i++) {
+	for (uint32_t i = 0; i < UCMA_BUCKETS; i++) {
 		while (!LIST_EMPTY(&svc->channels[i]))
 			channel_close(LIST_FIRST(&svc->channels[i]));
 	}
@@ -140,9 +140,9 @@ cms_channels_close(struct cm_service *svc)
 }
 
 void *
-cms_charge(void *ctx, void *user)
+ucma_charge(void *ctx, void *user)
 {
-	struct cms_channel *ch = user;
+	struct ucma_channel *ch = user;
 
 	if (quota_take(ch->user, QUOTA_CM_IDS, 1) < 0)
 		return NULL;
@@ -151,7 +151,7 @@ cms_charge(void *ctx, void *user)
 }
 
 void
-cms_discharge(void *ctx, void *payer)
+ucma_discharge(void *ctx, void *payer)
 {
 	quota_give(payer, QUOTA_CM_IDS, 1);
 	quota_user_put(payer);
@@ -159,21 +159,21 @@ cms_discharge(void *ctx, void *payer)
 
 /* As in the kernel, where rdma_cm asks for CAP_NET_BIND_SERVICE. */
 bool
-cms_low_port(void *ctx, void *user, uint16_t port)
+ucma_low_port(void *ctx, void *user, uint16_t port)
 {
-	const struct cms_channel *ch = user;
+	const struct ucma_channel *ch = user;
 
 	if (ch->user->privileged)
 		return true;
 	LOG_LIMITED(NOTICE,
 		    "%s (pid %d, uid %u): rdma_cm port %u refused: only root and the daemon's user "
 		    "may bind ports below %u",
-		    ch->comm, ch->pid, ch->user->uid, port, RCM_LOW_PORTS);
+		    ch->comm, ch->pid, ch->user->uid, port, CMA_LOW_PORTS);
 	return false;
 }
 
 static void
-token_send(struct cms_channel *ch)
+token_send(struct ucma_channel *ch)
 {
 	static const char token = 1;
 	ssize_t n = send(ch->events.fd, &token, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -185,9 +185,9 @@ token_send(struct cms_channel *ch)
 }
 
 void
-cms_readable(void *ctx, void *user)
+ucma_readable(void *ctx, void *user)
 {
-	struct cms_channel *ch = user;
+	struct ucma_channel *ch = user;
 
 	if (!ch->token)
 		token_send(ch);
@@ -198,11 +198,11 @@ cms_readable(void *ctx, void *user)
  * a client ends before it takes the token, another process that shares the channel takes it.
  */
 static bool
-token_take(struct cms_channel *ch)
+token_take(struct ucma_channel *ch)
 {
 	int unread = 0;
 
-	if (rcm_events_waiting(ch->svc->rcm, ch->number) != 0)
+	if (cma_events_waiting(ch->svc->cma, ch->number) != 0)
 		return false;
 	if (!ch->token && (ioctl(ch->events.fd, SIOCOUTQ, &unread) < 0 || unread == 0))
 		return false;
@@ -216,13 +216,13 @@ token_take(struct cms_channel *ch)
 
 /* Executes a command and replies. Returns 0, or -errno if the channel must end. */
 static int
-command(struct cms_channel *ch, const struct message_in *in)
+command(struct ucma_channel *ch, const struct message_in *in)
 {
 	static struct message_out out;
 	struct cm_service *svc = ch->svc;
-	struct cms_call c = {
+	struct ucma_call c = {
 		.ch = ch,
-		.rcm = svc->rcm,
+		.cma = svc->cma,
 		.now_ns = daemon_now_ns(),
 		.req = &in->req,
 		.body = in->body,
@@ -236,9 +236,9 @@ command(struct cms_channel *ch, const struct message_in *in)
 		c.from = channel_of(svc, in->req.from);
 	quota_refusal_clear(&svc->d->quota);
 	svc->by = ch->user;
-	rc = cms_perform(&c);
+	rc = ucma_perform(&c);
 	svc->by = NULL;
-	cms_arm(svc);
+	ucma_arm(svc);
 	if (svc->d->quota.refusal[0] != '\0')
 		LOG_LIMITED(NOTICE, "%s (pid %d): connection id refused: %s", ch->comm, ch->pid,
 			    svc->d->quota.refusal);
@@ -252,7 +252,7 @@ command(struct cms_channel *ch, const struct message_in *in)
 
 /* Returns 1 and a command, 0: the client has closed its end, or -errno: the channel must end. */
 static int
-receive(struct cms_channel *ch, struct message_in *in)
+receive(struct ucma_channel *ch, struct message_in *in)
 {
 	static const uint8_t zero[sizeof(in->req.spare)];
 	struct iovec iov = {in, sizeof(*in)};
@@ -273,7 +273,7 @@ static void
 on_command(struct watch *w, uint32_t events)
 {
 	static struct message_in in; /* too large for a stack; there is only one control thread */
-	struct cms_channel *ch = WATCH_OF(w, struct cms_channel, commands);
+	struct ucma_channel *ch = WATCH_OF(w, struct ucma_channel, commands);
 	struct quota_user *user = ch->user;
 	struct daemon *d = ch->svc->d;
 	int rc;
@@ -301,13 +301,13 @@ on_command(struct watch *w, uint32_t events)
 static void
 commands_broken(struct throttle *t)
 {
-	channel_close(WATCH_OF(t, struct cms_channel, throttle));
+	channel_close(WATCH_OF(t, struct ucma_channel, throttle));
 }
 
 static void
 on_events_socket(struct watch *w, uint32_t events)
 {
-	struct cms_channel *ch = WATCH_OF(w, struct cms_channel, events);
+	struct ucma_channel *ch = WATCH_OF(w, struct ucma_channel, events);
 	struct quota_user *user = ch->user;
 	struct daemon *d = ch->svc->d;
 
@@ -324,7 +324,7 @@ on_events_socket(struct watch *w, uint32_t events)
 
 /* Creates two socket pairs: the daemon's ends go to ch, the client's to theirs. */
 static int
-sockets_open(struct cms_channel *ch, int theirs[2])
+sockets_open(struct ucma_channel *ch, int theirs[2])
 {
 	int sv[2], cv[2], rc;
 
@@ -346,7 +346,7 @@ sockets_open(struct cms_channel *ch, int theirs[2])
 }
 
 static void
-sockets_close(const struct cms_channel *ch, const int theirs[2])
+sockets_close(const struct ucma_channel *ch, const int theirs[2])
 {
 	close(ch->events.fd);
 	close(ch->commands.fd);
@@ -356,10 +356,10 @@ sockets_close(const struct cms_channel *ch, const int theirs[2])
 
 /* Creates the channel of lib/cm and watches the sockets. */
 static int
-channel_start(struct cms_channel *ch)
+channel_start(struct ucma_channel *ch)
 {
 	struct cm_service *svc = ch->svc;
-	int rc = rcm_channel_open(svc->rcm, ch, &ch->number);
+	int rc = cma_channel_open(svc->cma, ch, &ch->number);
 
 	if (rc < 0)
 		return rc;
@@ -381,19 +381,19 @@ channel_start(struct cms_channel *ch)
 fail_events:
 	loop_del(&svc->d->loop, &ch->events);
 fail_channel:
-	rcm_channel_close(svc->rcm, ch->number, 1, daemon_now_ns()); /* it has no ids */
+	cma_channel_close(svc->cma, ch->number, 1, daemon_now_ns()); /* it has no ids */
 	return rc;
 }
 
 static int
-channel_make(struct session *s, struct cms_channel **made, int theirs[2])
+channel_make(struct session *s, struct ucma_channel **made, int theirs[2])
 {
-	struct cms_channel *ch = calloc(1, sizeof(*ch));
+	struct ucma_channel *ch = calloc(1, sizeof(*ch));
 	int rc = -ENOMEM;
 
 	if (ch == NULL)
 		return rc;
-	ch->svc = s->d->cms;
+	ch->svc = s->d->ucma;
 	ch->user = s->user;
 	ch->id = ++s->d->next_session;
 	ch->pid = s->peer.pid;
@@ -414,18 +414,18 @@ channel_make(struct session *s, struct cms_channel **made, int theirs[2])
 }
 
 int
-cms_channel_open(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+ucma_channel_open(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	struct uroce_cm_open_rep *rep = rp->body;
-	struct cms_channel *ch = NULL;
+	struct ucma_channel *ch = NULL;
 	int theirs[2] = {-1, -1}, rc;
 
-	if (s->d->cms == NULL)
+	if (s->d->ucma == NULL)
 		return EOPNOTSUPP;
 	rc = quota_take(s->user, QUOTA_CM_CHANNELS, 1);
 	if (rc < 0)
 		return -rc;
-	rc = quota_take(s->user, QUOTA_FDS, CMS_CHANNEL_FDS);
+	rc = quota_take(s->user, QUOTA_FDS, UCMA_CHANNEL_FDS);
 	if (rc < 0)
 		goto fail_channels;
 	rc = channel_make(s, &ch, theirs);
@@ -437,7 +437,7 @@ cms_channel_open(struct session *s, const struct ctrl_req *req, struct ctrl_rep 
 	return 0;
 
 fail_fds:
-	quota_give(s->user, QUOTA_FDS, CMS_CHANNEL_FDS);
+	quota_give(s->user, QUOTA_FDS, UCMA_CHANNEL_FDS);
 fail_channels:
 	quota_give(s->user, QUOTA_CM_CHANNELS, 1);
 	return -rc;

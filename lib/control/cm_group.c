@@ -25,8 +25,8 @@
  */
 #define OLD_ROUTER_NS (2 * REFRESH_NS + 10ull * NS_PER_S)
 
-struct cms_group {
-	LIST_ENTRY(cms_group) link, bucket;
+struct ucma_group {
+	LIST_ENTRY(ucma_group) link, bucket;
 	uint16_t dev;
 	uint8_t gid[16];
 	uint32_t members; /* 0: the group was left; the second report is still due */
@@ -35,7 +35,7 @@ struct cms_group {
 };
 
 uint64_t
-cms_hash(const struct cm_service *svc, const uint8_t gid[16])
+ucma_hash(const struct cm_service *svc, const uint8_t gid[16])
 {
 	uint64_t h = svc->group_key;
 	uint32_t w[4];
@@ -48,16 +48,16 @@ cms_hash(const struct cm_service *svc, const uint8_t gid[16])
 	return h;
 }
 
-static struct cms_groups *
+static struct ucma_groups *
 bucket_of(struct cm_service *svc, const uint8_t gid[16])
 {
-	return &svc->group_bucket[cms_hash(svc, gid) % CMS_GROUP_BUCKETS];
+	return &svc->group_bucket[ucma_hash(svc, gid) % UCMA_GROUP_BUCKETS];
 }
 
-static struct cms_group *
+static struct ucma_group *
 find(struct cm_service *svc, uint16_t dev, const uint8_t gid[16])
 {
-	struct cms_group *g;
+	struct ucma_group *g;
 
 	LIST_FOREACH (g, bucket_of(svc, gid), bucket) {
 		if (g->dev == dev && memcmp(g->gid, gid, 16) == 0)
@@ -78,7 +78,7 @@ version_on(const struct device *dev, bool v4, uint64_t now_ns)
 }
 
 static void
-report(const struct cm_service *svc, const struct cms_group *g, enum net_group_record record,
+report(const struct cm_service *svc, const struct ucma_group *g, enum net_group_record record,
        uint64_t now_ns)
 {
 	static struct net_frame out; /* too large for a stack; there is only one control thread */
@@ -90,7 +90,7 @@ report(const struct cm_service *svc, const struct cms_group *g, enum net_group_r
 }
 
 static void
-due_at(struct cm_service *svc, struct cms_group *g, uint64_t at_ns)
+due_at(struct cm_service *svc, struct ucma_group *g, uint64_t at_ns)
 {
 	g->next_ns = at_ns;
 	if (at_ns < svc->groups_next_ns)
@@ -99,7 +99,7 @@ due_at(struct cm_service *svc, struct cms_group *g, uint64_t at_ns)
 
 /* Reports that the group was joined or left. */
 static void
-changed(struct cm_service *svc, struct cms_group *g)
+changed(struct cm_service *svc, struct ucma_group *g)
 {
 	uint64_t now_ns = daemon_now_ns();
 
@@ -111,7 +111,7 @@ changed(struct cm_service *svc, struct cms_group *g)
 static int
 join(struct cm_service *svc, uint16_t dev, const uint8_t gid[16])
 {
-	struct cms_group *g = find(svc, dev, gid);
+	struct ucma_group *g = find(svc, dev, gid);
 
 	if (g == NULL) {
 		g = calloc(1, sizeof(*g));
@@ -128,11 +128,11 @@ join(struct cm_service *svc, uint16_t dev, const uint8_t gid[16])
 }
 
 int
-cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins)
+ucma_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins)
 {
 	struct cm_service *svc = ctx;
 	const struct device *dev = daemon_device(svc->d, port);
-	struct cms_group *g;
+	struct ucma_group *g;
 
 	if (dev == NULL)
 		return -ENODEV;
@@ -150,7 +150,7 @@ cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins)
 
 /* Returns true if a query for gid, or for all groups of gid's family, includes g. */
 static bool
-is_queried(const struct cms_group *g, const uint8_t gid[16])
+is_queried(const struct ucma_group *g, const uint8_t gid[16])
 {
 	if (memcmp(g->gid, gid, 16) == 0)
 		return true;
@@ -158,7 +158,7 @@ is_queried(const struct cms_group *g, const uint8_t gid[16])
 }
 
 static void
-drop(struct cms_group *g)
+drop(struct ucma_group *g)
 {
 	LIST_REMOVE(g, link);
 	LIST_REMOVE(g, bucket);
@@ -169,7 +169,7 @@ drop(struct cms_group *g)
 static void
 version_changed(struct cm_service *svc, const struct device *dev, bool v4, uint64_t now_ns)
 {
-	struct cms_group *g, *next;
+	struct ucma_group *g, *next;
 
 	for (g = LIST_FIRST(&svc->groups); g != NULL; g = next) {
 		next = LIST_NEXT(g, link);
@@ -203,11 +203,11 @@ router_seen(struct cm_service *svc, struct device *dev, const struct net_query *
 }
 
 void
-cms_groups_query(struct cm_service *svc, struct device *dev, const struct net_query *q,
-		 uint64_t now_ns)
+ucma_groups_query(struct cm_service *svc, struct device *dev, const struct net_query *q,
+		  uint64_t now_ns)
 {
 	uint64_t within_ns = q->within_ns < DELAY_NS ? DELAY_NS : q->within_ns;
-	struct cms_group *g;
+	struct ucma_group *g;
 
 	router_seen(svc, dev, q, now_ns);
 	/* Keep a report that is already due in that time: many queries cause only one report. */
@@ -219,9 +219,9 @@ cms_groups_query(struct cm_service *svc, struct device *dev, const struct net_qu
 }
 
 void
-cms_groups_tick(struct cm_service *svc, uint64_t now_ns)
+ucma_groups_tick(struct cm_service *svc, uint64_t now_ns)
 {
-	struct cms_group *g, *next;
+	struct ucma_group *g, *next;
 
 	if (svc->groups_next_ns > now_ns)
 		return;
@@ -244,9 +244,9 @@ cms_groups_tick(struct cm_service *svc, uint64_t now_ns)
 }
 
 void
-cms_groups_forget(struct cm_service *svc, const struct device *dev)
+ucma_groups_forget(struct cm_service *svc, const struct device *dev)
 {
-	struct cms_group *g, *next;
+	struct ucma_group *g, *next;
 
 	for (g = LIST_FIRST(&svc->groups); g != NULL; g = next) {
 		next = LIST_NEXT(g, link);

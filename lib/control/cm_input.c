@@ -12,9 +12,9 @@
 #define TICK_STEP 100000ull /* the timer is not moved for a deadline that is earlier by less */
 
 void
-cms_arm(struct cm_service *svc)
+ucma_arm(struct cm_service *svc)
 {
-	uint64_t next_ns = rcm_next_ns(svc->rcm);
+	uint64_t next_ns = cma_next_ns(svc->cma);
 	struct itimerspec at = {0};
 
 	if (svc->groups_next_ns < next_ns)
@@ -39,9 +39,9 @@ on_timer(struct watch *w, uint32_t events)
 	if (read(w->fd, &n, sizeof(n)) < 0)
 		return;
 	svc->armed_ns = CM_NEVER;
-	rcm_tick(svc->rcm, daemon_now_ns());
-	cms_groups_tick(svc, daemon_now_ns());
-	cms_arm(svc);
+	cma_tick(svc->cma, daemon_now_ns());
+	ucma_groups_tick(svc, daemon_now_ns());
+	ucma_arm(svc);
 }
 
 static void
@@ -62,12 +62,12 @@ on_datagram(void *ctx, const struct slow_datagram *g)
 		return;
 	memcpy(info.addr.local, g->local, 16);
 	memcpy(info.addr.remote, g->remote, 16);
-	rcm_rx(svc->rcm, &info, g->payload, g->len, daemon_now_ns());
-	cms_arm(svc);
+	cma_rx(svc->cma, &info, g->payload, g->len, daemon_now_ns());
+	ucma_arm(svc);
 }
 
 int
-cms_inputs_open(struct cm_service *svc)
+ucma_inputs_open(struct cm_service *svc)
 {
 	struct daemon *d = svc->d;
 	int rc;
@@ -87,7 +87,7 @@ cms_inputs_open(struct cm_service *svc)
 }
 
 void
-cms_inputs_close(struct cm_service *svc)
+ucma_inputs_close(struct cm_service *svc)
 {
 	slow_path_unregister(svc->d, WIRE_GSI_QPN);
 	loop_del(&svc->d->loop, &svc->timer);
@@ -95,33 +95,33 @@ cms_inputs_close(struct cm_service *svc)
 }
 
 void
-cms_group_queried(struct device *dev, const struct net_query *q)
+ucma_group_queried(struct device *dev, const struct net_query *q)
 {
-	struct cm_service *svc = dev->d->cms;
+	struct cm_service *svc = dev->d->ucma;
 
 	if (svc == NULL)
 		return;
-	cms_groups_query(svc, dev, q, daemon_now_ns());
-	cms_arm(svc);
+	ucma_groups_query(svc, dev, q, daemon_now_ns());
+	ucma_arm(svc);
 }
 
 void
-cms_device_gone(struct device *dev)
+ucma_device_gone(struct device *dev)
 {
-	struct cm_service *svc = dev->d->cms;
+	struct cm_service *svc = dev->d->ucma;
 
 	if (svc == NULL)
 		return;
-	rcm_device_removed(svc->rcm, dev->port.id, daemon_now_ns());
-	cms_groups_forget(svc, dev);
-	cms_arm(svc);
+	cma_device_removed(svc->cma, dev->port.id, daemon_now_ns());
+	ucma_groups_forget(svc, dev);
+	ucma_arm(svc);
 }
 
 void
-cms_address_gone(struct device *dev, const uint8_t gid[16])
+ucma_address_gone(struct device *dev, const uint8_t gid[16])
 {
-	if (dev->d->cms != NULL)
-		rcm_address_removed(dev->d->cms->rcm, dev->port.id, gid);
+	if (dev->d->ucma != NULL)
+		cma_address_removed(dev->d->ucma->cma, dev->port.id, gid);
 }
 
 static void
@@ -129,29 +129,29 @@ on_resolved_turn(struct defer *df)
 {
 	struct cm_service *svc = WATCH_OF(df, struct cm_service, resolved_turn);
 
-	if (cms_lookups_report(svc, daemon_now_ns()))
+	if (ucma_lookups_report(svc, daemon_now_ns()))
 		defer_turn(svc->d, df);
-	cms_arm(svc);
+	ucma_arm(svc);
 }
 
 void
-cms_hop_resolved(struct device *dev, const uint8_t ip[16])
+ucma_hop_resolved(struct device *dev, const uint8_t ip[16])
 {
-	struct cm_service *svc = dev->d->cms;
+	struct cm_service *svc = dev->d->ucma;
 
 	if (svc == NULL)
 		return;
-	cms_send_held(svc, dev, daemon_now_ns());
-	cms_lookups_resolved(svc, dev, ip);
+	ucma_send_held(svc, dev, daemon_now_ns());
+	ucma_lookups_resolved(svc, dev, ip);
 	svc->resolved_turn.then = on_resolved_turn;
 	if (!svc->resolved_turn.waiting)
 		on_resolved_turn(&svc->resolved_turn);
 }
 
 bool
-cms_qpn_is_free(const struct device *dev, uint32_t qpn)
+ucma_qpn_is_free(const struct device *dev, uint32_t qpn)
 {
-	const struct cm_service *svc = dev->d->cms;
+	const struct cm_service *svc = dev->d->ucma;
 
-	return svc == NULL || !cm_qpn_held(rcm_cm(svc->rcm), dev->port.id, qpn);
+	return svc == NULL || !cm_qpn_held(cma_cm(svc->cma), dev->port.id, qpn);
 }

@@ -9,13 +9,13 @@
 #include "control/device.h"
 #include "control/throttle.h"
 
-#define CMS_NO_OWNER ((uid_t)-1) /* owner of neighbours that no user requested */
+#define UCMA_NO_OWNER ((uid_t)-1) /* owner of neighbours that no user requested */
 
 /* Descriptors of a channel in the daemon: two sockets. */
-#define CMS_CHANNEL_FDS 2
+#define UCMA_CHANNEL_FDS 2
 
-struct cms_channel {
-	LIST_ENTRY(cms_channel) link;
+struct ucma_channel {
+	LIST_ENTRY(ucma_channel) link;
 	struct cm_service *svc;
 	struct quota_user *user; /* a reference */
 	uint32_t number;         /* in lib/cm */
@@ -32,9 +32,9 @@ struct cms_channel {
 };
 
 /* A command of a channel, and its response. */
-struct cms_call {
-	struct cms_channel *ch;
-	struct rcm *rcm;
+struct ucma_call {
+	struct ucma_channel *ch;
+	struct cma *cma;
 	uint64_t now_ns;
 	const struct uroce_cm_req *req;
 	const void *body; /* req->in bytes, aligned to 8 */
@@ -44,60 +44,60 @@ struct cms_call {
 };
 
 /* cm_abi.c: executes the command. Returns 0, or -errno without a response. */
-int cms_perform(struct cms_call *c);
+int ucma_perform(struct ucma_call *c);
 
 /* cm_query.c: commands whose response is more than a number. The sizes are checked. */
-int cms_query(struct cms_call *c);
-int cms_query_route(struct cms_call *c);
-int cms_init_qp_attr(struct cms_call *c);
-int cms_get_event(struct cms_call *c);
+int ucma_query(struct ucma_call *c);
+int ucma_query_route(struct ucma_call *c);
+int ucma_init_qp_attr(struct ucma_call *c);
+int ucma_get_event(struct ucma_call *c);
 
 /*
  * cm_addr.c. Reads a struct sockaddr_in, sockaddr_in6 or sockaddr_ib of len bytes. Returns 0;
  * -EINVAL: len is not that of the family, or another family; -EPROTONOSUPPORT: an AF_IB service id
  * of no port space.
  */
-int cms_addr_get(struct rcm_addr *to, const void *sockaddr, uint32_t len);
+int ucma_addr_get(struct cma_addr *to, const void *sockaddr, uint32_t len);
 /* Returns true for fe80::/10 and, if multicast, for ff01::/16 and ff02::/16 (any flags). */
-bool cms_gid_needs_scope(const uint8_t gid[16]);
+bool ucma_gid_needs_scope(const uint8_t gid[16]);
 /* Returns true for 127.0.0.0/8 and ::1. */
-bool cms_gid_is_loopback(const uint8_t gid[16]);
+bool ucma_gid_is_loopback(const uint8_t gid[16]);
 /*
  * Converts local addresses as the kernel's rdma_cm does: binding to a loopback address binds to a
  * wildcard, and a wildcard as destination means this host's loopback address.
  */
-void cms_addr_local(struct rcm_addr *a);
-void cms_addr_remote(struct rcm_addr *a);
+void ucma_addr_local(struct cma_addr *a);
+void ucma_addr_remote(struct cma_addr *a);
 /* Returns the length of a socket address of this family (AF_INET ..), or 0. */
-uint32_t cms_addr_len(uint16_t family);
+uint32_t ucma_addr_len(uint16_t family);
 /* Writes an address as a sockaddr of its family. Returns its length; 0: no address. */
-uint32_t cms_addr_put(const struct rcm_addr *from, uint16_t space, void *sockaddr);
+uint32_t ucma_addr_put(const struct cma_addr *from, uint16_t space, void *sockaddr);
 /* Writes a GID as an AF_IB address with the service id of port. Returns its length. */
-uint32_t cms_gid_put(const uint8_t gid[16], uint16_t space, uint16_t port, void *sockaddr);
+uint32_t ucma_gid_put(const uint8_t gid[16], uint16_t space, uint16_t port, void *sockaddr);
 
 /* cm_input.c: sets the timer to the next deadline of lib/cm. Called after every use of lib/cm. */
-void cms_arm(struct cm_service *svc);
+void ucma_arm(struct cm_service *svc);
 /* Start and stop the sources of inputs: the timer, and the consumer of QP1. */
-int cms_inputs_open(struct cm_service *svc);
-void cms_inputs_close(struct cm_service *svc);
+int ucma_inputs_open(struct cm_service *svc);
+void ucma_inputs_close(struct cm_service *svc);
 
 /* cm_channel.c: callbacks of lib/cm, and the end of every channel. */
-void cms_readable(void *ctx, void *user);
-void *cms_charge(void *ctx, void *user);
-void cms_discharge(void *ctx, void *payer);
-bool cms_low_port(void *ctx, void *user, uint16_t port);
-void cms_channels_close(struct cm_service *svc);
+void ucma_readable(void *ctx, void *user);
+void *ucma_charge(void *ctx, void *user);
+void ucma_discharge(void *ctx, void *payer);
+bool ucma_low_port(void *ctx, void *user, uint16_t port);
+void ucma_channels_close(struct cm_service *svc);
 
 /* cm_resolve.c: callbacks of lib/cm. */
-int cms_bind(void *ctx, const struct rcm_addr *addr, uint16_t *dev);
-int cms_resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm_addr *dst,
-		uint8_t tos, struct rcm_path *path);
-int cms_route(void *ctx, uint32_t id, struct rcm_path *path);
-void cms_cancel(void *ctx, uint32_t id);
+int ucma_bind(void *ctx, const struct cma_addr *addr, uint16_t *dev);
+int ucma_resolve(void *ctx, uint32_t id, const struct cma_addr *src, const struct cma_addr *dst,
+		 uint8_t tos, struct cma_path *path);
+int ucma_route(void *ctx, uint32_t id, struct cma_path *path);
+void ucma_cancel(void *ctx, uint32_t id);
 /* Takes the lookups that waited for this neighbour into svc->resolved. */
-void cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16]);
+void ucma_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16]);
 /* Reports the next of svc->resolved to lib/cm. Returns true if more are left. */
-bool cms_lookups_report(struct cm_service *svc, uint64_t now_ns);
+bool ucma_lookups_report(struct cm_service *svc, uint64_t now_ns);
 
 /*
  * cm_route.c. Looks up the host's source address for dst and the path's MTU (bytes of an IP packet)
@@ -105,34 +105,34 @@ bool cms_lookups_report(struct cm_service *svc, uint64_t now_ns);
  * interface of link-local addresses; 0: none, and such an address is -EINVAL. Sends nothing.
  * Returns 0; -ENETUNREACH or another -errno of bind(2) or connect(2).
  */
-int cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint32_t scope, uint8_t tos,
-		   uint8_t found[16], uint32_t *mtu);
+int ucma_host_route(const uint8_t src[16], const uint8_t dst[16], uint32_t scope, uint8_t tos,
+		    uint8_t found[16], uint32_t *mtu);
 /*
  * Returns the kernel's number of the interface under dev, which is the scope of its link-local
  * addresses; 0: the device has its own addresses, or the interface is gone.
  */
-uint32_t cms_scope_of(const struct device *dev);
+uint32_t ucma_scope_of(const struct device *dev);
 
 /* cm_group.c: returns a keyed hash of an address. */
-uint64_t cms_hash(const struct cm_service *svc, const uint8_t gid[16]);
-/* Callback of lib/cm, as rcm_ops.mcast. */
-int cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins);
+uint64_t ucma_hash(const struct cm_service *svc, const uint8_t gid[16]);
+/* Callback of lib/cm, as cma_ops.mcast. */
+int ucma_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins);
 /* Sends the reports that are due; the next are due at svc->groups_next_ns. */
-void cms_groups_tick(struct cm_service *svc, uint64_t now_ns);
+void ucma_groups_tick(struct cm_service *svc, uint64_t now_ns);
 /* Forgets the groups of a removed device, without reports; NULL: of all devices. */
-void cms_groups_forget(struct cm_service *svc, const struct device *dev);
-/* Schedules reports as cms_group_queried describes. */
-void cms_groups_query(struct cm_service *svc, struct device *dev, const struct net_query *q,
-		      uint64_t now_ns);
+void ucma_groups_forget(struct cm_service *svc, const struct device *dev);
+/* Schedules reports as ucma_group_queried describes. */
+void ucma_groups_query(struct cm_service *svc, struct device *dev, const struct net_query *q,
+		       uint64_t now_ns);
 
 /* cm_send.c: callback of lib/cm. A MAD whose next hop is not known is kept for a while. */
-void cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
+void ucma_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
 /*
  * When the daemon ends: waits until at most this many frames are queued for the worker, but not
  * beyond svc->drain_until_ns.
  */
-void cms_drain(const struct cm_service *svc, uint32_t most);
+void ucma_drain(const struct cm_service *svc, uint32_t most);
 /* Sends the MADs that were kept for neighbours of dev, once their MAC is known. */
-void cms_send_held(struct cm_service *svc, struct device *dev, uint64_t now_ns);
+void ucma_send_held(struct cm_service *svc, struct device *dev, uint64_t now_ns);
 
 #endif

@@ -22,13 +22,13 @@ least(uint32_t a, uint32_t b)
 
 /* Returns the device of an id; NULL: none yet. */
 static const struct device *
-device_of(const struct cms_call *c, const struct rcm_info *info)
+device_of(const struct ucma_call *c, const struct cma_info *info)
 {
 	return info->dev == CM_DEV_ANY ? NULL : daemon_device(c->ch->svc->d, info->dev);
 }
 
 static void
-query_device(const struct cms_call *c, const struct rcm_info *info,
+query_device(const struct ucma_call *c, const struct cma_info *info,
 	     struct rdma_ucm_query_addr_resp *r)
 {
 	const struct device *dev = device_of(c, info);
@@ -41,23 +41,23 @@ query_device(const struct cms_call *c, const struct rcm_info *info,
 	r->pkey = htons(dev->pkey[0]);
 }
 
-/* Writes an address of an id as cms_addr_put. A link-local one gets the scope of the id's device.
+/* Writes an address of an id as ucma_addr_put. A link-local one gets the scope of the id's device.
  */
 static uint32_t
-id_addr_put(const struct cms_call *c, const struct rcm_info *info, const struct rcm_addr *from,
+id_addr_put(const struct ucma_call *c, const struct cma_info *info, const struct cma_addr *from,
 	    void *sockaddr)
 {
 	const struct device *dev = device_of(c, info);
-	uint32_t scope = dev != NULL && cms_gid_needs_scope(from->gid) ? cms_scope_of(dev) : 0;
-	struct rcm_addr a = *from;
+	uint32_t scope = dev != NULL && ucma_gid_needs_scope(from->gid) ? ucma_scope_of(dev) : 0;
+	struct cma_addr a = *from;
 
 	if (scope != 0)
 		a.scope = scope;
-	return cms_addr_put(&a, info->space, sockaddr);
+	return ucma_addr_put(&a, info->space, sockaddr);
 }
 
 static void
-query_addr(struct cms_call *c, const struct rcm_info *info)
+query_addr(struct ucma_call *c, const struct cma_info *info)
 {
 	struct rdma_ucm_query_addr_resp *r = c->rep;
 
@@ -69,30 +69,30 @@ query_addr(struct cms_call *c, const struct rcm_info *info)
 
 /* Gets the GIDs of an id: those of its path if it has one. */
 static void
-gids_of(const struct rcm_info *info, const uint8_t **src, const uint8_t **dst)
+gids_of(const struct cma_info *info, const uint8_t **src, const uint8_t **dst)
 {
-	bool resolved = info->state >= RCM_ADDR_RESOLVED && info->state < RCM_REMOVED;
+	bool resolved = info->state >= CMA_ADDR_RESOLVED && info->state < CMA_REMOVED;
 
 	*src = resolved ? info->path.addr.local : info->src.gid;
 	*dst = resolved ? info->path.addr.remote : info->dst.gid;
 }
 
 static void
-query_gid(struct cms_call *c, const struct rcm_info *info)
+query_gid(struct ucma_call *c, const struct cma_info *info)
 {
 	struct rdma_ucm_query_addr_resp *r = c->rep;
 	const uint8_t *src, *dst;
 
 	gids_of(info, &src, &dst);
 	query_device(c, info, r);
-	r->src_size = (uint16_t)cms_gid_put(src, info->space, info->src.port, &r->src_addr);
-	r->dst_size = (uint16_t)cms_gid_put(dst, info->space, info->dst.port, &r->dst_addr);
+	r->src_size = (uint16_t)ucma_gid_put(src, info->space, info->src.port, &r->src_addr);
+	r->dst_size = (uint16_t)ucma_gid_put(dst, info->space, info->dst.port, &r->dst_addr);
 	c->rep_len = least(c->req->out, sizeof(*r));
 }
 
 /* Writes a path record in the format of the subnet administrator (IBTA vol. 1, 15.2.5.16). */
 static void
-path_put(uint8_t *rec, const struct rcm_path *p)
+path_put(uint8_t *rec, const struct cma_path *p)
 {
 	const struct cm_addr *a = &p->addr;
 
@@ -113,7 +113,7 @@ path_put(uint8_t *rec, const struct rcm_path *p)
 }
 
 static int
-query_path(struct cms_call *c, const struct rcm_info *info)
+query_path(struct ucma_call *c, const struct cma_info *info)
 {
 	struct rdma_ucm_query_path_resp *r = c->rep;
 
@@ -130,11 +130,11 @@ query_path(struct cms_call *c, const struct rcm_info *info)
 }
 
 int
-cms_query(struct cms_call *c)
+ucma_query(struct ucma_call *c)
 {
 	const struct rdma_ucm_query *q = c->body;
-	struct rcm_info info;
-	int rc = rcm_query(c->rcm, c->ch->number, q->id, &info);
+	struct cma_info info;
+	int rc = cma_query(c->cma, c->ch->number, q->id, &info);
 
 	if (rc != 0)
 		return rc;
@@ -158,10 +158,10 @@ cms_query(struct cms_call *c)
 }
 
 static void
-route_put(struct rdma_ucm_query_route_resp *r, const struct rcm_info *info)
+route_put(struct rdma_ucm_query_route_resp *r, const struct cma_info *info)
 {
 	struct ib_user_path_rec *route = &r->ib_route[0];
-	const struct rcm_path *p = &info->path;
+	const struct cma_path *p = &info->path;
 	const uint8_t *src, *dst;
 
 	gids_of(info, &src, &dst);
@@ -184,20 +184,20 @@ route_put(struct rdma_ucm_query_route_resp *r, const struct rcm_info *info)
 }
 
 int
-cms_query_route(struct cms_call *c)
+ucma_query_route(struct ucma_call *c)
 {
 	struct rdma_ucm_query_route_resp *r = c->rep;
 	const struct rdma_ucm_query *q = c->body;
 	const struct device *dev;
-	struct rcm_info info;
-	int rc = rcm_query(c->rcm, c->ch->number, q->id, &info);
+	struct cma_info info;
+	int rc = cma_query(c->cma, c->ch->number, q->id, &info);
 
 	if (rc != 0)
 		return rc;
 	/* the struct holds only IPv4 and IPv6 addresses */
-	if (info.src.family != RCM_IB)
+	if (info.src.family != CMA_IB)
 		id_addr_put(c, &info, &info.src, &r->src_addr);
-	if (info.dst.family != RCM_IB)
+	if (info.dst.family != CMA_IB)
 		id_addr_put(c, &info, &info.dst, &r->dst_addr);
 	r->ibdev_index = NO_INDEX;
 	dev = device_of(c, &info);
@@ -227,7 +227,7 @@ av_put(struct ib_uverbs_ah_attr *ah, const struct device *dev, const uint8_t sgi
 }
 
 static void
-qp_attr_put(struct ib_uverbs_qp_attr *r, const struct rcm_qp_attr *a)
+qp_attr_put(struct ib_uverbs_qp_attr *r, const struct cma_qp_attr *a)
 {
 	r->qp_attr_mask = a->mask;
 	r->qkey = a->qkey;
@@ -246,18 +246,18 @@ qp_attr_put(struct ib_uverbs_qp_attr *r, const struct rcm_qp_attr *a)
 }
 
 int
-cms_init_qp_attr(struct cms_call *c)
+ucma_init_qp_attr(struct ucma_call *c)
 {
 	const struct rdma_ucm_init_qp_attr *q = c->body;
 	struct ib_uverbs_qp_attr *r = c->rep;
 	const struct wire_cm_path *way;
 	const struct device *dev;
-	struct rcm_qp_attr a;
-	struct rcm_info info;
-	int rc = rcm_query(c->rcm, c->ch->number, q->id, &info);
+	struct cma_qp_attr a;
+	struct cma_info info;
+	int rc = cma_query(c->cma, c->ch->number, q->id, &info);
 
 	if (rc == 0)
-		rc = rcm_qp_attr_get(c->rcm, c->ch->number, q->id, q->qp_state, &a);
+		rc = cma_qp_attr_get(c->cma, c->ch->number, q->id, q->qp_state, &a);
 	if (rc != 0)
 		return rc;
 	dev = device_of(c, &info);
@@ -266,7 +266,7 @@ cms_init_qp_attr(struct cms_call *c)
 	qp_attr_put(r, &a);
 	r->qp_state = q->qp_state;
 	way = &a.cm.primary;
-	if (a.mask & RCM_QPM_AV)
+	if (a.mask & CMA_QPM_AV)
 		av_put(&r->ah_attr, dev, way->local_gid, way->remote_gid, way->flow_label,
 		       way->hop_limit, way->traffic_class);
 	c->rep_len = sizeof(*r);
@@ -274,7 +274,7 @@ cms_init_qp_attr(struct cms_call *c)
 }
 
 static void
-event_conn_put(struct rdma_ucm_conn_param *p, const struct rcm_conn *conn)
+event_conn_put(struct rdma_ucm_conn_param *p, const struct cma_conn *conn)
 {
 	p->qp_num = conn->qpn;
 	p->srq = conn->srq;
@@ -289,7 +289,7 @@ event_conn_put(struct rdma_ucm_conn_param *p, const struct rcm_conn *conn)
 }
 
 static void
-event_ud_put(struct rdma_ucm_ud_param *p, const struct daemon *d, const struct rcm_event *ev)
+event_ud_put(struct rdma_ucm_ud_param *p, const struct daemon *d, const struct cma_event *ev)
 {
 	const struct cm_addr *a = &ev->path.addr;
 	const struct device *dev = daemon_device(d, a->dev);
@@ -305,11 +305,11 @@ event_ud_put(struct rdma_ucm_ud_param *p, const struct daemon *d, const struct r
 }
 
 int
-cms_get_event(struct cms_call *c)
+ucma_get_event(struct ucma_call *c)
 {
 	struct rdma_ucm_event_resp *r = c->rep;
-	struct rcm_event ev;
-	int rc = rcm_event_get(c->rcm, c->ch->number, &ev);
+	struct cma_event ev;
+	int rc = cma_event_get(c->cma, c->ch->number, &ev);
 
 	if (rc != 0)
 		return rc;
@@ -317,7 +317,7 @@ cms_get_event(struct cms_call *c)
 	r->id = ev.id;
 	r->event = ev.type;
 	r->status = (uint32_t)ev.status;
-	if (ev.type == RCM_EV_USER || ev.type == RCM_EV_INTERNAL)
+	if (ev.type == CMA_EV_USER || ev.type == CMA_EV_INTERNAL)
 		memcpy(&r->param, &ev.arg, sizeof(ev.arg));
 	else if (ev.ud)
 		event_ud_put(&r->param.ud, c->ch->svc->d, &ev);

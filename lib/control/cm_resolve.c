@@ -31,11 +31,11 @@
 #define RESOLVED_MOST   64 /* reported per turn of the loop */
 
 /* An id that waits for the MAC of its next hop. */
-struct cms_lookup {
-	LIST_ENTRY(cms_lookup) link, hop_link;
+struct ucma_lookup {
+	LIST_ENTRY(ucma_lookup) link, hop_link;
 	uint32_t id;
 	uint8_t hop[16];
-	struct rcm_path path;
+	struct cma_path path;
 };
 
 static bool
@@ -53,7 +53,7 @@ ifindex_of(const struct device *dev)
 }
 
 uint32_t
-cms_scope_of(const struct device *dev)
+ucma_scope_of(const struct device *dev)
 {
 	return dev->net.host ? ifindex_of(dev) : 0;
 }
@@ -68,12 +68,12 @@ has_scope(const struct device *dev, uint32_t scope)
 
 /* Returns true if addr may be on dev's link: a global address, or one with a scope for dev. */
 static bool
-on_link_of(const struct daemon *d, const struct device *dev, const struct rcm_addr *addr)
+on_link_of(const struct daemon *d, const struct device *dev, const struct cma_addr *addr)
 {
-	if (!cms_gid_needs_scope(addr->gid))
+	if (!ucma_gid_needs_scope(addr->gid))
 		return true;
 	if (addr->scope == 0)
-		return !dev->net.host || addr->family == RCM_IB;
+		return !dev->net.host || addr->family == CMA_IB;
 	if (has_scope(dev, addr->scope))
 		return true;
 	if (dev->net.host)
@@ -87,7 +87,7 @@ on_link_of(const struct daemon *d, const struct device *dev, const struct rcm_ad
 
 /* Returns the device that has this address; NULL: none. */
 static struct device *
-device_with(const struct daemon *d, const struct rcm_addr *addr)
+device_with(const struct daemon *d, const struct cma_addr *addr)
 {
 	for (uint32_t i = 0; i < d->ndevs; i++) {
 		if (net_gid_find(&d->dev[i]->net, addr->gid) >= 0 && on_link_of(d, d->dev[i], addr))
@@ -98,13 +98,13 @@ device_with(const struct daemon *d, const struct rcm_addr *addr)
 
 /* Returns true if addr lacks the scope that would select its device. */
 static bool
-lacks_scope(const struct rcm_addr *addr)
+lacks_scope(const struct cma_addr *addr)
 {
-	return addr->scope == 0 && cms_gid_needs_scope(addr->gid);
+	return addr->scope == 0 && ucma_gid_needs_scope(addr->gid);
 }
 
 int
-cms_bind(void *ctx, const struct rcm_addr *addr, uint16_t *dev)
+ucma_bind(void *ctx, const struct cma_addr *addr, uint16_t *dev)
 {
 	const struct cm_service *svc = ctx;
 	const struct device *found = device_with(svc->d, addr);
@@ -149,7 +149,7 @@ source_of(const struct device *dev, const uint8_t dst[16])
 
 /* Sets a path to this host: from the device's address gid to itself. */
 static int
-to_itself(const struct device *dev, const uint8_t *gid, struct rcm_path *path)
+to_itself(const struct device *dev, const uint8_t *gid, struct cma_path *path)
 {
 	path->addr.dev = dev->port.id;
 	memcpy(path->addr.local, gid, 16);
@@ -171,7 +171,7 @@ has_loopback(const struct daemon *d, const uint8_t dst[16])
 }
 
 static int
-resolve_loopback(const struct daemon *d, const uint8_t dst[16], struct rcm_path *path)
+resolve_loopback(const struct daemon *d, const uint8_t dst[16], struct cma_path *path)
 {
 	bool v4 = net_gid_is_v4(dst);
 
@@ -191,7 +191,7 @@ resolve_loopback(const struct daemon *d, const uint8_t dst[16], struct rcm_path 
 
 /* Returns the device with its own addresses whose on-link prefix is the longest match. */
 static const struct device *
-device_on_link(const struct daemon *d, const struct rcm_addr *dst)
+device_on_link(const struct daemon *d, const struct cma_addr *dst)
 {
 	const struct device *best = NULL;
 	int best_len = -1;
@@ -218,18 +218,18 @@ device_on_link(const struct daemon *d, const struct rcm_addr *dst)
  * returns the first device that has a route.
  */
 static const struct device *
-device_of_host(const struct daemon *d, const struct rcm_addr *dst, uint8_t tos, uint8_t src[16])
+device_of_host(const struct daemon *d, const struct cma_addr *dst, uint8_t tos, uint8_t src[16])
 {
 	static const uint8_t any[16];
 	const struct device *dev = NULL;
-	struct rcm_addr from = {.family = dst->family, .scope = dst->scope};
+	struct cma_addr from = {.family = dst->family, .scope = dst->scope};
 	const uint8_t *gid;
 	bool is_any = false;
 	uint32_t mtu;
 
 	for (uint32_t i = 0; i < d->ndevs; i++)
 		is_any |= d->dev[i]->net.host;
-	if (is_any && cms_host_route(any, dst->gid, dst->scope, tos, from.gid, &mtu) == 0)
+	if (is_any && ucma_host_route(any, dst->gid, dst->scope, tos, from.gid, &mtu) == 0)
 		dev = device_with(d, &from);
 	memcpy(src, from.gid, 16);
 	if (dev != NULL && dev->net.host)
@@ -238,7 +238,7 @@ device_of_host(const struct daemon *d, const struct rcm_addr *dst, uint8_t tos, 
 		dev = d->dev[i];
 		gid = dev->net.host && on_link_of(d, dev, dst) ? source_of(dev, dst->gid) : NULL;
 		if (gid != NULL &&
-		    cms_host_route(gid, dst->gid, cms_scope_of(dev), tos, src, &mtu) == 0)
+		    ucma_host_route(gid, dst->gid, ucma_scope_of(dev), tos, src, &mtu) == 0)
 			return dev;
 	}
 	return NULL;
@@ -258,7 +258,7 @@ device_with_gateway(const struct daemon *d, const uint8_t dst[16])
 
 /* Finds the device if the program gives no source address: steps 3 to 5. *src: the address. */
 static int
-choose(const struct daemon *d, const struct rcm_addr *dst, uint8_t tos, const struct device **dev,
+choose(const struct daemon *d, const struct cma_addr *dst, uint8_t tos, const struct device **dev,
        uint8_t src[16])
 {
 	const uint8_t *from;
@@ -277,20 +277,20 @@ choose(const struct daemon *d, const struct rcm_addr *dst, uint8_t tos, const st
 	return 0;
 }
 
-static struct cms_lookups *
+static struct ucma_lookups *
 id_bucket(struct cm_service *svc, uint32_t id)
 {
-	return &svc->lookup_bucket[id % CMS_LOOKUP_BUCKETS];
+	return &svc->lookup_bucket[id % UCMA_LOOKUP_BUCKETS];
 }
 
-static struct cms_lookups *
+static struct ucma_lookups *
 hop_bucket(struct cm_service *svc, const uint8_t hop[16])
 {
-	return &svc->hop_bucket[cms_hash(svc, hop) % CMS_LOOKUP_BUCKETS];
+	return &svc->hop_bucket[ucma_hash(svc, hop) % UCMA_LOOKUP_BUCKETS];
 }
 
 static void
-lookup_free(struct cms_lookup *l)
+lookup_free(struct ucma_lookup *l)
 {
 	LIST_REMOVE(l, link);
 	LIST_REMOVE(l, hop_link);
@@ -298,20 +298,20 @@ lookup_free(struct cms_lookup *l)
 }
 
 static void
-lookup_wait(struct cm_service *svc, struct cms_lookup *l, struct device *dev)
+lookup_wait(struct cm_service *svc, struct ucma_lookup *l, struct device *dev)
 {
 	LIST_INSERT_HEAD(id_bucket(svc, l->id), l, link);
 	LIST_INSERT_HEAD(hop_bucket(svc, l->hop), l, hop_link);
-	neigh_ask_for(dev, l->hop, svc->by != NULL ? svc->by->uid : CMS_NO_OWNER);
+	neigh_ask_for(dev, l->hop, svc->by != NULL ? svc->by->uid : UCMA_NO_OWNER);
 }
 
-/* Checks the route from path's source and the next hop's MAC. Returns as rcm_ops.resolve. */
+/* Checks the route from path's source and the next hop's MAC. Returns as cma_ops.resolve. */
 static int
-check_way(struct cm_service *svc, uint32_t id, struct device *dev, struct rcm_path *path)
+check_way(struct cm_service *svc, uint32_t id, struct device *dev, struct cma_path *path)
 {
 	struct uroce_ah_attr ah = {.hop_limit = HOP_LIMIT, .is_global = 1, .port_num = 1};
 	int index = net_gid_find(&dev->net, path->addr.local), rc;
-	struct cms_lookup *l;
+	struct ucma_lookup *l;
 	struct wire_path way;
 	uint8_t hop[16], src[16];
 	uint32_t mtu;
@@ -320,8 +320,8 @@ check_way(struct cm_service *svc, uint32_t id, struct device *dev, struct rcm_pa
 	if (index < 0)
 		return -EADDRNOTAVAIL;
 	if (dev->net.host)
-		return cms_host_route(path->addr.local, path->addr.remote, cms_scope_of(dev),
-				      path->addr.traffic_class, src, &mtu);
+		return ucma_host_route(path->addr.local, path->addr.remote, ucma_scope_of(dev),
+				       path->addr.traffic_class, src, &mtu);
 	ah.sgid_index = (uint8_t)index;
 	memcpy(ah.dgid, path->addr.remote, 16);
 	rc = net_path(&dev->net, &ah, WIRE_GSI_QPN, WIRE_GSI_QPN, &way, &loopback, hop);
@@ -338,8 +338,8 @@ check_way(struct cm_service *svc, uint32_t id, struct device *dev, struct rcm_pa
 }
 
 int
-cms_resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm_addr *dst,
-	    uint8_t tos, struct rcm_path *path)
+ucma_resolve(void *ctx, uint32_t id, const struct cma_addr *src, const struct cma_addr *dst,
+	     uint8_t tos, struct cma_path *path)
 {
 	struct cm_service *svc = ctx;
 	const struct device *dev = is_zero(src->gid) ? NULL : device_with(svc->d, src);
@@ -351,7 +351,7 @@ cms_resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm
 	path->addr.hop_limit = HOP_LIMIT;
 	if (!is_zero(src->gid) && dev == NULL)
 		return -EADDRNOTAVAIL;
-	if (cms_gid_is_loopback(dst->gid) && !has_loopback(svc->d, dst->gid))
+	if (ucma_gid_is_loopback(dst->gid) && !has_loopback(svc->d, dst->gid))
 		return dev != NULL ? to_itself(dev, src->gid, path)
 				   : resolve_loopback(svc->d, dst->gid, path);
 	if (dev == NULL && own != NULL)
@@ -368,7 +368,7 @@ cms_resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm
 }
 
 int
-cms_route(void *ctx, uint32_t id, struct rcm_path *path)
+ucma_route(void *ctx, uint32_t id, struct cma_path *path)
 {
 	const struct cm_service *svc = ctx;
 	const struct device *dev = daemon_device(svc->d, path->addr.dev);
@@ -384,18 +384,18 @@ cms_route(void *ctx, uint32_t id, struct rcm_path *path)
 	path->rate = RATE_100_GBPS;
 	path->packet_lifetime = PACKET_LIFETIME;
 	if (dev->net.host &&
-	    cms_host_route(path->addr.local, path->addr.remote, cms_scope_of(dev),
-			   path->addr.traffic_class, src, &mtu) == 0 &&
+	    ucma_host_route(path->addr.local, path->addr.remote, ucma_scope_of(dev),
+			    path->addr.traffic_class, src, &mtu) == 0 &&
 	    qp_mtu_code(mtu) < path->mtu)
 		path->mtu = qp_mtu_code(mtu);
 	return path->mtu != 0 ? 0 : -EMSGSIZE;
 }
 
 void
-cms_cancel(void *ctx, uint32_t id)
+ucma_cancel(void *ctx, uint32_t id)
 {
 	struct cm_service *svc = ctx;
-	struct cms_lookup *l;
+	struct ucma_lookup *l;
 
 	LIST_FOREACH (l, id_bucket(svc, id), link) {
 		if (l->id == id) {
@@ -406,21 +406,21 @@ cms_cancel(void *ctx, uint32_t id)
 }
 
 bool
-cms_lookups_report(struct cm_service *svc, uint64_t now_ns)
+ucma_lookups_report(struct cm_service *svc, uint64_t now_ns)
 {
-	struct cms_lookup *l;
+	struct ucma_lookup *l;
 
 	for (unsigned i = 0; i < RESOLVED_MOST && (l = LIST_FIRST(&svc->resolved)) != NULL; i++) {
-		rcm_resolved(svc->rcm, l->id, 0, &l->path, now_ns);
+		cma_resolved(svc->cma, l->id, 0, &l->path, now_ns);
 		lookup_free(l);
 	}
 	return !LIST_EMPTY(&svc->resolved);
 }
 
 void
-cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16])
+ucma_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16])
 {
-	struct cms_lookup *l, *next;
+	struct ucma_lookup *l, *next;
 
 	for (l = LIST_FIRST(hop_bucket(svc, ip)); l != NULL; l = next) {
 		next = LIST_NEXT(l, hop_link);

@@ -79,8 +79,8 @@ look(int fd, const uint8_t src[16], const uint8_t dst[16], uint32_t scope, uint8
 }
 
 int
-cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint32_t scope, uint8_t tos,
-	       uint8_t found[16], uint32_t *mtu)
+ucma_host_route(const uint8_t src[16], const uint8_t dst[16], uint32_t scope, uint8_t tos,
+		uint8_t found[16], uint32_t *mtu)
 {
 	int fd = socket(net_gid_is_v4(dst) ? AF_INET : AF_INET6,
 			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -34,21 +34,21 @@ send_mad(const struct cm_service *svc, const struct cm_addr *addr, const uint8_t
 		return -ENODEV;
 	memcpy(g.local, addr->local, 16);
 	memcpy(g.remote, addr->remote, 16);
-	return slow_path_send(&g, svc->by != NULL ? svc->by->uid : CMS_NO_OWNER);
+	return slow_path_send(&g, svc->by != NULL ? svc->by->uid : UCMA_NO_OWNER);
 }
 
 /* Keeps a MAD, in place of the oldest one if there are too many. Copies are kept only once. */
 static void
 hold(struct cm_service *svc, const struct cm_addr *addr, const uint8_t *mad)
 {
-	struct cms_held *h;
+	struct ucma_held *h;
 
-	for (uint32_t i = 0; i < CMS_HELD; i++) {
+	for (uint32_t i = 0; i < UCMA_HELD; i++) {
 		h = &svc->held[i];
 		if (h->used && h->addr.dev == addr->dev && memcmp(h->mad, mad, WIRE_MAD_LEN) == 0)
 			return;
 	}
-	h = &svc->held[svc->next_held++ % CMS_HELD];
+	h = &svc->held[svc->next_held++ % UCMA_HELD];
 	h->used = true;
 	h->addr = *addr;
 	h->until_ns = daemon_now_ns() + HOLD_NS;
@@ -57,7 +57,7 @@ hold(struct cm_service *svc, const struct cm_addr *addr, const uint8_t *mad)
 }
 
 void
-cms_drain(const struct cm_service *svc, uint32_t most)
+ucma_drain(const struct cm_service *svc, uint32_t most)
 {
 	static const struct timespec pause = {.tv_nsec = 50000};
 
@@ -67,13 +67,13 @@ cms_drain(const struct cm_service *svc, uint32_t most)
 }
 
 void
-cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad)
+ucma_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad)
 {
 	struct cm_service *svc = ctx;
 	int rc;
 
 	if (svc->drain_until_ns != 0)
-		cms_drain(svc, DRAIN_FRAMES);
+		ucma_drain(svc, DRAIN_FRAMES);
 	rc = send_mad(svc, addr, mad);
 
 	if (rc == -EAGAIN)
@@ -83,10 +83,10 @@ cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad)
 }
 
 void
-cms_send_held(struct cm_service *svc, struct device *dev, uint64_t now_ns)
+ucma_send_held(struct cm_service *svc, struct device *dev, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < CMS_HELD; i++) {
-		struct cms_held *h = &svc->held[i];
+	for (uint32_t i = 0; i < UCMA_HELD; i++) {
+		struct ucma_held *h = &svc->held[i];
 
 		if (!h->used || h->addr.dev != dev->port.id)
 			continue;

@@ -73,10 +73,10 @@ daemon_tables_open(struct daemon *d)
 	if (rc == 0)
 		rc = qpn_init(&d->qpns, &d->qps, d->nworkers);
 	if (rc == 0)
-		rc = triple_init(&d->triples, c->max_qps,
-				 (uint64_t)random_u32() << 32 | random_u32());
+		rc = conn_keys_init(&d->conn_keys, c->max_qps,
+				    (uint64_t)random_u32() << 32 | random_u32());
 	if (rc == 0)
-		rc = kept_qps_init(&d->kept);
+		rc = qp_history_init(&d->kept);
 	TAILQ_INIT(&d->turns);
 	if (rc == 0)
 		rc = defer_open(d);
@@ -96,8 +96,8 @@ daemon_tables_close(struct daemon *d)
 	defer_close(d);
 	idtab_free(&d->pds);
 	idtab_free(&d->cqs);
-	kept_qps_free(&d->kept);
-	triple_free(&d->triples);
+	qp_history_free(&d->kept);
+	conn_keys_free(&d->conn_keys);
 	qpn_free(&d->qpns);
 	qp_table_free(&d->qps);
 	mr_table_free(&d->mrs);

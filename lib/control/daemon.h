@@ -23,13 +23,13 @@
  *   slow_path.c      datagrams for QP1, in and out
  *   fault_log.c      logs why QPs failed, names for these lines
  *   log_event.c      log lines with fields
- *   kept_qp.c        records of destroyed QPs
+ *   qp_history.c        records of destroyed QPs
  *   neigh.c          requests for neighbours' MACs
  *   broker.c         the process that may block: holds connections, looks up memory
  *   throttle.c       throttles users whose requests take long
  *   events.c         channels and asynchronous events of clients
  *   ring.c           memory of queues                    quota.c          limits of each user
- *   triple.c         ownership of (sgid, dgid, dest_qpn) by uids
+ *   conn_key.c         ownership of (sgid, dgid, dest_qpn) by uids
  *   defer.c          work that waits for workers, or for its turn of the loop
  *   daemon.c, loop.c, idtab.c, qpn.c, devspec.c          helpers of all the above
  */
@@ -42,7 +42,7 @@
 #include "control/defer.h"
 #include "control/idtab.h"
 #include "ipc/server.h"
-#include "control/kept_qp.h"
+#include "control/qp_history.h"
 #include "control/loop.h"
 #include "mem/mr.h"
 #include "control/config.h"
@@ -50,7 +50,7 @@
 #include "qp/qp.h"
 #include "control/qpn.h"
 #include "control/quota.h"
-#include "control/triple.h"
+#include "control/conn_key.h"
 #include "worker/worker.h"
 
 struct cm_service;
@@ -102,7 +102,7 @@ struct daemon {
 		void *ctx;
 	} qp1;
 	struct peer_probes probes;    /* questions to peers' daemons */
-	struct cm_service *cms;       /* the connection manager (cm.h); NULL: none */
+	struct cm_service *ucma;      /* the connection manager (cm.h); NULL: none */
 	uint64_t mw_walks, mw_hidden; /* counts so far of walks over windows, and of hidden ones */
 	struct defer lost;       /* regions whose memory failed and whose windows must be unbound */
 	uint64_t lost_hidden;    /* mw_hidden, when these windows were hidden */
@@ -115,12 +115,12 @@ struct daemon {
 	uint32_t next_session;
 	int spare_fd; /* closed to get a descriptor for turning a connection away */
 	struct qpn_alloc qpns;
-	struct triple_table triples; /* of connected QPs */
-	uint32_t next_worker;        /* worker of the next QP */
-	uint64_t mr_failures;        /* memory failures under regions, at the last check */
-	struct idtab cqs;            /* struct obj_cq by cq.id */
-	struct idtab pds;            /* struct obj_pd by id */
-	struct kept_qps kept;        /* destroyed QPs, for the operator */
+	struct conn_key_table conn_keys; /* of connected QPs */
+	uint32_t next_worker;            /* worker of the next QP */
+	uint64_t mr_failures;            /* memory failures under regions, at the last check */
+	struct idtab cqs;                /* struct obj_cq by cq.id */
+	struct idtab pds;                /* struct obj_pd by id */
+	struct qp_history kept;          /* destroyed QPs, for the operator */
 };
 
 /*

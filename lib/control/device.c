@@ -259,7 +259,7 @@ device_destroy(struct device *dev)
 {
 	struct daemon *d = dev->d;
 
-	cms_device_gone(dev);
+	ucma_device_gone(dev);
 	if (dev->net.host)
 		host_unfollow(dev);
 	device_addrs_clear(dev);

@@ -13,7 +13,7 @@
 
 /* Selective repeat with peers that agree to it. */
 enum devspec_sr {
-	DEVSPEC_SR_AUTO, /* unless the device is told not to probe */
+	DEVSPEC_SR_AUTO, /* unless the device has probe=off */
 	DEVSPEC_SR_OFF,
 	DEVSPEC_SR_ON, /* excludes probe=off */
 };

@@ -85,7 +85,7 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_IMPORT_MR] = mr_import,
 	[UROCE_CTRL_QUERY_PKEY] = query_pkey,
 	[UROCE_CTRL_SET] = set_request,
-	[UROCE_CTRL_CM_OPEN] = cms_channel_open,
+	[UROCE_CTRL_CM_OPEN] = ucma_channel_open,
 	[UROCE_CTRL_ASK_PEER] = peer_probe_request,
 };
 

@@ -55,7 +55,7 @@ addrs_follow(struct device *dev)
 		if (gone >> i & 1) {
 			qp_gid_gone(dev, i);
 			if (net_gid_find(&dev->net, before[i].gid) < 0)
-				cms_address_gone(dev, before[i].gid);
+				ucma_address_gone(dev, before[i].gid);
 		}
 	}
 	LOG(NOTICE, "%s: addresses of %s changed", dev->name, dev->port.netdev);

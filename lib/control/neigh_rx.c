@@ -11,7 +11,7 @@ hop_resolved(struct device *dev, const struct net_neigh *n)
 {
 	qp_hop_resolved(dev, n->ip, n->mac);
 	ah_hop_resolved(dev, n->ip, n->mac);
-	cms_hop_resolved(dev, n->ip);
+	ucma_hop_resolved(dev, n->ip);
 	sr_peer_tick(dev);
 }
 
@@ -23,7 +23,7 @@ neigh_rx_bytes(struct device *dev, const uint8_t *frame, uint32_t len)
 	struct net_query query;
 
 	if (net_group_query(&dev->net, frame, len, &query)) {
-		cms_group_queried(dev, &query);
+		ucma_group_queried(dev, &query);
 		return;
 	}
 	if (net_rx(&dev->net, frame, len, daemon_now_ns(), &out, &changed))

@@ -64,8 +64,8 @@ void cq_failed(struct obj_cq *cq);
 /* Moves the QPs of a failed SRQ to the error state (EVT-09). */
 void srq_failed(struct obj_srq *srq);
 
-/* Releases the triples of a QP that is destroyed or reset. */
-void qp_triples_release(struct obj_qp *q);
+/* Releases the keys of a QP that is destroyed or reset. */
+void qp_conn_keys_unref(struct obj_qp *q);
 
 /* Publishes the MAC of neighbour ip to the QPs of dev whose paths use it. */
 void qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6]);

@@ -99,7 +99,7 @@ qpn_of_worker(const struct device *dev, uint32_t worker, uint32_t *qpn)
 	for (uint32_t i = 0; i < QPN_TRIES; i++) {
 		if (qpn_take(&dev->d->qpns, worker, qpn) != 0)
 			return false;
-		if (cms_qpn_is_free(dev, *qpn))
+		if (ucma_qpn_is_free(dev, *qpn))
 			return true;
 	}
 	return false;
@@ -168,7 +168,7 @@ qp_hide(struct object *o)
 	struct daemon *d = o->s->d;
 
 	mcast_leave(q);
-	qp_triples_release(q);
+	qp_conn_keys_unref(q);
 	qpn_hold(&d->qpns, q->qp->conn.qpn);
 	__atomic_store_n(&d->qps.slot[q->qp->conn.qpn & d->qps.mask], NULL, __ATOMIC_RELEASE);
 	TAILQ_REMOVE(&q->o.s->dev->qps, q, dev_link);
@@ -204,7 +204,7 @@ qp_release(struct object *o)
 	if (q->srq == NULL)
 		ipc_arena_free(o->s->arena, &q->rq);
 	if (q->qp != NULL)
-		kept_qp_add(&o->s->d->kept, q);
+		qp_history_add(&o->s->d->kept, q);
 	if (q->qp != NULL)
 		qpn_release(&o->s->d->qpns, q->qp->conn.qpn);
 	qp_free(q->qp);

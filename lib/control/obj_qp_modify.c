@@ -12,9 +12,9 @@
 #include "control/neigh.h"
 #include "control/obj.h"
 
-/* A modify's triples: [0] of the current path, [1] of the alternate one; valid[i]: set. */
-struct triples {
-	struct triple_key key[2];
+/* A modify's keys: [0] of the current path, [1] of the alternate one; valid[i]: set. */
+struct conn_keys {
+	struct conn_key key[2];
 	bool valid[2];
 };
 
@@ -25,7 +25,7 @@ struct modify_call {
 	struct qp_path *path; /* NULL without an address vector */
 	struct qp_path *alt;  /* NULL without an alternate path */
 	uint32_t dest_qpn;    /* peer of both paths */
-	struct triples now;   /* triples of the QP afterwards */
+	struct conn_keys now; /* keys of the QP afterwards */
 	bool rtr;             /* the QP goes to RTR .. */
 	enum qp_sr_state sr;  /* .. and begins with this */
 	int rc;
@@ -33,8 +33,8 @@ struct modify_call {
 };
 
 static void
-triple_key_set(struct triple_key *key, const struct obj_qp *q, const uint8_t sgid[16],
-	       const uint8_t dgid[16], uint32_t dest_qpn)
+conn_key_set(struct conn_key *key, const struct obj_qp *q, const uint8_t sgid[16],
+	     const uint8_t dgid[16], uint32_t dest_qpn)
 {
 	memcpy(key->sgid, sgid, 16);
 	memcpy(key->dgid, dgid, 16);
@@ -44,16 +44,16 @@ triple_key_set(struct triple_key *key, const struct obj_qp *q, const uint8_t sgi
 
 /* On the worker: copies the addresses that the QP uses now. */
 static void
-note_triples(struct triples *t, const struct obj_qp *q)
+note_conn_keys(struct conn_keys *t, const struct obj_qp *q)
 {
 	const struct qp *qp = q->qp;
 
 	t->valid[0] = qp->conn.type != QP_TYPE_UD && qp->conn.state != QP_RESET &&
 		      qp->conn.state != QP_INIT;
 	t->valid[1] = t->valid[0] && qp->conn.alt_loaded;
-	triple_key_set(&t->key[0], q, qp->conn.sgid, qp->conn.dgid, qp->conn.attr.dest_qp_num);
-	triple_key_set(&t->key[1], q, qp->conn.alt.wire.sgid, qp->conn.alt.wire.dgid,
-		       qp->conn.attr.dest_qp_num);
+	conn_key_set(&t->key[0], q, qp->conn.sgid, qp->conn.dgid, qp->conn.attr.dest_qp_num);
+	conn_key_set(&t->key[1], q, qp->conn.alt.wire.sgid, qp->conn.alt.wire.dgid,
+		     qp->conn.attr.dest_qp_num);
 }
 
 static uint64_t
@@ -106,7 +106,7 @@ modify_on_worker(struct worker *w, void *arg)
 				  qp->bind.plain & QP_PLAIN_TIMERS ? QP_SR_OFF : c->sr);
 		note_paths(c->q);
 	}
-	note_triples(&c->now, c->q);
+	note_conn_keys(&c->now, c->q);
 }
 
 /* Resolves the address vector ah for c's QP. Returns 0 or a positive errno. */
@@ -145,34 +145,34 @@ say_why(const struct modify_call *c, char why[UROCE_CTRL_MAX_WHY])
 }
 
 void
-qp_triples_release(struct obj_qp *q)
+qp_conn_keys_unref(struct obj_qp *q)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		triple_release(q->triple[i]);
-		q->triple[i] = NULL;
+		conn_key_unref(q->conn_key[i]);
+		q->conn_key[i] = NULL;
 	}
 }
 
 /*
- * References the triples of a modify's paths. They must not belong to another uid: the peer would
- * take the QP for that user's QP (triple.h). Returns 0, or a positive errno and why.
+ * References the keys of a modify's paths. They must not belong to another uid: the peer would
+ * take the QP for that user's QP (conn_key.h). Returns 0, or a positive errno and why.
  */
 static int
-claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct modify_call *c,
-	      struct triple *claim[2], char why[UROCE_CTRL_MAX_WHY])
+ref_conn_keys(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct modify_call *c,
+	      struct used_key *claim[2], char why[UROCE_CTRL_MAX_WHY])
 {
 	const struct qp_path *path[2] = {c->path, c->alt};
 	struct session *s = q->o.s;
 
 	for (unsigned i = 0; i < 2; i++) {
-		struct triple_key key;
-		struct triple *o;
+		struct conn_key key;
+		struct used_key *o;
 		int rc;
 
 		if (path[i] == NULL || q->qp->conn.type == QP_TYPE_UD)
 			continue;
-		triple_key_set(&key, q, path[i]->wire.sgid, path[i]->wire.dgid, c->dest_qpn);
-		rc = triple_claim(&s->d->triples, &key, s->peer.uid, &o);
+		conn_key_set(&key, q, path[i]->wire.sgid, path[i]->wire.dgid, c->dest_qpn);
+		rc = conn_key_ref(&s->d->conn_keys, &key, s->peer.uid, &o);
 		if (rc == 0) {
 			claim[i] = o;
 			continue;
@@ -189,23 +189,23 @@ claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struc
 	return 0;
 }
 
-/* Keeps the references to triples that the QP uses now, old and new ones; releases the others. */
+/* Keeps the references to keys that the QP uses now, old and new ones; releases the others. */
 static void
-settle_triples(struct obj_qp *q, const struct triples *now, struct triple *claim[2])
+settle_conn_keys(struct obj_qp *q, const struct conn_keys *now, struct used_key *claim[2])
 {
-	struct triple *old[4] = {q->triple[0], q->triple[1], claim[0], claim[1]};
+	struct used_key *old[4] = {q->conn_key[0], q->conn_key[1], claim[0], claim[1]};
 
-	q->triple[0] = q->triple[1] = NULL;
+	q->conn_key[0] = q->conn_key[1] = NULL;
 	for (unsigned i = 0; i < 2; i++) {
-		for (unsigned k = 0; k < 4 && now->valid[i] && q->triple[i] == NULL; k++) {
-			if (old[k] == NULL || !triple_is(old[k], &now->key[i]))
+		for (unsigned k = 0; k < 4 && now->valid[i] && q->conn_key[i] == NULL; k++) {
+			if (old[k] == NULL || !conn_key_is(old[k], &now->key[i]))
 				continue;
-			q->triple[i] = old[k];
+			q->conn_key[i] = old[k];
 			old[k] = NULL;
 		}
 	}
 	for (unsigned k = 0; k < 4; k++)
-		triple_release(old[k]);
+		conn_key_unref(old[k]);
 }
 
 #define QKEY_CONTROLLED (1u << 31) /* QP1's, for example */
@@ -233,7 +233,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	struct qp_limits lim;
 	struct qp_path path, alt;
 	struct modify_call c = {.q = q, .req = m, .lim = &lim};
-	struct triple *claim[2] = {NULL, NULL};
+	struct used_key *claim[2] = {NULL, NULL};
 	int rc;
 
 	if (q == NULL)
@@ -256,10 +256,10 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		say_why(&c, rp->why);
 		return rc;
 	}
-	rc = claim_triples(q, m, &c, claim, rp->why);
+	rc = ref_conn_keys(q, m, &c, claim, rp->why);
 	if (rc != 0) {
-		triple_release(claim[0]);
-		triple_release(claim[1]);
+		conn_key_unref(claim[0]);
+		conn_key_unref(claim[1]);
 		return rc;
 	}
 	if (c.path != NULL && (m->attr_mask & QP_STATE) && m->attr.qp_state == QP_RTR &&
@@ -270,7 +270,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	worker_call(obj_qp_worker(q), modify_on_worker, &c);
 	if (c.rc != 0)
 		say_why(&c, rp->why);
-	settle_triples(q, &c.now, claim);
+	settle_conn_keys(q, &c.now, claim);
 	if (c.rc == 0 && c.rtr && c.sr == QP_SR_CAN)
 		sr_peer_ask(s->dev, path.wire.sgid, path.wire.dgid, s->peer.uid);
 	/* The QP continues at once; its first packets wait for the neighbour's MAC. */

@@ -14,7 +14,7 @@
 #include "control/events.h"
 #include "control/idtab.h"
 #include "control/quota.h"
-#include "control/triple.h"
+#include "control/conn_key.h"
 #include "cq/cq.h"
 #include "ipc/segment.h"
 #include "mem/mr.h"
@@ -183,8 +183,8 @@ struct obj_qp { /* referenced by its multicast groups, which ibv_destroy_qp(3) d
 	uint8_t hop[16], alt_hop[16]; /* next hops of the paths; zero: none */
 	bool path_ok, alt_path_ok;    /* their MACs are known */
 	uint64_t gid_slots;           /* a bit for each GID index that they use */
-	/* References to the triples of both paths, in any order; NULL: none. */
-	struct triple *triple[2];
+	/* References to the keys of both paths, in any order; NULL: none. */
+	struct used_key *conn_key[2];
 	uint32_t wrong_keys;   /* of its peer, at the last check (guess.c) */
 	struct worker_job job; /* makes its worker drop it */
 	TAILQ_ENTRY(obj_qp) dev_link;

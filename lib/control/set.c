@@ -124,7 +124,7 @@ addr_del(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 	/* If memory is short, workers accept datagrams for it until the next change. */
 	(void)device_addrs_update(dev);
 	qp_gid_gone(dev, (uint32_t)i);
-	cms_address_gone(dev, before[i].gid);
+	ucma_address_gone(dev, before[i].gid);
 	rep->index = (uint32_t)i;
 	events_port(dev, EVENTS_GID_CHANGE);
 	return 0;

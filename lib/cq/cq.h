@@ -30,7 +30,7 @@ struct cq {
 	struct cq_ring both[2]; /* a resize switches from one to the other */
 	bool multi;             /* QPs of more than one worker complete here */
 	bool dead;              /* overrun (EVT-08): accepts no more completions */
-	bool told;              /* an event to the control thread is pending; atomic */
+	bool event_pending;     /* an event to the control thread is pending; atomic */
 	uint32_t *waiter;       /* shared: uroce_db_ring's; cq_init: a word that is always 0 */
 	uint32_t id;            /* for logs and tools */
 	uint64_t user_handle;   /* the client's identifier, for events */
@@ -142,7 +142,7 @@ static inline bool
 cq_event_raise(struct cq *cq)
 {
 	/* Partner: cq_event_taken. */
-	return !__atomic_exchange_n(&cq->told, true, __ATOMIC_ACQ_REL);
+	return !__atomic_exchange_n(&cq->event_pending, true, __ATOMIC_ACQ_REL);
 }
 
 /* Control thread. Take the event; notify the client afterwards. */
@@ -150,10 +150,10 @@ static inline void
 cq_event_taken(struct cq *cq)
 {
 	/*
-	 * Partner: cq_event_raise. A raise that found told set is ordered before the
+	 * Partner: cq_event_raise. A raise that found event_pending set is ordered before the
 	 * client's event, so its completion is visible to the client.
 	 */
-	(void)__atomic_exchange_n(&cq->told, false, __ATOMIC_ACQ_REL);
+	(void)__atomic_exchange_n(&cq->event_pending, false, __ATOMIC_ACQ_REL);
 }
 
 #endif

@@ -197,11 +197,11 @@ engine_doorbell(struct engine *e, uint32_t qpn)
 }
 
 /*
- * The turn of a QP with snd.cc_told. Requests and READ responses share one pace, and either could
+ * The turn of a QP with snd.cc_active. Requests and READ responses share one pace, and either could
  * use up all of it: the half that did not send first, or not at all, in the previous turn is first.
  */
 static __rte_noinline void
-run_told(struct engine *e, struct qp *qp, enum rsp_more *more, enum req_more *left)
+run_cc(struct engine *e, struct qp *qp, enum rsp_more *more, enum req_more *left)
 {
 	bool requests_first = qp->bind.requests_first;
 	uint32_t before;
@@ -214,7 +214,7 @@ run_told(struct engine *e, struct qp *qp, enum rsp_more *more, enum req_more *le
 	if (!requests_first)
 		*left = req_run(&e->env, qp, ENGINE_QUANTUM);
 	qp_cc_follow(&e->env, qp); /* packets sent may have shown that it need not limit qp now */
-	if (!qp->conn.snd.cc_told)
+	if (!qp->conn.snd.cc_active)
 		return; /* qp has another turn, without a pace */
 	if (*more == RSP_PACED && qp->conn.state != QP_ERR)
 		qp_deadline_set(&qp->conn, QP_DEADLINE_PACE, qp->conn.cc_flow.next_send_ns);
@@ -235,11 +235,11 @@ run_qp(struct engine *e, struct qp *qp)
 		qp_flush(&e->env, qp);
 		return;
 	}
-	if (likely(!qp->conn.snd.cc_told)) {
+	if (likely(!qp->conn.snd.cc_active)) {
 		more = rsp_run(&e->env, qp, ENGINE_QUANTUM);
 		left = req_run(&e->env, qp, ENGINE_QUANTUM);
 	} else {
-		run_told(e, qp, &more, &left);
+		run_cc(e, qp, &more, &left);
 	}
 	turn_count(e, qp, before);
 	turn_check_timer(e, qp);

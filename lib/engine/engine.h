@@ -25,15 +25,15 @@
 #include "qp/view.h"
 #include "wire/parse.h"
 
-#define ENGINE_TX_CAP   128            /* frames of one engine_run, those refused before included */
-#define ENGINE_TX_BYTES QP_BURST_BYTES /* bytes of one engine_run */
-#define ENGINE_DONE_CAP 32             /* received frames that are processed and freed together */
-#define ENGINE_ASKED    128            /* QPs that send ACKs ahead of turns (turn.h) */
-#define ENGINE_MARKED   64             /* QPs that send a CNP in one run */
-#define ENGINE_CNP_NS   50000u         /* between two CNPs of a QP */
-#define ENGINE_CNP_DSCP 48u
-#define ENGINE_QUANTUM  64   /* packets a QP may send before the next QP's turn */
-#define ENGINE_WORK     256u /* steps without a packet, of all QPs, per engine_run */
+#define ENGINE_TX_CAP       128 /* frames of one engine_run, those refused before included */
+#define ENGINE_TX_BYTES     QP_BURST_BYTES /* bytes of one engine_run */
+#define ENGINE_DONE_CAP     32     /* received frames that are processed and freed together */
+#define ENGINE_ACKS_PENDING 128    /* QPs that send ACKs ahead of turns (turn.h) */
+#define ENGINE_MARKED       64     /* QPs that send a CNP in one run */
+#define ENGINE_CNP_NS       50000u /* between two CNPs of a QP */
+#define ENGINE_CNP_DSCP     48u
+#define ENGINE_QUANTUM      64   /* packets a QP may send before the next QP's turn */
+#define ENGINE_WORK         256u /* steps without a packet, of all QPs, per engine_run */
 
 /*
  * Addresses of a device for its workers: an immutable list that the control thread replaces as a
@@ -138,8 +138,8 @@ struct engine {
 	uint32_t done_n;
 	struct rx_frame *rx_end; /* of engine_rx's current burst, within its last step */
 	uint16_t rx_dev;
-	uint32_t asked_n;
-	struct qp *asked[ENGINE_ASKED]; /* QPs with a pending ACK, each once or more */
+	uint32_t ack_pending_n;
+	struct qp *ack_pending[ENGINE_ACKS_PENDING]; /* QPs with a pending ACK, each once or more */
 	uint32_t marked_n;
 	struct qp *marked[ENGINE_MARKED]; /* QPs to send a CNP, each once or more (notify.c) */
 	bool rx_marked;                   /* a packet of the current burst may have CE */

@@ -454,7 +454,7 @@ rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
 		waits = !rx_unreliable(e, dev, qp, m, pkt, e->rx_extra);
 	} else if (pkt->op->flags & WIRE_F_REQ) {
 		rsp_rx(&e->env, qp, pkt, m);
-		turn_asked(e, qp);
+		turn_ack_pending(e, qp);
 		if (unlikely(e->env.dropped == DROP_MEMORY_LATE))
 			waits = rx_late_keep(e, dev, qp, m, pkt);
 	} else {

@@ -50,7 +50,7 @@ give(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 	else
 		qp_env_drop(&e->env, DROP_BAD_GID);
 	if (qp->conn.type == QP_TYPE_RC)
-		turn_asked(e, qp);
+		turn_ack_pending(e, qp);
 }
 
 /* Keeps the packet behind those that wait. Returns false if there is no place. */

@@ -43,8 +43,8 @@ turn_answers(struct engine *e)
 {
 	uint32_t i, before;
 
-	for (i = 0; i < e->asked_n && e->env.tx_n < e->env.tx_cap / 2; i++) {
-		struct qp *qp = e->asked[i];
+	for (i = 0; i < e->ack_pending_n && e->env.tx_n < e->env.tx_cap / 2; i++) {
+		struct qp *qp = e->ack_pending[i];
 
 		if (!qp->bind.on_run_list || qp->conn.state == QP_ERR || qp->conn.rcv.rdq_n != 0)
 			continue;
@@ -54,7 +54,7 @@ turn_answers(struct engine *e)
 			run_list_take(&e->run, qp);
 		turn_count(e, qp, before);
 	}
-	e->asked_n = 0;
+	e->ack_pending_n = 0;
 }
 
 void
@@ -98,9 +98,9 @@ engine_forget(struct engine *e, struct qp *qp)
 {
 	uint32_t i;
 
-	for (i = 0; i < e->asked_n; i++) {
-		if (e->asked[i] == qp)
-			e->asked[i--] = e->asked[--e->asked_n];
+	for (i = 0; i < e->ack_pending_n; i++) {
+		if (e->ack_pending[i] == qp)
+			e->ack_pending[i--] = e->ack_pending[--e->ack_pending_n];
 	}
 	notify_forget(e, qp);
 	run_list_forget(&e->run, qp);

@@ -16,10 +16,11 @@
 
 /* Notes a request to qp. qp may be listed already; if the list is full, it waits for its turn. */
 static inline void
-turn_asked(struct engine *e, struct qp *qp)
+turn_ack_pending(struct engine *e, struct qp *qp)
 {
-	if (e->asked_n < ENGINE_ASKED && (e->asked_n == 0 || e->asked[e->asked_n - 1] != qp))
-		e->asked[e->asked_n++] = qp;
+	if (e->ack_pending_n < ENGINE_ACKS_PENDING &&
+	    (e->ack_pending_n == 0 || e->ack_pending[e->ack_pending_n - 1] != qp))
+		e->ack_pending[e->ack_pending_n++] = qp;
 }
 
 /* Makes qp the QP that sends from now on. */

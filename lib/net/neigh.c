@@ -113,7 +113,7 @@ worth_less(const struct net_neigh *a, const struct net_neigh *b)
 {
 	if (b == NULL || (a->state != b->state && b->state == NET_NEIGH_KNOWN))
 		return true;
-	return a->state == b->state && a->asked > b->asked;
+	return a->state == b->state && a->requests > b->requests;
 }
 
 /*
@@ -132,8 +132,8 @@ evict(struct net_dev *d, uint32_t owner)
 	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
 		struct net_neigh *n = &d->neigh[i];
 
-		if (n->asked >= EVICT_MIN_ASKED && share(&s, n->owner) >= own &&
-		    (worst == NULL || n->asked > worst->asked))
+		if (n->requests >= EVICT_MIN_ASKED && share(&s, n->owner) >= own &&
+		    (worst == NULL || n->requests > worst->requests))
 			worst = n;
 		if (n->owner == top && worth_less(n, theirs))
 			theirs = n;
@@ -158,7 +158,7 @@ static void
 ask(struct net_dev *d, struct net_neigh *n, uint64_t now_ns, struct net_frame *out)
 {
 	/* First ask a known neighbour by unicast: it may just have moved to another MAC. */
-	bool unicast = n->state == NET_NEIGH_KNOWN && n->asked < CHECK_UNICASTS && !n->doubtful;
+	bool unicast = n->state == NET_NEIGH_KNOWN && n->requests < CHECK_UNICASTS && !n->doubtful;
 	uint64_t wait_ns = CHECK_NS;
 
 	out->len = 0;
@@ -167,10 +167,10 @@ ask(struct net_dev *d, struct net_neigh *n, uint64_t now_ns, struct net_frame *o
 	else
 		net_nd_solicit(d, n->ip, unicast ? n->mac : NULL, out);
 	if (n->state == NET_NEIGH_ASKING) {
-		wait_ns = n->asked < 4 ? ASK_FIRST_NS << n->asked : ASK_LONGEST_NS;
+		wait_ns = n->requests < 4 ? ASK_FIRST_NS << n->requests : ASK_LONGEST_NS;
 	}
-	if (n->asked < UINT8_MAX)
-		n->asked++;
+	if (n->requests < UINT8_MAX)
+		n->requests++;
 	n->next_ns = now_ns + wait_ns;
 }
 
@@ -220,7 +220,7 @@ net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[6], b
 				n->next_ns = n->hold_ns;
 			return false;
 		}
-		n->asked = 0;
+		n->requests = 0;
 		n->next_ns = now_ns + CHECK_NS;
 		n->doubtful = false;
 		if (same)
@@ -228,7 +228,7 @@ net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[6], b
 		n->hold_ns = now_ns + NET_NEIGH_HOLD_NS;
 	}
 	n->state = NET_NEIGH_KNOWN;
-	n->asked = 0;
+	n->requests = 0;
 	n->next_ns = now_ns + CHECK_NS;
 	memcpy(n->mac, mac, 6);
 	*changed = n;
@@ -250,7 +250,7 @@ net_tick(struct net_dev *d, uint64_t now_ns, struct net_frame *out, uint64_t *ne
 				*next_ns = n->next_ns;
 			continue;
 		}
-		if (n->state == NET_NEIGH_ASKING && n->asked >= NET_NEIGH_GIVE_UP) {
+		if (n->state == NET_NEIGH_ASKING && n->requests >= NET_NEIGH_GIVE_UP) {
 			n->state = NET_NEIGH_FREE;
 			continue;
 		}

@@ -28,7 +28,7 @@ struct net_neigh {
 	uint8_t ip[16]; /* as a GID */
 	uint8_t mac[6];
 	uint8_t state;    /* enum net_neigh_state */
-	uint8_t asked;    /* requests since the last response; at most 255 */
+	uint8_t requests; /* requests since the last response; at most 255 */
 	uint32_t owner;   /* owner of the first request */
 	bool hashed;      /* in its bucket */
 	uint16_t next;    /* 1 + index of the next entry of its bucket; 0: none */

@@ -80,32 +80,33 @@ qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const st
 }
 
 void
-qp_ahead_place(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
-	       uint32_t n, const struct mem_part *part, const uint32_t *psn, const uint32_t *pkts)
+qp_ahead_prewrite(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+		  uint32_t n, const struct mem_part *part, const uint32_t *psn,
+		  const uint32_t *pkts)
 {
-	a->placed.qp = qp;
-	a->placed.mr = mr;
-	a->placed.at_ns = now_ns;
-	a->placed.n = n;
+	a->prewritten.qp = qp;
+	a->prewritten.mr = mr;
+	a->prewritten.at_ns = now_ns;
+	a->prewritten.n = n;
 	for (uint32_t i = 0; i < n; i++) {
-		a->placed.msg[i].va = part[i].va;
-		a->placed.msg[i].psn = psn[i];
-		a->placed.msg[i].pkts = pkts[i];
+		a->prewritten.msg[i].va = part[i].va;
+		a->prewritten.msg[i].psn = psn[i];
+		a->prewritten.msg[i].pkts = pkts[i];
 	}
 }
 
 uint32_t
-qp_ahead_placed(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
-		uint32_t psn, uint64_t va)
+qp_ahead_prewritten(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+		    uint32_t psn, uint64_t va)
 {
-	if (a->placed.qp != qp || a->placed.mr != mr || a->placed.at_ns != now_ns)
+	if (a->prewritten.qp != qp || a->prewritten.mr != mr || a->prewritten.at_ns != now_ns)
 		return 0;
-	for (uint32_t i = 0; i < a->placed.n; i++) {
-		uint32_t pkts = a->placed.msg[i].pkts;
+	for (uint32_t i = 0; i < a->prewritten.n; i++) {
+		uint32_t pkts = a->prewritten.msg[i].pkts;
 
-		if (a->placed.msg[i].psn != psn || a->placed.msg[i].va != va)
+		if (a->prewritten.msg[i].psn != psn || a->prewritten.msg[i].va != va)
 			continue;
-		a->placed.msg[i].pkts = 0;
+		a->prewritten.msg[i].pkts = 0;
 		return pkts;
 	}
 	return 0;

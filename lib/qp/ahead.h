@@ -49,7 +49,7 @@ struct qp_ahead {
 			uint64_t va;
 			uint32_t psn, pkts;
 		} msg[MEM_MAX_PARTS];
-	} placed;
+	} prewritten;
 	uint8_t bytes[QP_AHEAD_BYTES];
 };
 
@@ -71,20 +71,20 @@ qp_ahead_forget_qp(struct qp_ahead *a, const struct qp *qp)
 		a->n = 0;
 	if (a->late == qp)
 		a->late = NULL;
-	if (a->placed.qp == qp)
-		a->placed.n = 0;
+	if (a->prewritten.qp == qp)
+		a->prewritten.n = 0;
 }
 
 /*
  * Worker. Remembers, until the burst ends, n messages received by qp (< MEM_MAX_PARTS): pkts[i]
  * packets from psn[i] on were written to part[i] of mr. Forgets others.
  */
-void qp_ahead_place(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
-		    uint32_t n, const struct mem_part *part, const uint32_t *psn,
-		    const uint32_t *pkts);
+void qp_ahead_prewrite(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp,
+		       const struct mr *mr, uint32_t n, const struct mem_part *part,
+		       const uint32_t *psn, const uint32_t *pkts);
 /* Worker. Returns how many packets from psn on were written to va of mr. Forgets them. */
-uint32_t qp_ahead_placed(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp,
-			 const struct mr *mr, uint32_t psn, uint64_t va);
+uint32_t qp_ahead_prewritten(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp,
+			     const struct mr *mr, uint32_t psn, uint64_t va);
 
 /*
  * Worker. Copies [want->addr, want->addr + want->len) of mr, payload of the message want->psn of qp

@@ -57,12 +57,13 @@ struct qp_bind {
 	struct qp_recorder *recorder;
 	struct cc_param cc; /* congestion policy of connections that begin (qp/congestion.h) */
 	/* the engine's packets that wait for this QP's memory (engine/rx_late.c) */
-	uint32_t late_id;     /* changes when late_n becomes nonzero */
-	uint32_t late_pass;   /* the last attempt in which the memory was late */
-	uint16_t late_n;      /* their number; 0 after a reset */
-	uint32_t uid;         /* of its client: who shares the places of such packets */
-	struct qp_hold *hold; /* its early requests (qp/selective.h); not NULL iff rcv.holding */
-	struct qp_mend *mend; /* what its peer lacks; NULL: nothing known */
+	uint32_t late_id;   /* changes when late_n becomes nonzero */
+	uint32_t late_pass; /* the last attempt in which the memory was late */
+	uint16_t late_n;    /* their number; 0 after a reset */
+	uint32_t uid;       /* of its client: who shares the places of such packets */
+	struct qp_reorder
+		*reorder; /* its early requests (qp/selective.h); not NULL iff rcv.holding */
+	struct qp_scoreboard *scoreboard; /* what its peer lacks; NULL: nothing known */
 };
 
 #endif

@@ -34,12 +34,12 @@ qp_cc_begin(const struct qp_env *env, struct qp *qp)
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
 	qp_cc_ect(qp);
 	cc_init(&snd->cc, &qp->conn.cc_flow, env->now_ns);
-	snd->cc_told = qp->conn.cc_flow.limits && qp->conn.type != QP_TYPE_UD;
+	snd->cc_active = qp->conn.cc_flow.limits && qp->conn.type != QP_TYPE_UD;
 }
 
 /*
- * Owner worker. Sets snd.cc_told to cc_flow.limits, which differs. WQEs taken from the SQ take the
- * general path if the policy limits qp now; else qp is woken, because it may wait for its pace.
+ * Owner worker. Sets snd.cc_active to cc_flow.limits, which differs. WQEs taken from the SQ take
+ * the general path if the policy limits qp now; else qp is woken, because it may wait for its pace.
  */
 void qp_cc_tell(const struct qp_env *env, struct qp *qp);
 
@@ -50,7 +50,7 @@ void qp_cc_tell(const struct qp_env *env, struct qp *qp);
 static inline void
 qp_cc_follow(const struct qp_env *env, struct qp *qp)
 {
-	if (unlikely(qp->conn.cc_flow.limits != qp->conn.snd.cc_told))
+	if (unlikely(qp->conn.cc_flow.limits != qp->conn.snd.cc_active))
 		qp_cc_tell(env, qp);
 }
 

@@ -67,21 +67,22 @@ struct qp_snd {
 			uint8_t watch;     /* enum qp_watch */
 			uint8_t deadlines; /* which of conn.deadline_ns are set: QP_DEADLINE_BIT */
 		};
-		uint16_t unusual; /* both; 0 on the fast path */
+		uint16_t off_fast_path; /* both; 0 on the fast path */
 	};
 	struct cc cc;  /* unacknowledged request packets allowed (cc/cc.h) */
 	bool ack_owed; /* within a turn: a message ended without requesting its ACK yet */
 	bool read_gap; /* a gap in READ responses was already requested again */
 	union {
 		struct {
-			/* packets are to be sent again, out of order (bind.mend, probe_read) */
+			/* packets are to be sent again, out of order (bind.scoreboard, probe_read)
+			 */
 			bool resend : 1;
 			/* RTS after SQE: WQEs before conn.flush_to must still be flushed */
 			bool flushing : 1;
 			/* the peer sends end-to-end credits: conn.rq_credits and rq_out are kept */
 			bool limited : 1;
 			/* the congestion policy limits the QP: it takes packets and responses */
-			bool cc_told : 1;
+			bool cc_active : 1;
 			bool rd_lossy : 1;  /* READ responses or atomic ACKs were lost once */
 			bool draining : 1;  /* SQD: finish what was started */
 			bool resending : 1; /* within req_resend: the cursor is moved for a packet
@@ -89,7 +90,7 @@ struct qp_snd {
 		};
 		struct {
 			uint8_t first : 2;   /* resend or flushing: work before any new packet */
-			uint8_t general : 2; /* limited or cc_told: WQEs take the general path */
+			uint8_t general : 2; /* limited or cc_active: WQEs take the general path */
 		};
 	};
 	uint8_t retry_left;
@@ -147,7 +148,7 @@ struct qp_late {
 		};
 	};
 	uint32_t psn;   /* of the packet that needs the memory */
-	uint16_t told;  /* number of reports to the peer; 0: psn may be invalid */
+	uint16_t naks;  /* number of reports to the peer; 0: psn may be invalid */
 	uint16_t ahead; /* WRITE: packets from psn on whose payload was written at once */
 };
 
@@ -186,7 +187,7 @@ struct qp_rcv {
 	bool nak_due : 1;       /* send a NAK once the READs before it are done */
 	bool key_pause : 1;     /* too many wrong R_Keys: see conn.wrong_keys */
 	bool fatal : 1;    /* the NAK due is fatal: accept no more requests, ERR once it was sent */
-	bool holding : 1;  /* early requests are held (bind.hold); no NAK is due or sent then */
+	bool holding : 1;  /* early requests are held (bind.reorder); no NAK is due or sent then */
 	bool sack_due : 1; /* send a selective acknowledgement, in place of an ACK */
 };
 

@@ -104,7 +104,7 @@ static const struct field before_rcv[] = {
 	N(loss.rttvar_ns),
 	N(loss.repair_ns),
 	N(loss.gap_psn),
-	N(loss.told_psn),
+	N(loss.nak_psn),
 	N(loss.cap_psn),
 	N(loss.alone_psn),
 	N(loss.part_psn),
@@ -130,15 +130,15 @@ static const struct field before_rcv[] = {
 	N(sr.threshold),
 	N(sr.ignored),
 	N(sr.expect_dup),
-	N(sr.dup_told),
-	N(sr.calm),
+	N(sr.dup_reported),
+	N(sr.undelayed),
 	N(sr.dups),
 	N(sr.dups_seen),
-	N(sr.unjudged),
+	N(sr.unreported),
 	N(sr.dup_psn),
 	N(sr.resent),
 	N(sr.spurious),
-	N(sr.told_psn),
+	N(sr.acked_psn),
 	N(sr.fresh),
 	N(sr.lossy),
 	N(sr.dup_again),
@@ -221,9 +221,9 @@ static const struct field before_rcv[] = {
 };
 
 static const struct field of_rcv[] = {
-	N(rcv.late.once),    N(rcv.late.due_ns),   N(rcv.late.psn),        N(rcv.late.told),
+	N(rcv.late.once),    N(rcv.late.due_ns),   N(rcv.late.psn),        N(rcv.late.naks),
 	N(rcv.late.ahead),   N(rcv.rd_late.once),  N(rcv.rd_late.due_ns),  N(rcv.rd_late.psn),
-	N(rcv.rd_late.told), N(rcv.rd_late.ahead), N(rcv.write_va),        N(rcv.write_rkey),
+	N(rcv.rd_late.naks), N(rcv.rd_late.ahead), N(rcv.write_va),        N(rcv.write_rkey),
 	N(rcv.write_left),   N(rcv.cur.wqe.wr_id), N(rcv.cur.wqe.num_sge), N(rcv.cur.wqe.spare),
 	N(rcv.cur.taken),    B(rcv.cur.spare),     N(rcv.cur.index),       N(rcv.cur.length),
 	N(rcv.cur.spare2),   N(rcv.head),          N(rcv.nak_psn),         N(rcv.early_psn),
@@ -321,7 +321,7 @@ print_bits(struct text *t, const struct qp_conn *conn)
 	print_number(t, "", "snd.resend", conn->snd.resend);
 	print_number(t, "", "snd.flushing", conn->snd.flushing);
 	print_number(t, "", "snd.limited", conn->snd.limited);
-	print_number(t, "", "snd.cc_told", conn->snd.cc_told);
+	print_number(t, "", "snd.cc_active", conn->snd.cc_active);
 	print_number(t, "", "snd.rd_lossy", conn->snd.rd_lossy);
 	print_number(t, "", "snd.draining", conn->snd.draining);
 	print_number(t, "", "snd.resending", conn->snd.resending);

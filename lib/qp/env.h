@@ -116,7 +116,7 @@ struct qp_env {
 	struct counter_block *counters; /* of the device that the current QP belongs to */
 	/*
 	 * Why the QP dropped the received frame, enum drop_reason; DROP_NUM: not dropped;
-	 * QP_ENV_KEPT: accepted, and its mbuf belongs to the QP now (rsp_hold).
+	 * QP_ENV_KEPT: accepted, and its mbuf belongs to the QP now (rsp_reorder_put).
 	 */
 	uint32_t dropped;
 	uint64_t once; /* last number given to an operation (mem/mr.h, once) */

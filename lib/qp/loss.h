@@ -74,7 +74,7 @@ enum qp_watch {
 	QP_WATCH_PROBED = 8,     /* a probe was sent, and nothing was acknowledged since */
 	QP_WATCH_SPURIOUS = 16,  /* a response after a probe: is it to the probe or the original? */
 	QP_WATCH_CAPPED = 32,    /* the largest window is reduced; see cap_psn */
-	QP_WATCH_TOLD = 64,      /* told_psn is valid */
+	QP_WATCH_NAK_PSN = 64,   /* nak_psn is valid */
 	QP_WATCH_ASKED = 128,    /* READ data was requested again: the ACK timeout continues */
 };
 
@@ -89,7 +89,7 @@ struct qp_loss {
 	uint32_t rttvar_ns;
 	uint32_t repair_ns; /* longest recent time to the response to a repeated READ; 0: none */
 	uint32_t gap_psn;   /* read_gap: the PSN of the response that showed the gap */
-	uint32_t told_psn;  /* furthest PSN in sequence NAKs while READ data is missing */
+	uint32_t nak_psn;   /* furthest PSN in sequence NAKs while READ data is missing */
 	uint32_t cap_psn;   /* when it is acknowledged, a capped window may grow */
 	uint32_t alone_psn; /* alone: the response that the last probe of a READ requested */
 	uint32_t part_psn;  /* QP_PART_SENT | first PSN of a READ's last new part; 0: none yet */

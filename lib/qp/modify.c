@@ -41,8 +41,8 @@ qp_cc_tell(const struct qp_env *env, struct qp *qp)
 
 	if (qp->conn.type == QP_TYPE_UD)
 		return;
-	snd->cc_told = qp->conn.cc_flow.limits;
-	if (snd->cc_told) {
+	snd->cc_active = qp->conn.cc_flow.limits;
+	if (snd->cc_active) {
 		qp->conn.cc_flow.una_psn = snd->una_psn;
 		mark_taken(qp);
 		return;

@@ -91,7 +91,7 @@ qp_is_silent(const struct qp *qp, const struct qp_sq_entry *e)
  * the last one. An ACK of many silent WQEs thus writes the line shared with the client only once.
  */
 static inline void
-qp_retire_told(struct qp *qp, uint32_t tail, uint64_t wr_id)
+qp_retire_publish(struct qp *qp, uint32_t tail, uint64_t wr_id)
 {
 	qp->conn.snd.tail = tail;
 	qp_ring_retire(&qp->bind.sq, tail, wr_id);

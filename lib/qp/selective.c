@@ -62,20 +62,21 @@ qp_sr_pool_create(const struct rte_mempool *bufs, uint32_t nbufs)
 
 	if (p == NULL)
 		return NULL;
-	p->all_hold = calloc(QP_SR_QPS, sizeof(*p->all_hold));
-	p->all_mend = calloc(QP_SR_QPS, sizeof(*p->all_mend));
+	p->all_reorder = calloc(QP_SR_QPS, sizeof(*p->all_reorder));
+	p->all_scoreboards = calloc(QP_SR_QPS, sizeof(*p->all_scoreboards));
 	p->free = calloc(QP_SR_FRAMES, sizeof(*p->free));
 	p->frames = malloc((size_t)QP_SR_FRAMES * QP_SR_FRAME_BYTES);
-	if (p->all_hold == NULL || p->all_mend == NULL || p->free == NULL || p->frames == NULL) {
+	if (p->all_reorder == NULL || p->all_scoreboards == NULL || p->free == NULL ||
+	    p->frames == NULL) {
 		qp_sr_pool_free(p);
 		return NULL;
 	}
 	for (i = 0; i < QP_SR_QPS; i++) {
-		p->all_hold[i].next = i + 1 < QP_SR_QPS ? &p->all_hold[i + 1] : NULL;
-		p->all_mend[i].next = i + 1 < QP_SR_QPS ? &p->all_mend[i + 1] : NULL;
+		p->all_reorder[i].next = i + 1 < QP_SR_QPS ? &p->all_reorder[i + 1] : NULL;
+		p->all_scoreboards[i].next = i + 1 < QP_SR_QPS ? &p->all_scoreboards[i + 1] : NULL;
 	}
-	p->hold = p->all_hold;
-	p->mend = p->all_mend;
+	p->reorder = p->all_reorder;
+	p->scoreboard = p->all_scoreboards;
 	/* The frame used last is used next. */
 	for (i = 0; i < QP_SR_FRAMES; i++)
 		p->free[i] = (uint16_t)(QP_SR_FRAMES - 1 - i);
@@ -90,8 +91,8 @@ qp_sr_pool_free(struct qp_sr_pool *p)
 {
 	if (p == NULL)
 		return;
-	free(p->all_hold);
-	free(p->all_mend);
+	free(p->all_reorder);
+	free(p->all_scoreboards);
 	free(p->free);
 	free(p->frames);
 	free(p);
@@ -100,7 +101,7 @@ qp_sr_pool_free(struct qp_sr_pool *p)
 bool
 qp_sr_pool_whole(const struct qp_sr_pool *p)
 {
-	const struct qp_hold *h = p->hold;
+	const struct qp_reorder *h = p->reorder;
 	uint32_t n = 0;
 
 	for (; h != NULL; h = h->next)
@@ -112,7 +113,7 @@ void
 qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 {
 	qp->conn.sr = (struct qp_sr){.state = qp->conn.type == QP_TYPE_RC ? state : QP_SR_OFF,
-				     .dup_told = true};
+				     .dup_reported = true};
 	qp_sr_drop(p, qp);
 }
 
@@ -125,8 +126,8 @@ qp_sr_agree(struct qp_env *env, struct qp *qp)
 }
 
 bool
-qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt, uint32_t len,
-	    struct rte_mbuf *m, bool *kept)
+qp_reorder_put(struct qp_sr_pool *p, struct qp_reorder *h, const struct wire_pkt *pkt, uint32_t len,
+	       struct rte_mbuf *m, bool *kept)
 {
 	uint32_t i = pkt->psn % QP_SR_WINDOW;
 	struct wire_pkt *to = &h->pkt[i];
@@ -154,7 +155,7 @@ qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt,
 }
 
 struct rte_mbuf *
-qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn)
+qp_reorder_release(struct qp_sr_pool *p, struct qp_reorder *h, uint32_t psn)
 {
 	uint32_t i = psn % QP_SR_WINDOW;
 
@@ -166,26 +167,26 @@ qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn)
 	return h->buf[i];
 }
 
-struct qp_hold *
-qp_hold_take(struct qp_sr_pool *p, struct qp *qp)
+struct qp_reorder *
+qp_reorder_take(struct qp_sr_pool *p, struct qp *qp)
 {
-	struct qp_hold *h = qp->bind.hold;
+	struct qp_reorder *h = qp->bind.reorder;
 
-	if (h != NULL || p->hold == NULL)
+	if (h != NULL || p->reorder == NULL)
 		return h;
-	h = p->hold;
-	p->hold = h->next;
+	h = p->reorder;
+	p->reorder = h->next;
 	h->n = 0;
 	h->held = (struct qp_psns){{0}};
-	qp->bind.hold = h;
+	qp->bind.reorder = h;
 	qp->conn.rcv.holding = true;
 	return h;
 }
 
 uint32_t
-qp_hold_drop(struct qp_sr_pool *p, struct qp *qp)
+qp_reorder_drop(struct qp_sr_pool *p, struct qp *qp)
 {
-	struct qp_hold *h = qp->bind.hold;
+	struct qp_reorder *h = qp->bind.reorder;
 	uint32_t i, n;
 
 	qp->conn.rcv.holding = false;
@@ -194,53 +195,53 @@ qp_hold_drop(struct qp_sr_pool *p, struct qp *qp)
 	n = h->n;
 	for (i = 0; i < QP_SR_WINDOW && h->n != 0; i++) {
 		if (qp_psns_has(&h->held, i)) {
-			rte_pktmbuf_free(qp_hold_release(p, h, i));
+			rte_pktmbuf_free(qp_reorder_release(p, h, i));
 			h->n--;
 		}
 	}
-	h->next = p->hold;
-	p->hold = h;
-	qp->bind.hold = NULL;
+	h->next = p->reorder;
+	p->reorder = h;
+	qp->bind.reorder = NULL;
 	return n;
 }
 
 /* Is nothing missing? */
 static bool
-mend_is_idle(const struct qp_mend *m)
+scoreboard_is_idle(const struct qp_scoreboard *m)
 {
 	return qp_psns_empty(&m->got) && qp_psns_empty(&m->lost) && m->reads.here.n == 0 &&
 	       m->reads.wanted.n == 0 && m->reads.nasks == 0;
 }
 
-#define LOOK_AT 16u /* mends for one packet; the next one looks at the next mends */
+#define LOOK_AT 16u /* scoreboards for one packet; the next one looks at the next scoreboards */
 
-/* A mend that its QP does not need now. NULL: none was found among LOOK_AT. */
-static struct qp_mend *
+/* A scoreboard that its QP does not need now. NULL: none was found among LOOK_AT. */
+static struct qp_scoreboard *
 take_idle(struct qp_sr_pool *p)
 {
 	uint32_t i;
 
 	for (i = 0; i < LOOK_AT; i++) {
-		struct qp_mend *m = &p->all_mend[p->next_mend++ % QP_SR_QPS];
+		struct qp_scoreboard *m = &p->all_scoreboards[p->next_scoreboard++ % QP_SR_QPS];
 
-		if (m->qp != NULL && mend_is_idle(m)) {
-			m->qp->bind.mend = NULL;
+		if (m->qp != NULL && scoreboard_is_idle(m)) {
+			m->qp->bind.scoreboard = NULL;
 			return m;
 		}
 	}
 	return NULL;
 }
 
-struct qp_mend *
-qp_mend_take(struct qp_sr_pool *p, struct qp *qp)
+struct qp_scoreboard *
+qp_scoreboard_take(struct qp_sr_pool *p, struct qp *qp)
 {
-	struct qp_mend *m = qp->bind.mend;
+	struct qp_scoreboard *m = qp->bind.scoreboard;
 
 	if (m != NULL || p == NULL)
 		return m;
-	m = p->mend;
+	m = p->scoreboard;
 	if (m != NULL)
-		p->mend = m->next;
+		p->scoreboard = m->next;
 	else
 		m = take_idle(p);
 	if (m == NULL)
@@ -250,14 +251,14 @@ qp_mend_take(struct qp_sr_pool *p, struct qp *qp)
 	m->reads.last_wqe = qp->conn.snd.tail;
 	m->base_psn = m->top_psn = m->wide_psn = m->round_psn = m->reads.seen_psn =
 		qp->conn.snd.una_psn;
-	qp->bind.mend = m;
+	qp->bind.scoreboard = m;
 	return m;
 }
 
 void
-qp_mend_clear(struct qp *qp)
+qp_scoreboard_clear(struct qp *qp)
 {
-	struct qp_mend *m = qp->bind.mend;
+	struct qp_scoreboard *m = qp->bind.scoreboard;
 
 	qp->conn.snd.resend = false;
 	if (m == NULL)
@@ -274,8 +275,8 @@ qp_mend_clear(struct qp *qp)
 void
 qp_sr_drop(struct qp_sr_pool *p, struct qp *qp)
 {
-	struct qp_mend *m = qp->bind.mend;
-	uint32_t n = qp_hold_drop(p, qp);
+	struct qp_scoreboard *m = qp->bind.scoreboard;
+	uint32_t n = qp_reorder_drop(p, qp);
 
 	if (n != 0)
 		qp->bind.counters->ctr[COUNTER_RSP_HELD_LOST] += n;
@@ -284,7 +285,7 @@ qp_sr_drop(struct qp_sr_pool *p, struct qp *qp)
 	if (m == NULL)
 		return;
 	m->qp = NULL;
-	m->next = p->mend;
-	p->mend = m;
-	qp->bind.mend = NULL;
+	m->next = p->scoreboard;
+	p->scoreboard = m;
+	qp->bind.scoreboard = NULL;
 }

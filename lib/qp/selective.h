@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * State of selective repeat (doc/selective-repeat.md). A connection has struct qp_sr. While packets
- * are missing it also has a struct qp_hold (responder: copies of early requests) or a struct
- * qp_mend (requester: what the peer lacks). These come from a pool of the worker, which bounds the
- * memory. An early request stays in the buffer that it arrived in if that buffer is one of the
- * engine's pool, of which a share may be kept; other buffers are the port's, and are copied.
+ * are missing it also has a struct qp_reorder (responder: copies of early requests) or a struct
+ * qp_scoreboard (requester: what the peer lacks). These come from a pool of the worker, which
+ * bounds the memory. An early request stays in the buffer that it arrived in if that buffer is one
+ * of the engine's pool, of which a share may be kept; other buffers are the port's, and are copied.
  *
  * Owner worker only, except for creating and freeing the pool.
  */
@@ -24,8 +24,8 @@ struct qp_env;
 #define QP_SR_WIDE   160u /* PSNs outstanding while the peer holds some, at most */
 /* PSNs from una_psn on whose data may come early; a power of two */
 #define QP_SR_READ_WINDOW     2048u
-#define QP_SR_ASKS            8u    /* parts of READs requested again at the same time, at most */
-#define QP_SR_QPS             256u  /* QPs of a worker that hold requests, and that mend, at most */
+#define QP_SR_ASKS            8u /* parts of READs requested again at the same time, at most */
+#define QP_SR_QPS             256u /* of a worker: reorder buffers, scoreboards */
 #define QP_SR_FRAMES          1024u /* copied requests that a worker holds, at most */
 #define QP_SR_FRAME_BYTES     4288u /* of a held request: overhead and the largest path MTU */
 
@@ -42,22 +42,22 @@ enum qp_sr_state {
 
 /* The connection's part. No pointers. */
 struct qp_sr {
-	uint8_t state;      /* enum qp_sr_state */
-	uint8_t threshold;  /* requester: packets behind a gap that show a loss; 0: no packet was
-			       late lately (qp_sr_threshold) */
-	uint8_t ignored;    /* responder: gaps for which the peer ignored all SACKs (reorder.c) */
-	uint8_t expect_dup; /* responder: duplicates that would show this once more */
-	bool dup_told;      /* responder: no duplicate since the last SACK */
-	uint8_t calm;       /* requester: retransmissions since a packet was late */
-	uint16_t dups;      /* responder: duplicates received */
-	uint16_t dups_seen; /* requester: the last number that the peer reported */
-	uint16_t unjudged;  /* requester: retransmissions without a reported duplicate */
-	uint32_t dup_psn;   /* responder: of the last duplicate */
-	uint32_t resent;    /* selective retransmissions; shown */
-	uint32_t spurious;  /* of these, the original had arrived; shown */
-	uint32_t told_psn;  /* responder: the ePSN at the last ACK or SACK while lossy */
-	uint8_t fresh;      /* responder: requests held since then; 255: or more */
-	uint8_t lossy;      /* responder: as many ACKs may be sent twice; 0: nothing was lost */
+	uint8_t state;       /* enum qp_sr_state */
+	uint8_t threshold;   /* requester: packets behind a gap that show a loss; 0: no packet was
+				late lately (qp_sr_threshold) */
+	uint8_t ignored;     /* responder: gaps for which the peer ignored all SACKs (reorder.c) */
+	uint8_t expect_dup;  /* responder: duplicates that would show this once more */
+	bool dup_reported;   /* responder: no duplicate since the last SACK */
+	uint8_t undelayed;   /* requester: retransmissions since a packet was late */
+	uint16_t dups;       /* responder: duplicates received */
+	uint16_t dups_seen;  /* requester: the last number that the peer reported */
+	uint16_t unreported; /* requester: retransmissions without a reported duplicate */
+	uint32_t dup_psn;    /* responder: of the last duplicate */
+	uint32_t resent;     /* selective retransmissions; shown */
+	uint32_t spurious;   /* of these, the original had arrived; shown */
+	uint32_t acked_psn;  /* responder: the ePSN at the last ACK or SACK while lossy */
+	uint8_t fresh;       /* responder: requests held since then; 255: or more */
+	uint8_t lossy;       /* responder: as many ACKs may be sent twice; 0: nothing was lost */
 	bool dup_again; /* responder: an ACK answers duplicates, because a SACK has not helped */
 	uint8_t known;  /* requester: retransmissions before a packet was late; QP_SR_KNOWN: or
 			   more, or one was */
@@ -120,8 +120,8 @@ struct qp_psns qp_psns_first(uint32_t n);
 uint32_t qp_psns_next(const struct qp_psns *s, uint32_t i);
 
 /* Early requests of a QP. Those in held have PSNs ePSN + 1 .. ePSN + QP_SR_WINDOW - 1. */
-struct qp_hold {
-	struct qp_hold *next; /* in the pool's list */
+struct qp_reorder {
+	struct qp_reorder *next; /* in the pool's list */
 	uint32_t n;
 	struct qp_psns held;
 	/* by psn % QP_SR_WINDOW */
@@ -135,7 +135,7 @@ struct qp_resent {
 	uint32_t high_psn; /* snd.high_psn when it was sent: packets from it on were sent later */
 	uint32_t serial;   /* order of retransmissions; 0: not retransmitted */
 	uint32_t first_serial; /* of the first of several times: which one arrives is not known */
-	bool judged;           /* known to be spurious */
+	bool reported;         /* known to be spurious */
 	uint64_t at_ns;
 };
 
@@ -240,35 +240,35 @@ struct qp_reads {
 };
 
 /* What the peer of a requester lacks. */
-struct qp_mend {
-	struct qp_mend *next; /* in the pool's list */
-	struct qp *qp;        /* its owner */
-	uint32_t base_psn;    /* got and lost begin here: the peer has executed what is before */
-	uint32_t top_psn;     /* one past the last PSN of got, ever */
-	uint32_t wide_psn;    /* up to it packets may be sent beyond the window */
-	struct qp_psns got;   /* the peer holds these */
-	struct qp_psns lost;  /* to be retransmitted; not empty only if snd.resend */
-	uint32_t serial;      /* of the last retransmission */
-	uint32_t newest;      /* latest serial whose packet has arrived */
-	uint32_t tail_psn;    /* with tail_probe: the last packet that the peer lacks */
-	bool tail_probe;      /* it is in lost without a sign of its loss: req_probe_tail */
-	uint32_t round_psn;   /* end of a round: what was outstanding at once */
-	uint32_t round_lost;  /* requests lost in the round */
+struct qp_scoreboard {
+	struct qp_scoreboard *next; /* in the pool's list */
+	struct qp *qp;              /* its owner */
+	uint32_t base_psn;   /* got and lost begin here: the peer has executed what is before */
+	uint32_t top_psn;    /* one past the last PSN of got, ever */
+	uint32_t wide_psn;   /* up to it packets may be sent beyond the window */
+	struct qp_psns got;  /* the peer holds these */
+	struct qp_psns lost; /* to be retransmitted; not empty only if snd.resend */
+	uint32_t serial;     /* of the last retransmission */
+	uint32_t newest;     /* latest serial whose packet has arrived */
+	uint32_t tail_psn;   /* with tail_probe: the last packet that the peer lacks */
+	bool tail_probe;     /* it is in lost without a sign of its loss: req_probe_tail */
+	uint32_t round_psn;  /* end of a round: what was outstanding at once */
+	uint32_t round_lost; /* requests lost in the round */
 	struct qp_resent resent[QP_SR_WINDOW]; /* by psn % QP_SR_WINDOW */
 	struct qp_reads reads;
 };
 
 struct qp_sr_pool {
-	struct qp_hold *hold; /* free ones */
-	struct qp_mend *mend;
+	struct qp_reorder *reorder; /* free ones */
+	struct qp_scoreboard *scoreboard;
 	const struct rte_mempool *bufs; /* buffers that may be kept come from here; NULL: none */
 	uint32_t nbufs, most_bufs;      /* how many more may be kept; of how many */
 	uint32_t nfree;                 /* free frames: free[0 .. nfree) */
 	uint16_t *free;
 	uint8_t *frames;
-	struct qp_hold *all_hold;
-	struct qp_mend *all_mend;
-	uint32_t next_mend; /* the next one to take from an idle QP */
+	struct qp_reorder *all_reorder;
+	struct qp_scoreboard *all_scoreboards;
+	uint32_t next_scoreboard; /* the next one to take from an idle QP */
 };
 
 /*
@@ -289,29 +289,29 @@ void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
  */
 void qp_sr_agree(struct qp_env *env, struct qp *qp);
 
-/* Worker. Gives qp a hold, if it has none; NULL: none is free. */
-struct qp_hold *qp_hold_take(struct qp_sr_pool *p, struct qp *qp);
+/* Worker. Gives qp a reorder buffer, if it has none; NULL: none is free. */
+struct qp_reorder *qp_reorder_take(struct qp_sr_pool *p, struct qp *qp);
 /*
  * Worker. Holds the request pkt of h's QP, which is in the received buffer m. *kept: m is the
- * hold's from now on; otherwise the request's len <= QP_SR_FRAME_BYTES bytes were copied. Returns
- * false if there is no memory.
+ * the reorder buffer's from now on; otherwise the request's len <= QP_SR_FRAME_BYTES bytes were
+ * copied. Returns false if there is no memory.
  */
-bool qp_hold_put(struct qp_sr_pool *p, struct qp_hold *h, const struct wire_pkt *pkt, uint32_t len,
-		 struct rte_mbuf *m, bool *kept);
+bool qp_reorder_put(struct qp_sr_pool *p, struct qp_reorder *h, const struct wire_pkt *pkt,
+		    uint32_t len, struct rte_mbuf *m, bool *kept);
 /*
  * Worker. The request psn is not in h->held any more: gives its frame back, or returns its buffer,
  * which the caller frees (NULL: none). h may belong to no QP by now, but not to another one.
  */
-struct rte_mbuf *qp_hold_release(struct qp_sr_pool *p, struct qp_hold *h, uint32_t psn);
+struct rte_mbuf *qp_reorder_release(struct qp_sr_pool *p, struct qp_reorder *h, uint32_t psn);
 /* Worker. Discards the requests that qp holds. Returns their number. */
-uint32_t qp_hold_drop(struct qp_sr_pool *p, struct qp *qp);
+uint32_t qp_reorder_drop(struct qp_sr_pool *p, struct qp *qp);
 /*
- * Worker. Gives qp a mend, if it has none; NULL: none is free, and those looked at are in use.
- * Each call looks at a few mends, and the next call at others.
+ * Worker. Gives qp a scoreboard, if it has none; NULL: none is free, and those looked at are in
+ * use. Each call looks at a few scoreboards, and the next call at others.
  */
-struct qp_mend *qp_mend_take(struct qp_sr_pool *p, struct qp *qp);
-/* Worker. Clears the mend of qp, if it has one: it retransmits everything in order. */
-void qp_mend_clear(struct qp *qp);
+struct qp_scoreboard *qp_scoreboard_take(struct qp_sr_pool *p, struct qp *qp);
+/* Worker. Clears the scoreboard of qp, if it has one: it retransmits everything in order. */
+void qp_scoreboard_clear(struct qp *qp);
 /* Worker. Returns all that qp has of p: on reset, error, destroy. p may be NULL. */
 void qp_sr_drop(struct qp_sr_pool *p, struct qp *qp);
 

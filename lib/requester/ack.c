@@ -34,7 +34,7 @@ req_progress(struct qp_env *env, struct qp *qp)
 	snd->retry_left = qp->conn.retry_cnt;
 	snd->rnr_left = qp->conn.rnr_retry;
 	snd->read_gap = false;
-	if (unlikely(snd->unusual != 0))
+	if (unlikely(snd->off_fast_path != 0))
 		req_watched(env, qp);
 	/* A response to a packet sent before a rewind may overtake the cursor. */
 	if (psn_lt(snd->next_psn, snd->una_psn))
@@ -149,7 +149,7 @@ ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint3
 		end = psn_add(e->first_psn, e->npkts);
 	} while (e->fast && qp_is_silent(qp, e) && !psn_lt(upto, end));
 	snd->una_psn = una;
-	qp_retire_told(qp, tail, wr_id);
+	qp_retire_publish(qp, tail, wr_id);
 }
 
 /* e, which is not fast, is acknowledged. Returns its bytes that the policy was not told of. */
@@ -158,7 +158,7 @@ ack_general(struct qp *qp, const struct qp_sq_entry *e)
 {
 	if (qp->conn.snd.limited)
 		credit_release(qp, e);
-	return qp->conn.snd.cc_told ? req_cc_bytes(qp, e, e->npkts) : 0;
+	return qp->conn.snd.cc_active ? req_cc_bytes(qp, e, e->npkts) : 0;
 }
 
 /*
@@ -199,7 +199,7 @@ req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 		}
 	}
 	if (snd->una_psn != was) {
-		if (likely(!snd->cc_told))
+		if (likely(!snd->cc_active))
 			cc_fixed_on_ack(&snd->cc);
 		else
 			req_cc_progress(env, qp, acked);
@@ -269,7 +269,7 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	if (unlikely(snd->cc_told))
+	if (unlikely(snd->cc_active))
 		req_cc_response(qp, pkt);
 	/* Only a packet that was sent and is not acknowledged can get a response (REQ-07). */
 	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {

@@ -2,7 +2,7 @@
 /*
  * Reports to a congestion policy that takes them (cc/cc.h): any but `fixed`, whose share of them is
  * where it happens. Packets and responses are reported only while the policy limits the QP
- * (snd.cc_told).
+ * (snd.cc_active).
  */
 #include <rte_common.h>
 #include "qp/selective.h"
@@ -10,7 +10,7 @@
 #include "wire/psn.h"
 
 void
-req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked_bytes)
+req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t requested_bytes)
 {
 	struct cc_flow *flow = &qp->conn.cc_flow;
 	const struct qp_snd *snd = &qp->conn.snd;
@@ -21,11 +21,11 @@ req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked_byte
 	if (snd->since_ackreq == 0)
 		flow->ackreq_ns = env->now_ns + snd->wait_ns / 4;
 	cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns,
-		   env->tx[env->tx_n - 1]->pkt_len + asked_bytes);
+		   env->tx[env->tx_n - 1]->pkt_len + requested_bytes);
 }
 
 uint32_t
-req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k, uint32_t psn)
+req_cc_requested(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k, uint32_t psn)
 {
 	uint32_t n = (uint32_t)psn_diff(qp->conn.snd.next_psn, psn), off = k * qp->conn.mtu;
 
@@ -44,8 +44,8 @@ req_cc_response(struct qp *qp, const struct wire_pkt *pkt)
 uint32_t
 req_cc_bytes(const struct qp *qp, const struct qp_sq_entry *e, uint32_t npkts)
 {
-	int32_t told = psn_diff(qp->conn.cc_flow.una_psn, e->first_psn);
-	uint32_t skip = told > 0 ? (uint32_t)told * qp->conn.mtu : 0;
+	int32_t reported = psn_diff(qp->conn.cc_flow.una_psn, e->first_psn);
+	uint32_t skip = reported > 0 ? (uint32_t)reported * qp->conn.mtu : 0;
 
 	return RTE_MIN(npkts * qp->conn.mtu, e->length) - RTE_MIN(skip, e->length);
 }
@@ -101,8 +101,8 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 	 * Responses that arrived behind a missing one are not in flight. There is memory for
 	 * QP_SR_READ_WINDOW of them.
 	 */
-	if (sr && qp->bind.mend != NULL && out + n <= QP_SR_READ_WINDOW)
-		out -= RTE_MIN(out, qp->bind.mend->reads.here.n);
+	if (sr && qp->bind.scoreboard != NULL && out + n <= QP_SR_READ_WINDOW)
+		out -= RTE_MIN(out, qp->bind.scoreboard->reads.here.n);
 	/* The second of two READs shows that the request for the first one was lost. */
 	return out >= most && !(sr && snd->rd_out < 2 && most >= CC_WINDOW_PKTS);
 }

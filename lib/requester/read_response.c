@@ -49,7 +49,7 @@ responses_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, 
 	struct qp_snd *snd = &qp->conn.snd;
 
 	snd->una_psn = psn_add(snd->una_psn, n);
-	if (likely(!snd->cc_told))
+	if (likely(!snd->cc_active))
 		cc_fixed_on_response(&snd->cc, snd->una_psn);
 	else
 		req_cc_progress(env, qp, 0);
@@ -276,7 +276,7 @@ req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	responses_taken(env, qp, e, 1, k + 1 == e->npkts);
 	if (unlikely(qp->conn.loss.alone))
 		alone_taken(env, qp, pkt);
-	if (unlikely(qp->bind.mend != NULL))
+	if (unlikely(qp->bind.scoreboard != NULL))
 		req_reads_progress(env, qp, pkt->psn);
 }
 
@@ -304,7 +304,7 @@ req_rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	}
 	responses_taken(env, qp, e, 1, true);
-	if (unlikely(qp->bind.mend != NULL))
+	if (unlikely(qp->bind.scoreboard != NULL))
 		req_reads_progress(env, qp, pkt->psn);
 }
 
@@ -351,5 +351,5 @@ req_read_most(const struct qp *qp, const struct qp_sq_entry *e)
 	n = RTE_MIN(e->npkts - k, most - k % most);
 	if (psn_lt(snd->next_psn, snd->high_psn))
 		return RTE_MIN(n, (uint32_t)psn_diff(snd->high_psn, snd->next_psn));
-	return snd->cc_told ? RTE_MIN(n, cc_read_pkts(&snd->cc, &qp->conn.cc_flow)) : n;
+	return snd->cc_active ? RTE_MIN(n, cc_read_pkts(&snd->cc, &qp->conn.cc_flow)) : n;
 }

@@ -51,7 +51,7 @@ req_takes_recv(const struct qp_sq_entry *e)
 
 /* The PSN behind the last one of e, a READ, that was ever requested. */
 static inline uint32_t
-req_asked_end(const struct qp *qp, const struct qp_sq_entry *e)
+req_requested_end(const struct qp *qp, const struct qp_sq_entry *e)
 {
 	uint32_t end = psn_add(e->first_psn, e->npkts), high = qp->conn.snd.high_psn;
 
@@ -161,7 +161,8 @@ req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t o
 
 /* As req_gather_sges, for all bytes of a QP_WQE_ONE_PACKET WQE. */
 static __rte_always_inline int
-req_gather_usual(struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e, uint8_t *dst)
+req_gather_one_packet(struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
+		      uint8_t *dst)
 {
 	const struct uroce_sge *sge = req_sges((struct qp_sq_entry *)e);
 	const struct mr *mr;
@@ -210,17 +211,18 @@ void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 bool req_fetch_must_wait(const struct qp *qp, uint32_t n);
 
 /*
- * Report to a congestion policy, if snd.cc_told: the last frame of env->tx was sent, with psn. It
- * asks for asked_bytes of READ responses.
+ * Report to a congestion policy, if snd.cc_active: the last frame of env->tx was sent, with psn. It
+ * asks for requested_bytes of READ responses.
  */
-void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t asked_bytes);
+void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t requested_bytes);
 /*
  * Payload bytes that the request just sent for e, from its packet k and PSN psn on, asks for, as
  * far as the policy counts them: at most CC_WINDOW_PKTS packets. Only a policy that measures round
  * trips paces READs at the requester, because the responder gets no ACKs. 0: not a READ, or no such
  * policy.
  */
-uint32_t req_cc_asked(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k, uint32_t psn);
+uint32_t req_cc_requested(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
+			  uint32_t psn);
 
 /* Report a loss to the congestion policy; its owner worker, as for the others. */
 static inline void
@@ -231,8 +233,8 @@ req_cc_loss(struct qp_env *env, struct qp *qp)
 }
 
 /*
- * Report to a congestion policy, if snd.cc_told: a response arrived; una_psn has advanced. retired:
- * bytes of the WQEs that were retired since the last report, as req_cc_bytes counts.
+ * Report to a congestion policy, if snd.cc_active: a response arrived; una_psn has advanced.
+ * retired: bytes of the WQEs that were retired since the last report, as req_cc_bytes counts.
  */
 void req_cc_response(struct qp *qp, const struct wire_pkt *pkt);
 void req_cc_progress(struct qp_env *env, struct qp *qp, uint32_t retired);
@@ -300,7 +302,7 @@ req_outstanding(const struct qp_snd *snd)
 
 /*
  * Loss recovery of the requester. Shared by the files of lib/requester; owner worker only.
- * Implemented by go_back_n.c: retransmits everything from the first unacknowledged packet.
+ * Implemented by timers.c: retransmits everything from the first unacknowledged packet.
  */
 
 /* Rewind: the next packet sent is una_psn's; the ACK timeout restarts with it. */
@@ -316,8 +318,8 @@ void req_catch_up(const struct qp_env *env, struct qp *qp);
 /* Use up a retry. False: none was left, and the QP is in the error state for why. */
 bool req_take_retry(struct qp_env *env, struct qp *qp, enum uroce_error why);
 /*
- * una_psn has advanced, and snd.unusual is not 0. probe_ns is not updated yet; the caller does
- * that.
+ * una_psn has advanced, and snd.off_fast_path is not 0. probe_ns is not updated yet; the caller
+ * does that.
  */
 void req_watched(struct qp_env *env, struct qp *qp);
 /* The peer has responded, with or without progress: reset the wait for probes. */

@@ -86,12 +86,12 @@ static bool
 nak_is_progress(struct qp *qp, uint32_t psn)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	uint32_t told = snd->watch & QP_WATCH_TOLD ? qp->conn.loss.told_psn : snd->una_psn;
+	uint32_t nak_psn = snd->watch & QP_WATCH_NAK_PSN ? qp->conn.loss.nak_psn : snd->una_psn;
 
-	if (snd->una_psn == psn || !psn_lt(told, psn))
+	if (snd->una_psn == psn || !psn_lt(nak_psn, psn))
 		return false;
-	snd->watch |= QP_WATCH_TOLD;
-	qp->conn.loss.told_psn = psn;
+	snd->watch |= QP_WATCH_NAK_PSN;
+	qp->conn.loss.nak_psn = psn;
 	return true;
 }
 

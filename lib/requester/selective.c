@@ -7,7 +7,7 @@
 #include "wire/sack.h"
 
 /* Retransmissions without a sign of reordering after which the threshold is halved. */
-#define CALM_RESENT 16u
+#define DECAY_RESENT 16u
 
 /* Packets arrived up to places late: raises the threshold to twice as many. */
 static void
@@ -19,18 +19,18 @@ reordered(struct qp *qp, uint32_t places)
 	sr->threshold = (uint8_t)most;
 	sr->known = QP_SR_KNOWN;
 	if (4 * places >= most)
-		sr->calm = 0; /* half of it would be just enough */
+		sr->undelayed = 0; /* half of it would be just enough */
 }
 
-/* Counts a retransmission. After CALM_RESENT without late packets, halves the threshold. */
+/* Counts a retransmission. After DECAY_RESENT without late packets, halves the threshold. */
 static void
-calm(struct qp_sr *sr)
+decay_reo_wnd(struct qp_sr *sr)
 {
 	if (sr->known < QP_SR_KNOWN)
 		sr->known++;
-	if (sr->threshold == 0 || ++sr->calm < CALM_RESENT)
+	if (sr->threshold == 0 || ++sr->undelayed < DECAY_RESENT)
 		return;
-	sr->calm = 0;
+	sr->undelayed = 0;
 	sr->threshold /= 2;
 	if (sr->threshold <= QP_SR_THRESHOLD)
 		sr->threshold = 0;
@@ -38,7 +38,7 @@ calm(struct qp_sr *sr)
 
 /* psn, which the peer lacked, has arrived. */
 static void
-arrived(struct qp *qp, struct qp_mend *m, uint32_t psn)
+mark_delivered(struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	struct qp_resent *r = req_resent_of(m, psn);
 	int32_t places = psn_diff(m->top_psn, psn);
@@ -54,12 +54,12 @@ arrived(struct qp *qp, struct qp_mend *m, uint32_t psn)
 
 /* Decides whether duplicates that the peer reported were retransmissions. */
 static void
-judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
+on_duplicate_report(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 {
 	struct qp_sr *sr = &qp->conn.sr;
 	uint16_t dups = rte_be_to_cpu_16(s->dups), more = (uint16_t)(dups - sr->dups_seen);
 	uint32_t psn = rte_be_to_cpu_32(s->dup_psn) & WIRE_PSN_MASK;
-	struct qp_mend *m = qp->bind.mend;
+	struct qp_scoreboard *m = qp->bind.scoreboard;
 	struct qp_resent *r;
 
 	if (!(s->flags & WIRE_SACK_DUPLICATE))
@@ -67,13 +67,13 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 	sr->dups_seen = dups;
 	r = m != NULL ? req_resent_of(m, psn) : NULL;
 	/* The second response to the packet, if it has had one: this one is to the probe. */
-	if (r != NULL && r->judged && more != 0 && psn_lt(psn, qp->conn.snd.una_psn))
+	if (r != NULL && r->reported && more != 0 && psn_lt(psn, qp->conn.snd.una_psn))
 		req_watch_stale(env, qp);
-	if (r == NULL || r->judged || more > QP_SR_WINDOW)
+	if (r == NULL || r->reported || more > QP_SR_WINDOW)
 		return; /* from the network, or of a probe before go-back-N */
-	r->judged = true;
-	more = RTE_MIN(more, sr->unjudged);
-	sr->unjudged -= more;
+	r->reported = true;
+	more = RTE_MIN(more, sr->unreported);
+	sr->unreported -= more;
 	sr->spurious += more;
 	env->counters->ctr[COUNTER_REQ_SPURIOUS] += more;
 	/* The place of its original is not known any more; it was at least the threshold. */
@@ -81,7 +81,7 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 }
 
 void
-req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
+req_scoreboard_advance(struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	uint32_t n = RTE_MIN((uint32_t)psn_diff(psn, m->base_psn), QP_SR_WINDOW), i;
 	uint32_t sent = RTE_MIN((uint32_t)psn_diff(m->top_psn, m->base_psn), n);
@@ -90,7 +90,7 @@ req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
 	for (i = 0; i < QP_SR_WORDS; i++)
 		before.word[i] &= ~got.word[i];
 	for (i = qp_psns_next(&before, 0); i < QP_SR_WINDOW; i = qp_psns_next(&before, i + 1))
-		arrived(qp, m, psn_add(m->base_psn, i));
+		mark_delivered(qp, m, psn_add(m->base_psn, i));
 	gone = qp_psns_first(n);
 	gone = qp_psns_at(&gone, m->base_psn);
 	for (i = 0; i < QP_SR_WORDS; i++) {
@@ -104,7 +104,7 @@ req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
 
 /* Takes the PSNs that a SACK names, relative to the base. */
 static void
-take_held(struct qp *qp, struct qp_mend *m, struct qp_psns held)
+take_held(struct qp *qp, struct qp_scoreboard *m, struct qp_psns held)
 {
 	struct qp_psns got = qp_psns_from(&m->got, m->base_psn);
 	uint32_t sent = (uint32_t)psn_diff(m->top_psn, m->base_psn), i, top = 0;
@@ -116,7 +116,7 @@ take_held(struct qp *qp, struct qp_mend *m, struct qp_psns held)
 	}
 	for (i = qp_psns_next(&held, 0); i < sent && i < QP_SR_WINDOW;
 	     i = qp_psns_next(&held, i + 1))
-		arrived(qp, m, psn_add(m->base_psn, i));
+		mark_delivered(qp, m, psn_add(m->base_psn, i));
 	held = qp_psns_at(&held, m->base_psn);
 	for (i = 0; i < QP_SR_WORDS; i++)
 		m->got.word[i] |= held.word[i];
@@ -144,7 +144,7 @@ held_from(const struct qp_psns *held, uint32_t n)
 
 /* Is psn, which the peer lacks, lost? */
 static bool
-is_lost(const struct qp_env *env, const struct qp *qp, struct qp_mend *m, uint32_t psn)
+is_lost(const struct qp_env *env, const struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	const struct qp_resent *r = req_resent_of(m, psn);
 	const struct qp_sr *sr = &qp->conn.sr;
@@ -165,9 +165,9 @@ is_lost(const struct qp_env *env, const struct qp *qp, struct qp_mend *m, uint32
 
 /* Of a READ only the request was sent: its other PSNs, from base + k on, count as arrived. */
 static uint32_t
-pass_read(const struct qp *qp, struct qp_mend *m, const struct qp_sq_entry *e, uint32_t k)
+pass_read(const struct qp *qp, struct qp_scoreboard *m, const struct qp_sq_entry *e, uint32_t k)
 {
-	uint32_t end = (uint32_t)psn_diff(req_asked_end(qp, e), m->base_psn);
+	uint32_t end = (uint32_t)psn_diff(req_requested_end(qp, e), m->base_psn);
 
 	for (; k < end && k < QP_SR_WINDOW; k++)
 		qp_psns_add(&m->got, psn_add(m->base_psn, k));
@@ -202,7 +202,7 @@ lost_behind(const struct qp_env *env, struct qp *qp)
  * sixth of it was lost, but not for a few. For a go-back-N sender each loss makes it small.
  */
 static void
-lost_fixed(struct qp *qp, struct qp_mend *m, uint32_t n)
+lost_fixed(struct qp *qp, struct qp_scoreboard *m, uint32_t n)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
@@ -221,7 +221,7 @@ lost_fixed(struct qp *qp, struct qp_mend *m, uint32_t n)
 
 /* Finds what is lost before the last packet that has arrived. */
 static void
-find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
+find_lost(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m)
 {
 	struct qp_psns lacks =
 		qp_psns_first(RTE_MIN((uint32_t)psn_diff(m->top_psn, m->base_psn), QP_SR_WINDOW));
@@ -277,7 +277,7 @@ was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns *held)
 
 /* What the peer holds is not in flight: moves wide_psn by as much. */
 static void
-widen(const struct qp_snd *snd, struct qp_mend *m)
+update_send_limit(const struct qp_snd *snd, struct qp_scoreboard *m)
 {
 	uint32_t more = snd->rd_psns + snd->cc.window_pkts, i;
 
@@ -292,7 +292,7 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	struct qp_snd *snd = &qp->conn.snd;
 	struct wire_sack s;
 	struct qp_psns held;
-	struct qp_mend *m;
+	struct qp_scoreboard *m;
 
 	if (qp->conn.sr.state == QP_SR_OFF || env->sr == NULL || !wire_sack_get(pkt, &s))
 		return false;
@@ -300,10 +300,10 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		held.word[i] = rte_le_to_cpu_64(s.held[i]);
 	if (!psn_lt(pkt->psn, snd->una_psn) && !was_sent(snd, pkt->psn, &held))
 		return false;
-	if (unlikely(snd->cc_told))
+	if (unlikely(snd->cc_active))
 		req_cc_response(qp, pkt);
 	env->counters->ctr[COUNTER_REQ_SACK]++;
-	judge(env, qp, &s);
+	on_duplicate_report(env, qp, &s);
 	if (psn_lt(pkt->psn, snd->una_psn)) {
 		if (!(s.flags & WIRE_SACK_COPY)) /* a copy answers nothing that was sent since */
 			req_watch_stale(env, qp);
@@ -315,16 +315,16 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	if (qp->conn.state == QP_ERR || req_rnr_waits(qp))
 		return true;
-	if (qp_psns_empty(&held) && qp->bind.mend == NULL)
+	if (qp_psns_empty(&held) && qp->bind.scoreboard == NULL)
 		return true;
-	m = qp_mend_take(env->sr, qp);
+	m = qp_scoreboard_take(env->sr, qp);
 	if (m == NULL)
 		return true; /* no memory: the probe's */
 	if (!psn_lt(pkt->psn, m->base_psn))
-		req_mend_advance(qp, m, pkt->psn);
+		req_scoreboard_advance(qp, m, pkt->psn);
 	take_held(qp, m, held_from(&held, (uint32_t)psn_diff(m->base_psn, pkt->psn)));
 	find_lost(env, qp, m);
-	widen(snd, m);
+	update_send_limit(snd, m);
 	req_watch_held(env, qp, pkt->psn, &held);
 	return true;
 }
@@ -333,7 +333,7 @@ __rte_noinline bool
 req_window_wider(const struct qp *qp)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
-	const struct qp_mend *m = qp->bind.mend;
+	const struct qp_scoreboard *m = qp->bind.scoreboard;
 
 	return m != NULL && psn_lt(snd->next_psn, m->wide_psn) && snd->next_psn == snd->high_psn &&
 	       (uint32_t)psn_diff(snd->next_psn, snd->una_psn) < QP_SR_WINDOW;
@@ -367,7 +367,7 @@ req_resent(struct qp_env *env, struct qp *qp, uint32_t psn)
 
 /* Is the retransmission of psn a probe, without a sign that psn is lost? */
 static bool
-is_probe(const struct qp *qp, struct qp_mend *m, uint32_t psn)
+is_probe(const struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	if (m->tail_probe && psn == m->tail_psn) {
 		m->tail_probe = false;
@@ -377,7 +377,7 @@ is_probe(const struct qp *qp, struct qp_mend *m, uint32_t psn)
 }
 
 static void
-resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
+resent_note(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW], *was = req_resent_of(m, psn);
 	uint32_t first_serial = was != NULL ? was->first_serial : m->serial + 1;
@@ -387,11 +387,11 @@ resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 				.serial = ++m->serial,
 				.first_serial = first_serial,
 				/* Its duplicate shows a late ACK, not a late packet. */
-				.judged = is_probe(qp, m, psn),
+				.reported = is_probe(qp, m, psn),
 				.at_ns = env->now_ns};
-	calm(&qp->conn.sr);
-	if (qp->conn.sr.unjudged < UINT16_MAX)
-		qp->conn.sr.unjudged++;
+	decay_reo_wnd(&qp->conn.sr);
+	if (qp->conn.sr.unreported < UINT16_MAX)
+		qp->conn.sr.unreported++;
 	req_resent(env, qp, psn);
 }
 
@@ -427,7 +427,7 @@ enum req_step
 req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	struct qp_mend *m = qp->bind.mend;
+	struct qp_scoreboard *m = qp->bind.scoreboard;
 	uint32_t k, i = snd->tail;
 	struct qp_psns lost;
 	enum req_step step;
@@ -442,7 +442,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		return REQ_NEXT;
 	}
 	if (psn_lt(m->base_psn, snd->una_psn))
-		req_mend_advance(qp, m, snd->una_psn);
+		req_scoreboard_advance(qp, m, snd->una_psn);
 	lost = qp_psns_from(&m->lost, m->base_psn);
 	for (k = qp_psns_next(&lost, 0); k < QP_SR_WINDOW; k = qp_psns_next(&lost, k + 1)) {
 		uint32_t psn = psn_add(m->base_psn, k);
@@ -475,7 +475,7 @@ req_probe_selective(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	struct qp_sq_entry *e;
-	struct qp_mend *m;
+	struct qp_scoreboard *m;
 
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
 	    snd->tail == snd->head || !psn_lt(snd->una_psn, snd->next_psn))
@@ -483,11 +483,11 @@ req_probe_selective(struct qp_env *env, struct qp *qp)
 	e = qp_sq_entry(qp, snd->tail);
 	if (snd->next_psn != snd->high_psn && !req_fetches(e))
 		return false; /* on the way back to what follows it */
-	m = qp_mend_take(env->sr, qp);
+	m = qp_scoreboard_take(env->sr, qp);
 	if (m == NULL)
 		return false;
 	if (psn_lt(m->base_psn, snd->una_psn))
-		req_mend_advance(qp, m, snd->una_psn);
+		req_scoreboard_advance(qp, m, snd->una_psn);
 	if (req_fetches(e) && m->base_psn == snd->una_psn && e->first_psn != snd->una_psn &&
 	    req_read_unknown(qp, e, snd->una_psn))
 		return false; /* a part, which must be requested whole */
@@ -505,7 +505,7 @@ void
 req_probe_tail(struct qp_env *env, struct qp *qp)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
-	struct qp_mend *m = qp->bind.mend;
+	struct qp_scoreboard *m = qp->bind.scoreboard;
 	const struct qp_sq_entry *e;
 	uint32_t k, i = snd->tail;
 	struct qp_psns got;
@@ -517,7 +517,7 @@ req_probe_tail(struct qp_env *env, struct qp *qp)
 		k++;
 	if (snd->una_psn != psn_add(m->base_psn, k))
 		return; /* an ACK of the packets that were sent before the probe */
-	req_mend_advance(qp, m, snd->una_psn);
+	req_scoreboard_advance(qp, m, snd->una_psn);
 	got = qp_psns_from(&m->got, m->base_psn);
 	k = RTE_MIN((uint32_t)psn_diff(snd->high_psn, m->base_psn), QP_SR_WINDOW) - 1;
 	while (k != 0 && qp_psns_has(&got, k))

@@ -36,7 +36,7 @@ enum req_step req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_ent
 enum req_step req_resend_one(struct qp_env *env, struct qp *qp, uint32_t i, struct qp_sq_entry *e,
 			     uint32_t psn, uint32_t n);
 /*
- * go_back_n.c: sends the probe of a READ, if loss.probe_read and it is still due. Returns REQ_NEXT
+ * timers.c: sends the probe of a READ, if loss.probe_read and it is still due. Returns REQ_NEXT
  * if none is left; else why it was not sent.
  */
 enum req_step req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn turn);
@@ -56,7 +56,7 @@ req_threshold(const struct qp *qp)
 }
 /* Returns the record of a retransmission of psn; NULL: none is known. */
 static inline struct qp_resent *
-req_resent_of(struct qp_mend *m, uint32_t psn)
+req_resent_of(struct qp_scoreboard *m, uint32_t psn)
 {
 	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW];
 
@@ -64,7 +64,7 @@ req_resent_of(struct qp_mend *m, uint32_t psn)
 }
 /* The packet psn, in flight, is lost: the next turn retransmits it. */
 static inline void
-req_lose(struct qp *qp, struct qp_mend *m, uint32_t psn)
+req_lose(struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	qp_psns_add(&m->lost, psn);
 	qp->conn.snd.resend = true;
@@ -75,7 +75,7 @@ req_lose(struct qp *qp, struct qp_mend *m, uint32_t psn)
  */
 bool req_window_wider(const struct qp *qp);
 /* The peer has executed everything before psn, which is not before m->base_psn. */
-void req_mend_advance(struct qp *qp, struct qp_mend *m, uint32_t psn);
+void req_scoreboard_advance(struct qp *qp, struct qp_scoreboard *m, uint32_t psn);
 /*
  * wqe.c: the WQE of psn, which is not before una_psn, from number *i on, where *i moves to it.
  * NULL: psn is before that WQE, or behind all. *i is in tail .. head. Takes a number of steps that
@@ -104,7 +104,7 @@ void req_reads_progress(struct qp_env *env, struct qp *qp, uint32_t psn);
 /* As req_resend, for responses. */
 enum req_step req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn);
 /* A probe: una_psn's response, and all responses that were requested again, are missing. */
-void req_reads_lose_all(struct qp *qp, struct qp_mend *m);
+void req_reads_lose_all(struct qp *qp, struct qp_scoreboard *m);
 /* read_response.c: may pkt be packet k of the READ e (REQ-09)? */
 bool req_read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 			const struct wire_pkt *pkt);

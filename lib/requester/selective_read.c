@@ -6,16 +6,16 @@
 #include "wire/psn.h"
 
 /*
- * The mend of a QP whose missing responses before upto are requested one by one; NULL: by
+ * The scoreboard of a QP whose missing responses before upto are requested one by one; NULL: by
  * go-back-N, which may be on its way to them.
  */
-static struct qp_mend *
-mend_of(struct qp_env *env, struct qp *qp, uint32_t upto)
+static struct qp_scoreboard *
+scoreboard_of(struct qp_env *env, struct qp *qp, uint32_t upto)
 {
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
 	    req_rnr_waits(qp) || psn_lt(qp->conn.snd.next_psn, upto))
 		return NULL;
-	return qp_mend_take(env->sr, qp);
+	return qp_scoreboard_take(env->sr, qp);
 }
 
 /*
@@ -43,7 +43,7 @@ reorders(const struct qp *qp)
 /* The responses from psn to end are missing, unless they are here: they are to be requested again.
  */
 static uint32_t
-want(struct qp *qp, struct qp_mend *m, uint32_t psn, uint32_t end)
+want(struct qp *qp, struct qp_scoreboard *m, uint32_t psn, uint32_t end)
 {
 	struct qp_reads *r = &m->reads;
 	uint32_t before = r->wanted.n;
@@ -90,7 +90,7 @@ ask_end(const struct qp_ask *a)
 
 /* A request sent after ask j was answered: the missing responses of ask j are lost. */
 static uint32_t
-ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t j)
+ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t j)
 {
 	struct qp_ask a = m->reads.ask[j];
 
@@ -102,7 +102,7 @@ ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t j)
 
 /* Response psn of ask j has arrived. Finds lost responses before it. Returns their number. */
 static uint32_t
-ask_got(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t j, uint32_t psn)
+ask_got(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t j, uint32_t psn)
 {
 	struct qp_ask *a = &m->reads.ask[j];
 	uint32_t upto = reorders(qp) ? psn_add(psn, 0u - req_threshold(qp)) : psn;
@@ -141,7 +141,7 @@ ask_of(const struct qp_reads *r, uint32_t psn)
 
 /* The response psn has arrived. Finds asks that lost responses. Returns the number of these. */
 static uint32_t
-asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
+asks_see(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	struct qp_reads *r = &m->reads;
 	uint32_t n = 0, j, hit;
@@ -172,7 +172,7 @@ asks_see(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
  * of new ones.
  */
 static uint32_t
-find_missing(struct qp *qp, struct qp_mend *m, uint32_t upto)
+find_missing(struct qp *qp, struct qp_scoreboard *m, uint32_t upto)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
 	struct qp_reads *r = &m->reads;
@@ -209,10 +209,10 @@ find_missing(struct qp *qp, struct qp_mend *m, uint32_t upto)
 
 /* The peer has executed everything before upto. */
 static void
-executed(struct qp *qp, struct qp_mend *m, uint32_t upto)
+executed(struct qp *qp, struct qp_scoreboard *m, uint32_t upto)
 {
 	if (psn_lt(m->base_psn, upto))
-		req_mend_advance(qp, m, upto);
+		req_scoreboard_advance(qp, m, upto);
 }
 
 /*
@@ -246,7 +246,7 @@ fits(const struct qp *qp, const struct qp_sq_entry *e, const struct wire_pkt *pk
 __rte_noinline bool
 req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_mend *m = mend_of(env, qp, psn_add(pkt->psn, 1));
+	struct qp_scoreboard *m = scoreboard_of(env, qp, psn_add(pkt->psn, 1));
 	struct qp_sq_entry *e;
 	uint32_t n;
 
@@ -258,7 +258,7 @@ req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (psn_diff(pkt->psn, qp->conn.snd.una_psn) >= (int32_t)QP_SR_READ_WINDOW)
 		return true; /* it is requested again later */
 	executed(qp, m,
-		 e->npkts <= QP_READ_CHUNK_PKTS ? req_asked_end(qp, e) : psn_add(pkt->psn, 1));
+		 e->npkts <= QP_READ_CHUNK_PKTS ? req_requested_end(qp, e) : psn_add(pkt->psn, 1));
 	if (!qp_resp_psns_has(&m->reads.here, pkt->psn)) {
 		if (!store_early(env, qp, e, pkt))
 			return true;
@@ -277,7 +277,7 @@ req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 __rte_noinline bool
 req_ack_early(struct qp_env *env, struct qp *qp, uint32_t upto)
 {
-	struct qp_mend *m = mend_of(env, qp, upto);
+	struct qp_scoreboard *m = scoreboard_of(env, qp, upto);
 
 	if (m == NULL)
 		return false;
@@ -301,10 +301,10 @@ static void
 catch_up(struct qp_env *env, struct qp *qp)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
-	struct qp_mend *m;
+	struct qp_scoreboard *m;
 
-	/* A completion may end the QP, and with it the mend. */
-	while ((m = qp->bind.mend) != NULL && snd->tail != snd->head) {
+	/* A completion may end the QP, and with it the scoreboard. */
+	while ((m = qp->bind.scoreboard) != NULL && snd->tail != snd->head) {
 		const struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
 		uint32_t una = snd->una_psn, n;
 
@@ -325,7 +325,7 @@ catch_up(struct qp_env *env, struct qp *qp)
 __rte_noinline void
 req_reads_progress(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
-	struct qp_mend *m = qp->bind.mend;
+	struct qp_scoreboard *m = qp->bind.scoreboard;
 
 	qp_resp_psns_remove(&m->reads.wanted, psn);
 	if (m->reads.nasks != 0)
@@ -334,12 +334,12 @@ req_reads_progress(struct qp_env *env, struct qp *qp, uint32_t psn)
 }
 
 void
-req_reads_lose_all(struct qp *qp, struct qp_mend *m)
+req_reads_lose_all(struct qp *qp, struct qp_scoreboard *m)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
 	const struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
 	struct qp_reads *r = &m->reads;
-	uint32_t end = req_asked_end(qp, e), n = 0;
+	uint32_t end = req_requested_end(qp, e), n = 0;
 
 	while (r->nasks != 0) {
 		struct qp_ask a = r->ask[--r->nasks];
@@ -357,7 +357,7 @@ req_reads_lose_all(struct qp *qp, struct qp_mend *m)
 
 /* Requests n responses of e again, WQE number i. */
 static enum req_step
-ask(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t i, struct qp_sq_entry *e,
+ask(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t i, struct qp_sq_entry *e,
     uint32_t psn, uint32_t n)
 {
 	struct qp_reads *r = &m->reads;
@@ -386,7 +386,7 @@ __rte_noinline enum req_step
 req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	struct qp_reads *r = &qp->bind.mend->reads;
+	struct qp_reads *r = &qp->bind.scoreboard->reads;
 	uint32_t k = 0, i = snd->tail;
 
 	while (r->wanted.n != 0 && r->nasks < QP_SR_ASKS) {
@@ -407,10 +407,11 @@ req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 			qp_resp_psns_remove(&r->wanted, psn);
 			continue;
 		}
-		most = RTE_MIN((uint32_t)psn_diff(req_asked_end(qp, e), psn), QP_READ_AGAIN_PKTS);
+		most = RTE_MIN((uint32_t)psn_diff(req_requested_end(qp, e), psn),
+			       QP_READ_AGAIN_PKTS);
 		while (n < most && qp_resp_psns_has(&r->wanted, psn_add(psn, n)))
 			n++;
-		step = ask(env, qp, qp->bind.mend, i, e, psn, n);
+		step = ask(env, qp, qp->bind.scoreboard, i, e, psn, n);
 		if (step == REQ_NO_ROOM || step == REQ_HELD) {
 			snd->resend = true;
 			return step;

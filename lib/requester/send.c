@@ -176,7 +176,7 @@ send_ackreq(const struct qp *qp, bool last)
 
 /* Records a sent packet. last: of its message; ackreq: it requests an ACK. */
 static inline void
-send_asked(struct qp_snd *snd, bool last, bool ackreq)
+send_note_ackreq(struct qp_snd *snd, bool last, bool ackreq)
 {
 	snd->since_ackreq = ackreq ? 0 : snd->since_ackreq + 1;
 	snd->ack_owed = !ackreq && (last || snd->ack_owed);
@@ -195,7 +195,7 @@ send_owed_ackreq(struct qp_env *env, struct qp *qp)
 		req_zero_copy_reseal(m, &qp->conn.tmpl);
 	else if (!qp->conn.loopback)
 		wire_frame_seal_own(frame, m->data_len);
-	send_asked(&qp->conn.snd, true, true);
+	send_note_ackreq(&qp->conn.snd, true, true);
 }
 
 void
@@ -224,16 +224,16 @@ send_view(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off
 }
 
 /*
- * Packet number snd->cur_pkt of a SEND or WRITE. rc: whether qp is one; usual: whether e is so;
- * both known where this is used.
+ * Packet number snd->cur_pkt of a SEND or WRITE. rc: whether qp is one; one_packet: whether e is
+ * so; both known where this is used.
  */
 static __rte_always_inline enum req_step
-send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, bool usual)
+send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, bool one_packet)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	uint32_t k = usual ? 0 : snd->cur_pkt, off = usual ? 0 : k * qp->conn.mtu;
-	uint32_t len = usual ? e->length : RTE_MIN(e->length - off, qp->conn.mtu), hdr;
-	bool last = usual || k + 1 == e->npkts;
+	uint32_t k = one_packet ? 0 : snd->cur_pkt, off = one_packet ? 0 : k * qp->conn.mtu;
+	uint32_t len = one_packet ? e->length : RTE_MIN(e->length - off, qp->conn.mtu), hdr;
+	bool last = one_packet || k + 1 == e->npkts;
 	struct wire_fields f;
 	const uint8_t *view;
 	struct rte_mbuf *m;
@@ -262,8 +262,8 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, frame);
 	view = send_view(env, qp, e, off, len);
 	if (likely(view == NULL || !req_zero_copy_attach(env, qp, m, hdr, view, len))) {
-		rc_mem = usual ? req_gather_usual(env, qp, e, frame + hdr)
-			       : req_gather(env, qp, e, off, frame + hdr, len);
+		rc_mem = one_packet ? req_gather_one_packet(env, qp, e, frame + hdr)
+				    : req_gather(env, qp, e, off, frame + hdr, len);
 		if (unlikely(rc_mem != 0)) {
 			req_not_gathered(e, m, rc_mem);
 			return rc_mem == -EAGAIN ? REQ_NO_ROOM : REQ_NEXT;
@@ -272,7 +272,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 			qp->conn.loopback);
 	}
 	if (rc)
-		send_asked(snd, last, f.ackreq);
+		send_note_ackreq(snd, last, f.ackreq);
 	send_advance(env, qp, 1);
 	if (last) {
 		if (rc)
@@ -309,7 +309,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 		snd->rd_out++;
 	}
 	snd->rd_psns += n;
-	send_asked(snd, true, true);
+	send_note_ackreq(snd, true, true);
 	send_advance(env, qp, n);
 	if (snd->cur_pkt == e->npkts)
 		send_next_wqe(snd);
@@ -379,7 +379,7 @@ send_limited(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 
 /* A step of a WQE that is not on the fast path. */
 static __rte_noinline enum req_step
-send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+send_slow(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
@@ -430,7 +430,7 @@ send_is_timed(const struct qp *qp, uint32_t psn)
 }
 
 /*
- * As send_special, for a QP with snd.cc_told. Sends no packet before the congestion policy allows
+ * As send_slow, for a QP with snd.cc_active. Sends no packet before the congestion policy allows
  * it, and reports each packet to the policy. Steps that send no packet are not held back.
  */
 static __rte_noinline enum req_step
@@ -452,9 +452,9 @@ send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	 */
 	if (flow->ackreq_ns <= env->now_ns || send_is_timed(qp, psn))
 		qp->conn.snd.since_ackreq = QP_ACKREQ_PKTS;
-	step = send_special(env, qp, e);
+	step = send_slow(env, qp, e);
 	if (step == REQ_SENT)
-		req_cc_sent(env, qp, psn, req_cc_asked(qp, e, k, psn));
+		req_cc_sent(env, qp, psn, req_cc_requested(qp, e, k, psn));
 	return step;
 }
 
@@ -466,7 +466,7 @@ req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_
 
 	if (e->status != QP_WC_SUCCESS)
 		return REQ_BLOCKED;
-	if (qp->conn.snd.cc_told && flow->next_send_ns > env->now_ns) {
+	if (qp->conn.snd.cc_active && flow->next_send_ns > env->now_ns) {
 		qp_deadline_set(&qp->conn, QP_DEADLINE_PACE, flow->next_send_ns);
 		return REQ_HELD;
 	}
@@ -476,14 +476,14 @@ req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_
 		step = send_read(env, qp, e, n != 0 ? n : req_read_most(qp, e));
 	else
 		step = send_atomic(env, qp, e);
-	if (step == REQ_SENT && qp->conn.snd.cc_told)
+	if (step == REQ_SENT && qp->conn.snd.cc_active)
 		cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns, env->tx[env->tx_n - 1]->pkt_len);
 	return step;
 }
 
 /* Sends packets of a QP_WQE_PACKETS WQE, as many as possible. */
 static __rte_noinline enum req_step
-send_plain(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_turn turn)
+send_fast(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_turn turn)
 {
 	enum req_step step;
 
@@ -510,8 +510,8 @@ send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	if (likely(e->fast == QP_WQE_ONE_PACKET))
 		return send_data(env, qp, e, true, true);
 	if (e->fast)
-		return send_plain(env, qp, e, turn);
-	return likely(!snd->cc_told) ? send_special(env, qp, e) : send_paced(env, qp, e);
+		return send_fast(env, qp, e, turn);
+	return likely(!snd->cc_active) ? send_slow(env, qp, e) : send_paced(env, qp, e);
 }
 
 /* Arms the doorbell. Returns true if a WQE was posted meanwhile without a doorbell. */

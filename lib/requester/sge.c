@@ -87,7 +87,7 @@ req_gather_ahead(struct qp_env *env, const struct qp *qp, const struct qp_sq_ent
 {
 	const struct uroce_sge *sge = req_sges((struct qp_sq_entry *)e);
 	const struct qp_snd *snd = &qp->conn.snd;
-	bool lone = !env->crowded && !snd->cc_told && snd->cur != snd->head &&
+	bool lone = !env->crowded && !snd->cc_active && snd->cur != snd->head &&
 		    e == qp_sq_entry(qp, snd->cur);
 	uint32_t most = lone ? QP_AHEAD_BYTES : QP_AHEAD_SHORT, n = 1;
 	struct qp_ahead_part part[MEM_MAX_PARTS] = {

@@ -213,7 +213,7 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
  * False does not mean that it is invalid.
  */
 static inline bool
-wqe_is_usual(const struct qp *qp, const struct qp_sq_entry *e)
+wqe_is_one_packet(const struct qp *qp, const struct qp_sq_entry *e)
 {
 	return qp->conn.type == QP_TYPE_RC && !qp->conn.snd.general && e->wqe.num == 1 &&
 	       req_sends(e) && !(e->wqe.flags & ~(UROCE_WQE_SIGNALED | UROCE_WQE_SOLICITED)) &&
@@ -300,7 +300,7 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	e->done = false;
 	e->status = wqe_copy(sq, slot, e);
 	e->first_psn = snd->alloc_psn;
-	if (likely(e->status == QP_WC_SUCCESS && wqe_is_usual(qp, e))) {
+	if (likely(e->status == QP_WC_SUCCESS && wqe_is_one_packet(qp, e))) {
 		e->length = req_sges(e)->length;
 		e->npkts = 1;
 		e->fast = QP_WQE_ONE_PACKET;

@@ -41,7 +41,7 @@ nak_sequence(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
-	rsp_hold_discard(env, qp);
+	rsp_reorder_discard(env, qp);
 	rcv->early_psn = early_psn;
 	if (rcv->nak_sent && !gap_reopened(env, qp, early_psn)) {
 		qp_env_drop(env, DROP_OUT_OF_SEQ);
@@ -83,7 +83,7 @@ rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 {
 	env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
 	qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
-	if (!rsp_hold(env, qp, pkt, m))
+	if (!rsp_reorder_put(env, qp, pkt, m))
 		nak_sequence(env, qp, pkt->psn);
 }
 
@@ -97,7 +97,7 @@ rsp_order_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, stru
 	else if (ahead > 0)
 		rx_early(env, qp, pkt, m);
 	else if (qp->conn.sr.state == QP_SR_ON)
-		rsp_duplicate_told(env, qp, pkt);
+		rsp_duplicate_report(env, qp, pkt);
 	else
 		rsp_duplicate(env, qp, pkt);
 }
@@ -130,7 +130,7 @@ rsp_order_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt 
 
 	if (ahead == 0) {
 		rcv->nak_due = rcv->nak_sent = false; /* void, as in rx_expected */
-		rsp_hold_discard(env, qp);
+		rsp_reorder_discard(env, qp);
 		rsp_invalid(env, qp, UROCE_ERROR_MALFORMED, pkt);
 	} else if (ahead > 0 && !rcv->nak_sent) {
 		env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;

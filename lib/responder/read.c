@@ -284,7 +284,7 @@ static __rte_noinline int
 read_ahead(struct qp_env *env, const struct qp *qp, const struct mr *mr, const struct qp_rd_op *op,
 	   uint32_t off, uint8_t *dst, uint32_t len)
 {
-	uint32_t most = env->crowded || qp->conn.snd.cc_told ? QP_AHEAD_SHORT : QP_AHEAD_BYTES;
+	uint32_t most = env->crowded || qp->conn.snd.cc_active ? QP_AHEAD_SHORT : QP_AHEAD_BYTES;
 	struct qp_ahead_part part = {.addr = op->va + off, .len = len, .psn = op->psn};
 	uint64_t room = mr->iova + mr->len - part.addr;
 
@@ -379,9 +379,9 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	return true;
 }
 
-/* As read_respond, for a QP with snd.cc_told: reports the response to the congestion policy. */
+/* As read_respond, for a QP with snd.cc_active: reports the response to the congestion policy. */
 static __rte_noinline bool
-read_respond_told(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
+read_respond_cc(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
 	uint32_t before = env->tx_n;
 	uint64_t sent = env->counters->ctr[COUNTER_RSP_READ_PKTS];
@@ -412,12 +412,12 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 			if (!rsp_atomic_respond(env, qp, &rcv->rdq[0]))
 				return RSP_MORE;
 			read_remove(rcv, 0);
-		} else if (likely(!qp->conn.snd.cc_told)) {
+		} else if (likely(!qp->conn.snd.cc_active)) {
 			if (!read_respond(env, qp, &rcv->rdq[0]))
 				return RSP_MORE;
 		} else if (qp->conn.cc_flow.next_send_ns > env->now_ns) {
 			return RSP_PACED;
-		} else if (!read_respond_told(env, qp, &rcv->rdq[0])) {
+		} else if (!read_respond_cc(env, qp, &rcv->rdq[0])) {
 			return RSP_MORE;
 		}
 	}

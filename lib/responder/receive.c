@@ -379,7 +379,7 @@ write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	int rc = 0;
 
 	if (in_runs && (flags & (WIRE_F_FIRST | WIRE_F_SEND)) == (WIRE_F_FIRST | WIRE_F_SEND)) {
-		if (rsp_send_placed(env, qp, to->mr, to->addr))
+		if (rsp_send_prewritten(env, qp, to->mr, to->addr))
 			return true;
 	} else if (in_runs && rsp_written_ahead(qp)) {
 		return true;

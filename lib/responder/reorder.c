@@ -30,7 +30,7 @@ duplicate(struct qp *qp, uint32_t psn)
 
 	sr->dups++;
 	sr->dup_psn = psn;
-	sr->dup_told = false;
+	sr->dup_reported = false;
 }
 
 /* A request was held that no ACK or SACK has reported yet. */
@@ -40,7 +40,7 @@ count_fresh(struct qp *qp)
 	struct qp_sr *sr = &qp->conn.sr;
 
 	if (sr->lossy == 0) {
-		sr->told_psn = qp->conn.rcv.epsn;
+		sr->acked_psn = qp->conn.rcv.epsn;
 		sr->fresh = 0;
 	}
 	sr->lossy = COPY_ACKS;
@@ -49,11 +49,11 @@ count_fresh(struct qp *qp)
 }
 
 __rte_noinline bool
-rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m)
+rsp_reorder_put(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	int32_t ahead = psn_diff(pkt->psn, rcv->epsn);
-	struct qp_hold *h;
+	struct qp_reorder *h;
 	uint32_t len;
 	bool kept;
 
@@ -64,7 +64,7 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 	len = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len + WIRE_ICRC_LEN;
 	if (pkt->payload_len > qp->conn.mtu || len > QP_SR_FRAME_BYTES)
 		return false;
-	h = qp_hold_take(env->sr, qp);
+	h = qp_reorder_take(env->sr, qp);
 	if (h == NULL)
 		return false;
 	if (qp_psns_has(&h->held, pkt->psn)) {
@@ -73,7 +73,7 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 		rcv->sack_due = true;
 		return true;
 	}
-	if (!qp_hold_put(env->sr, h, pkt, len, m, &kept))
+	if (!qp_reorder_put(env->sr, h, pkt, len, m, &kept))
 		return false;
 	if (kept)
 		env->dropped = QP_ENV_KEPT;
@@ -85,17 +85,17 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 	}
 	env->counters->ctr[COUNTER_RSP_HELD]++;
 	count_fresh(qp);
-	rcv->early_psn = pkt->psn; /* should a fallback discard it (rsp_duplicate_told) */
+	rcv->early_psn = pkt->psn; /* should a fallback discard it (rsp_duplicate_report) */
 	rcv->sack_due = true;
 	return true;
 }
 
 __rte_noinline void
-rsp_hold_discard(struct qp_env *env, struct qp *qp)
+rsp_reorder_discard(struct qp_env *env, struct qp *qp)
 {
 	if (!qp->conn.rcv.holding)
 		return;
-	env->counters->ctr[COUNTER_RSP_HELD_LOST] += qp_hold_drop(env->sr, qp);
+	env->counters->ctr[COUNTER_RSP_HELD_LOST] += qp_reorder_drop(env->sr, qp);
 	qp->conn.rcv.sack_due = false;
 }
 
@@ -103,7 +103,7 @@ rsp_hold_discard(struct qp_env *env, struct qp *qp)
 
 /* The bytes of a held request may have left the cache since it arrived. */
 static inline void
-prefetch_held(const struct qp_hold *h, uint32_t psn)
+prefetch_held(const struct qp_reorder *h, uint32_t psn)
 {
 	uint32_t i = psn % QP_SR_WINDOW, line;
 	const uint8_t *payload = h->pkt[i].payload;
@@ -134,7 +134,7 @@ spent_free(struct spent *s)
 static bool
 execute_one(struct qp_env *env, struct qp *qp, struct spent *s)
 {
-	struct qp_hold *h = qp->bind.hold;
+	struct qp_reorder *h = qp->bind.reorder;
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t psn = rcv->epsn, was = env->dropped;
 
@@ -148,14 +148,14 @@ execute_one(struct qp_env *env, struct qp *qp, struct spent *s)
 	env->dropped = was; /* it was counted on arrival */
 	if (s->n == RTE_DIM(s->m))
 		spent_free(s);
-	s->m[s->n] = qp_hold_release(env->sr, h, psn);
+	s->m[s->n] = qp_reorder_release(env->sr, h, psn);
 	s->n += s->m[s->n] != NULL;
 	return rcv->epsn != psn;
 }
 
 /* A READ took PSNs first .. end, and a wrong peer has sent requests with such PSNs, too. */
 static void
-discard_taken(struct qp_env *env, struct qp_hold *h, uint32_t first, uint32_t end)
+discard_taken(struct qp_env *env, struct qp_reorder *h, uint32_t first, uint32_t end)
 {
 	uint32_t i, n = RTE_MIN((uint32_t)psn_diff(end, first), QP_SR_WINDOW);
 
@@ -166,7 +166,7 @@ discard_taken(struct qp_env *env, struct qp_hold *h, uint32_t first, uint32_t en
 			continue;
 		qp_psns_remove(&h->held, psn);
 		h->n--;
-		rte_pktmbuf_free(qp_hold_release(env->sr, h, psn));
+		rte_pktmbuf_free(qp_reorder_release(env->sr, h, psn));
 		env->counters->ctr[COUNTER_RSP_HELD_LOST]++;
 	}
 }
@@ -177,7 +177,7 @@ close_gap(struct qp_env *env, struct qp *qp, uint32_t n)
 {
 	struct qp_sr *sr = &qp->conn.sr;
 
-	qp_hold_drop(env->sr, qp);
+	qp_reorder_drop(env->sr, qp);
 	sr->expect_dup = (uint8_t)n;
 	/* Counted now. The next gap resets the count, unless all of them were retransmitted. */
 	if (n != 0)
@@ -201,9 +201,9 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	/* The QP may fail, which gives back all it holds. */
 	while (rcv->holding && more && !rcv->nak_due && !rcv->fatal) {
 		if (rcv->epsn != psn_add(psn, 1))
-			discard_taken(env, qp->bind.hold, psn_add(psn, 1), rcv->epsn);
+			discard_taken(env, qp->bind.reorder, psn_add(psn, 1), rcv->epsn);
 		psn = rcv->epsn;
-		if (!qp_psns_has(&qp->bind.hold->held, psn))
+		if (!qp_psns_has(&qp->bind.reorder->held, psn))
 			break;
 		more = execute_one(env, qp, &spent);
 		n += more;
@@ -213,17 +213,17 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (!rcv->holding || late) /* late: the engine tries it again */
 		return;
 	if (rcv->nak_due || rcv->fatal) {
-		rsp_hold_discard(env, qp);
+		rsp_reorder_discard(env, qp);
 		return;
 	}
 	/* Some requests that were dropped without a NAK, or not needed any more, end it, too. */
-	if (qp->bind.hold->n == 0)
+	if (qp->bind.reorder->n == 0)
 		close_gap(env, qp, n);
 	rcv->sack_due = true;
 }
 
 __rte_noinline void
-rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+rsp_duplicate_report(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_sr *sr = &qp->conn.sr;
 
@@ -248,7 +248,7 @@ rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
 	qp->conn.rcv.sack_due = false;
 	if (!qp->conn.rcv.holding)
 		return;
-	rsp_hold_discard(env, qp);
+	rsp_reorder_discard(env, qp);
 	rsp_nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ); /* of the gap before what was held */
 }
 
@@ -266,7 +266,7 @@ sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const s
 				.syndrome = WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS,
 				.msn = msn};
 	struct wire_sack sack = {.version = WIRE_SACK_VERSION,
-				 .flags = flags | (sr->dup_told ? 0 : WIRE_SACK_DUPLICATE),
+				 .flags = flags | (sr->dup_reported ? 0 : WIRE_SACK_DUPLICATE),
 				 .dups = rte_cpu_to_be_16(sr->dups),
 				 .dup_psn = rte_cpu_to_be_32(sr->dup_psn)};
 	struct rte_mbuf *m = rsp_frame(env);
@@ -292,9 +292,9 @@ wants_copy(struct qp *qp)
 {
 	struct qp_sr *sr = &qp->conn.sr;
 	uint32_t epsn = qp->conn.rcv.epsn;
-	uint32_t n = (uint32_t)psn_diff(epsn, sr->told_psn) + sr->fresh;
+	uint32_t n = (uint32_t)psn_diff(epsn, sr->acked_psn) + sr->fresh;
 
-	sr->told_psn = epsn;
+	sr->acked_psn = epsn;
 	sr->fresh = 0;
 	return n >= COPY_REQUESTS;
 }
@@ -321,14 +321,14 @@ rsp_sack_send(struct qp_env *env, struct qp *qp)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_psns held = {{0}};
 
-	if (qp->bind.hold != NULL)
-		held = qp_psns_from(&qp->bind.hold->held, rcv->epsn);
+	if (qp->bind.reorder != NULL)
+		held = qp_psns_from(&qp->bind.reorder->held, rcv->epsn);
 	if (!sack_send(env, qp, rcv->epsn, rcv->msn, &held, 0))
 		return false;
 	rcv->ack_due = false; /* the ePSN acknowledges everything before it */
 	if (qp->conn.sr.lossy != 0 && wants_copy(qp))
 		sack_send(env, qp, rcv->epsn, rcv->msn, &held, WIRE_SACK_COPY);
-	qp->conn.sr.dup_told = true;
+	qp->conn.sr.dup_reported = true;
 	return true;
 }
 
@@ -338,7 +338,7 @@ rsp_sack_send_early(struct qp_env *env, struct qp *qp)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	const struct qp_rd_op *op = &rcv->rdq[0];
 	uint32_t psn = psn_add(op->psn, op->pos), gap, i;
-	struct qp_psns held, told;
+	struct qp_psns held, sacked;
 
 	/* Not the PSN of a request: the requester counts bit 0 as missing. */
 	if (!rcv->holding || rcv->nak_due || rcv->rdq_n == 0 || op->pos == 0)
@@ -346,15 +346,15 @@ rsp_sack_send_early(struct qp_env *env, struct qp *qp)
 	gap = (uint32_t)psn_diff(rcv->epsn, psn);
 	if (gap >= QP_SR_WINDOW)
 		return;
-	held = qp_psns_from(&qp->bind.hold->held, rcv->epsn);
-	told = qp_psns_first(gap);
-	told.word[0] &= ~UINT64_C(1);
+	held = qp_psns_from(&qp->bind.reorder->held, rcv->epsn);
+	sacked = qp_psns_first(gap);
+	sacked.word[0] &= ~UINT64_C(1);
 	for (i = qp_psns_next(&held, 0); i < QP_SR_WINDOW; i = qp_psns_next(&held, i + 1)) {
 		if (gap + i >= QP_SR_WINDOW)
 			return; /* later, when fewer responses are left */
-		qp_psns_add(&told, gap + i);
+		qp_psns_add(&sacked, gap + i);
 	}
 	/* The oldest entry is executed, but not yet answered. An ACK that is due stays due. */
-	if (sack_send(env, qp, psn, (op->msn - 1) & WIRE_PSN_MASK, &told, 0))
-		qp->conn.sr.dup_told = true;
+	if (sack_send(env, qp, psn, (op->msn - 1) & WIRE_PSN_MASK, &sacked, 0))
+		qp->conn.sr.dup_reported = true;
 }

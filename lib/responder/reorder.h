@@ -19,13 +19,14 @@
  * env->dropped becomes QP_ENV_KEPT, m belongs to qp from now on. Returns false, with no effect, if
  * it cannot be held: no agreement, too far ahead, no memory, or after a NAK.
  */
-bool rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
+bool rsp_reorder_put(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
+		     struct rte_mbuf *m);
 /* Executes pkt, which has the ePSN, and the held requests that follow it. */
 void rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* A NAK is due: discards what is held. */
-void rsp_hold_discard(struct qp_env *env, struct qp *qp);
+void rsp_reorder_discard(struct qp_env *env, struct qp *qp);
 /* A duplicate from a peer that has agreed: responds as rsp_duplicate, and tells the peer. */
-void rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+void rsp_duplicate_report(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /*
  * Sends the selective acknowledgement that is due, and if it tells of many requests a copy. Returns
  * false if there is no space for the first.

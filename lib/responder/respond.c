@@ -45,7 +45,7 @@ rsp_late_code(const struct qp *qp, struct qp_late *late)
 {
 	uint32_t code, least = qp->conn.attr.min_rnr_timer;
 
-	code = LATE_CODE_FIRST + LATE_CODE_STEP * late->told++;
+	code = LATE_CODE_FIRST + LATE_CODE_STEP * late->naks++;
 	if (code > WIRE_SYN_VALUE || least == 0)
 		return 0; /* code 0: the longest time */
 	return (uint8_t)(code > least ? code : least);
@@ -73,7 +73,7 @@ rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
 	if (psn != qp->conn.rcv.epsn)
 		return;
-	rsp_hold_discard(env, qp);
+	rsp_reorder_discard(env, qp);
 	rsp_nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &qp->conn.rcv.late));
 }
 

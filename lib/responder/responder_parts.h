@@ -168,7 +168,7 @@ void rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hd
  *   whose pointers into the frame remain valid (but payload, if the frame was made linear);
  * - frees it once the packet is executed, or when the QP is reset, fails or is destroyed;
  * - keeps few, and only buffers of the engine's pool. Other buffers belong to the port, which
- * cannot receive into them meanwhile: qp_hold_put copies those.
+ * cannot receive into them meanwhile: qp_reorder_put copies those.
  *
  * UC has a separate order, without NAKs (RSP-06, receive.c); UD has none.
  */

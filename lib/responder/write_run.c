@@ -104,7 +104,7 @@ write_target(struct qp_env *env, const struct qp *qp, const struct run *r, const
 
 /*
  * The same for a SEND and the receive WQE that it will probably take: the k-th posted one. The
- * client may still change it: see rsp_send_placed.
+ * client may still change it: see rsp_send_prewritten.
  */
 static bool
 send_target(struct qp_env *env, const struct qp *qp, const struct run *r, const struct wire_pkt *q,
@@ -263,20 +263,21 @@ send_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 	if (rc != 0)
 		return rc;
 	rcv->late = (struct qp_late){.psn = rcv->epsn, .ahead = (uint16_t)r.of[0]};
-	qp_ahead_place(env->ahead, env->now_ns, qp, r.mr, r.n - 1, r.part + 1, r.psn + 1, r.of + 1);
+	qp_ahead_prewrite(env->ahead, env->now_ns, qp, r.mr, r.n - 1, r.part + 1, r.psn + 1,
+			  r.of + 1);
 	return 0;
 }
 
 bool
-rsp_send_placed(struct qp_env *env, struct qp *qp, const struct mr *mr, uint64_t addr)
+rsp_send_prewritten(struct qp_env *env, struct qp *qp, const struct mr *mr, uint64_t addr)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t pkts;
 
 	if (mr == NULL || mr->host != NULL)
 		return false;
-	pkts = qp_ahead_placed(env->ahead, env->now_ns, qp, mr, rcv->epsn,
-			       mr->va + (addr - mr->iova));
+	pkts = qp_ahead_prewritten(env->ahead, env->now_ns, qp, mr, rcv->epsn,
+				   mr->va + (addr - mr->iova));
 	if (pkts == 0)
 		return false;
 	rcv->late = (struct qp_late){.psn = rcv->epsn, .ahead = (uint16_t)pkts};
@@ -287,7 +288,7 @@ int
 rsp_send_write(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off)
 {
 	const struct qp_late *late = &qp->conn.rcv.late;
-	bool again = (late->told != 0 || qp->bind.late_n != 0) && late->psn == qp->conn.rcv.epsn;
+	bool again = (late->naks != 0 || qp->bind.late_n != 0) && late->psn == qp->conn.rcv.epsn;
 	int rc;
 
 	/* A run that was late is not tried again: one packet needs less of the memory. */

@@ -12,8 +12,8 @@
  * A run: packets of SENDs, or of WRITEs without immediate, that follow each other in a burst
  * (qp_env, rx_next). Their payload is written to memory accessed by ops in one operation, which
  * costs hardly more than one packet. The packets behind the first are then checked and executed
- * like any others; only their payload is already written (rsp_written_ahead, rsp_send_placed). The
- * peer or the client may write to this memory anyway, whatever becomes of the later messages.
+ * like any others; only their payload is already written (rsp_written_ahead, rsp_send_prewritten).
+ * The peer or the client may write to this memory anyway, whatever becomes of the later messages.
  */
 
 /*
@@ -43,7 +43,7 @@ int rsp_send_write(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt
  * NULL) at addr, written with a message before it? The client may have changed the receive WQE
  * since: its address decides.
  */
-bool rsp_send_placed(struct qp_env *env, struct qp *qp, const struct mr *mr, uint64_t addr);
+bool rsp_send_prewritten(struct qp_env *env, struct qp *qp, const struct mr *mr, uint64_t addr);
 
 /*
  * Worker. Was the payload of the packet with the ePSN, which is not the first of a SEND, written by

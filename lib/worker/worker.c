@@ -127,7 +127,7 @@ iterate(struct worker *w)
 		done += timers(w);
 		run_engine(w);
 		waiters_notify(w);
-		ack_hold_run(w, received);
+		ack_delay_run(w, received);
 	} else {
 		w->hold.n = 0;
 	}

@@ -3,7 +3,7 @@
  * Shared by the files of a worker. Private to lib/worker.
  *
  *   worker.c    the set and the loop
- *   ack_hold.c  ACKs that wait for the client's answer
+ *   ack_delay.c  ACKs that wait for the client's answer
  *   ports.c     attaching ports
  *   call.c      calls and jobs from the control thread, and waking a worker
  *   grace.c     grace periods: when no worker uses a removed object any more
@@ -131,7 +131,7 @@ struct worker {
 	struct qp_segs *segs;
 	struct qp_sqe_pool *sqes;
 	struct qp_sr_pool *sr;
-	/* ACKs that wait for the client's answer (ack_hold.c) */
+	/* ACKs that wait for the client's answer (ack_delay.c) */
 	struct {
 		uint32_t n; /* the first n frames of env.tx wait */
 		struct backoff tries;
@@ -289,11 +289,11 @@ unsigned loopback_rx(struct worker *w);
 void loopback_own(struct worker *w);
 
 /*
- * ack_hold.c. Called after the engine has run; received: number of frames received in this
+ * ack_delay.c. Called after the engine has run; received: number of frames received in this
  * iteration. If it sets hold.n, this iteration sends nothing, idle_hold follows, and the next
  * iteration receives nothing from ports.
  */
-void ack_hold_run(struct worker *w, unsigned received);
+void ack_delay_run(struct worker *w, unsigned received);
 
 /* tx.c */
 unsigned tx_flush(struct worker *w);

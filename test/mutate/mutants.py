@@ -20,7 +20,7 @@ PARSE = 'lib/wire/parse.c'
 STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
 ENGINE_RX = 'lib/engine/rx.c'
 SEND, ACK, READ_RESPONSE, RETRY, GO_BACK_N = (
-    f'lib/requester/{f}.c' for f in ('send', 'ack', 'read_response', 'retry', 'go_back_n'))
+    f'lib/requester/{f}.c' for f in ('send', 'ack', 'read_response', 'retry', 'timers'))
 UNRELIABLE = 'lib/responder/receive.c'
 RECEIVE, IN_ORDER, RESPOND, READ, ATOMIC = (
     f'lib/responder/{f}.c' for f in ('receive', 'in_order', 'respond', 'read', 'atomic'))

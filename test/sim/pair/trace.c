@@ -457,7 +457,7 @@ answers_are_held(const struct qp *qp)
 {
 	const struct qp_rcv *rcv = &qp->conn.rcv;
 
-	return qp->bind.parked && rcv->rdq_n != 0 && qp->conn.snd.cc_told &&
+	return qp->bind.parked && rcv->rdq_n != 0 && qp->conn.snd.cc_active &&
 	       (rcv->nak_due || rcv->sack_due);
 }
 

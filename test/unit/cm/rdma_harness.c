@@ -25,7 +25,7 @@ count_readable(void *ctx, void *user)
 }
 
 static int
-bind_local(void *ctx, const struct rcm_addr *addr, uint16_t *dev)
+bind_local(void *ctx, const struct cma_addr *addr, uint16_t *dev)
 {
 	const struct host *h = ctx;
 
@@ -35,10 +35,10 @@ bind_local(void *ctx, const struct rcm_addr *addr, uint16_t *dev)
 	return 0;
 }
 
-struct rcm_path
+struct cma_path
 host_path(const struct host *h)
 {
-	struct rcm_path p = {.addr = {.pkey = 0xffff, .hop_limit = 64},
+	struct cma_path p = {.addr = {.pkey = 0xffff, .hop_limit = 64},
 			     .mtu = 3,
 			     .rate = 0x2c,
 			     .packet_lifetime = 16};
@@ -49,8 +49,8 @@ host_path(const struct host *h)
 }
 
 static int
-resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm_addr *dst, uint8_t tos,
-	struct rcm_path *path)
+resolve(void *ctx, uint32_t id, const struct cma_addr *src, const struct cma_addr *dst, uint8_t tos,
+	struct cma_path *path)
 {
 	struct host *h = ctx;
 
@@ -63,7 +63,7 @@ resolve(void *ctx, uint32_t id, const struct rcm_addr *src, const struct rcm_add
 }
 
 static int
-route(void *ctx, uint32_t id, struct rcm_path *path)
+route(void *ctx, uint32_t id, struct cma_path *path)
 {
 	struct host *h = ctx;
 
@@ -83,11 +83,11 @@ cancel(void *ctx, uint32_t id)
 }
 
 static bool
-dev_attr(void *ctx, uint16_t dev, struct rcm_dev *out)
+dev_attr(void *ctx, uint16_t dev, struct cma_dev *out)
 {
 	const struct host *h = ctx;
 
-	*out = (struct rcm_dev){.guid = 0x0200000000000000u + h->gid[15], .ack_delay = 15};
+	*out = (struct cma_dev){.guid = 0x0200000000000000u + h->gid[15], .ack_delay = 15};
 	return dev == 0;
 }
 
@@ -106,7 +106,7 @@ mcast(void *ctx, uint16_t dev, const uint8_t mgid[16], bool join)
 static int
 hosts_make_of(uint32_t max_ids)
 {
-	static const struct rcm_ops ops = {.send = keep_sent,
+	static const struct cma_ops ops = {.send = keep_sent,
 					   .readable = count_readable,
 					   .bind = bind_local,
 					   .resolve = resolve,
@@ -116,7 +116,7 @@ hosts_make_of(uint32_t max_ids)
 					   .mcast = mcast};
 
 	for (uint32_t i = 0; i < 2; i++) {
-		struct rcm_config c = {.max_channels = 4,
+		struct cma_config c = {.max_channels = 4,
 				       .max_ids = max_ids,
 				       .max_groups = max_ids == 16 ? 3 : max_ids,
 				       .cm = {.max_ids = 4 * max_ids, .seed = i + 1}};
@@ -128,11 +128,11 @@ hosts_make_of(uint32_t max_ids)
 		h->gid6[0] = 0xfd;
 		h->gid[15] = h->gid6[15] = (uint8_t)(i + 1);
 		h->now = START;
-		assert_true(rcm_bytes(&c) != 0);
-		h->mem = aligned_alloc(64, rcm_bytes(&c));
+		assert_true(cma_bytes(&c) != 0);
+		h->mem = aligned_alloc(64, cma_bytes(&c));
 		assert_non_null(h->mem);
-		h->r = rcm_init(h->mem, &c, &ops, h);
-		assert_int_equal(rcm_channel_open(h->r, h, &h->ch), 0);
+		h->r = cma_init(h->mem, &c, &ops, h);
+		assert_int_equal(cma_channel_open(h->r, h, &h->ch), 0);
 	}
 	return 0;
 }
@@ -157,22 +157,22 @@ hosts_free(void **state)
 	return 0;
 }
 
-struct rcm_event *
-host_event(struct host *h, enum rcm_event_type type)
+struct cma_event *
+host_event(struct host *h, enum cma_event_type type)
 {
-	int rc = rcm_event_get(h->r, h->ch, &h->ev);
+	int rc = cma_event_get(h->r, h->ch, &h->ev);
 
 	if (rc != 0)
-		fail_msg("no event, want %s", rcm_event_name[type]);
-	assert_string_equal(rcm_event_name[h->ev.type], rcm_event_name[type]);
+		fail_msg("no event, want %s", cma_event_name[type]);
+	assert_string_equal(cma_event_name[h->ev.type], cma_event_name[type]);
 	return &h->ev;
 }
 
 void
 host_quiet(struct host *h)
 {
-	if (rcm_event_get(h->r, h->ch, &h->ev) == 0)
-		fail_msg("event %s", rcm_event_name[h->ev.type]);
+	if (cma_event_get(h->r, h->ch, &h->ev) == 0)
+		fail_msg("event %s", cma_event_name[h->ev.type]);
 }
 
 void
@@ -186,7 +186,7 @@ hosts_deliver(void)
 		info.addr = h->sent[h->delivered].addr;
 		memcpy(info.addr.local, h->sent[h->delivered].addr.remote, 16);
 		memcpy(info.addr.remote, h->sent[h->delivered].addr.local, 16);
-		rcm_rx(to->r, &info, h->sent[h->delivered++].mad, WIRE_MAD_LEN, to->now);
+		cma_rx(to->r, &info, h->sent[h->delivered++].mad, WIRE_MAD_LEN, to->now);
 	}
 }
 
@@ -197,27 +197,27 @@ hosts_pass(uint64_t ns)
 		struct host *h = &hosts[i];
 		uint64_t until = h->now + ns;
 
-		while (rcm_next_ns(h->r) <= until) {
-			h->now = rcm_next_ns(h->r) > h->now ? rcm_next_ns(h->r) : h->now;
-			assert_true(rcm_tick(h->r, h->now) > h->now);
+		while (cma_next_ns(h->r) <= until) {
+			h->now = cma_next_ns(h->r) > h->now ? cma_next_ns(h->r) : h->now;
+			assert_true(cma_tick(h->r, h->now) > h->now);
 		}
 		h->now = until;
 	}
 }
 
-struct rcm_addr
+struct cma_addr
 addr_of(const struct host *h, uint16_t port)
 {
-	struct rcm_addr a = {.family = RCM_IPV4, .port = port};
+	struct cma_addr a = {.family = CMA_IPV4, .port = port};
 
 	memcpy(a.gid, h->gid, 16);
 	return a;
 }
 
-struct rcm_conn
+struct cma_conn
 conn_args(uint32_t qpn)
 {
-	return (struct rcm_conn){.qpn = qpn,
+	return (struct cma_conn){.qpn = qpn,
 				 .responder_resources = 4,
 				 .initiator_depth = 2,
 				 .retry_count = 7,
@@ -231,53 +231,53 @@ do_create(struct host *h, uint64_t uid, uint16_t space)
 {
 	uint32_t id;
 
-	assert_int_equal(rcm_create(h->r, h->ch, uid, space, RCM_QP_RC, &id), 0);
+	assert_int_equal(cma_create(h->r, h->ch, uid, space, CMA_QP_RC, &id), 0);
 	return id;
 }
 
 uint32_t
 do_listener(struct host *h, uint64_t uid, uint16_t space)
 {
-	struct rcm_addr a = {.family = RCM_IPV4, .port = PORT};
+	struct cma_addr a = {.family = CMA_IPV4, .port = PORT};
 	uint32_t id = do_create(h, uid, space);
 
-	assert_int_equal(rcm_bind(h->r, h->ch, id, &a), 0);
-	assert_int_equal(rcm_listen(h->r, h->ch, id, 0), 0);
+	assert_int_equal(cma_bind(h->r, h->ch, id, &a), 0);
+	assert_int_equal(cma_listen(h->r, h->ch, id, 0), 0);
 	return id;
 }
 
 uint32_t
 do_resolve(struct host *h, uint64_t uid, uint16_t space)
 {
-	struct rcm_addr to = addr_of(&hosts[h == &hosts[0]], PORT);
+	struct cma_addr to = addr_of(&hosts[h == &hosts[0]], PORT);
 	uint32_t id = do_create(h, uid, space);
 
-	assert_int_equal(rcm_resolve_addr(h->r, h->ch, id, NULL, &to, 2000, h->now), 0);
-	assert_int_equal(host_event(h, RCM_EV_ADDR_RESOLVED)->uid, uid);
-	assert_int_equal(rcm_resolve_route(h->r, h->ch, id, 2000, h->now), 0);
-	assert_int_equal(host_event(h, RCM_EV_ROUTE_RESOLVED)->uid, uid);
+	assert_int_equal(cma_resolve_addr(h->r, h->ch, id, NULL, &to, 2000, h->now), 0);
+	assert_int_equal(host_event(h, CMA_EV_ADDR_RESOLVED)->uid, uid);
+	assert_int_equal(cma_resolve_route(h->r, h->ch, id, 2000, h->now), 0);
+	assert_int_equal(host_event(h, CMA_EV_ROUTE_RESOLVED)->uid, uid);
 	host_quiet(h);
 	return id;
 }
 
-struct rcm_pair
-do_rcm_pair(void)
+struct cma_pair
+do_cma_pair(void)
 {
 	struct host *a = &hosts[0], *p = &hosts[1];
-	struct rcm_conn c = conn_args(0x11);
-	struct rcm_pair ids = {.listener = do_listener(p, 3, WIRE_CM_PS_TCP),
+	struct cma_conn c = conn_args(0x11);
+	struct cma_pair ids = {.listener = do_listener(p, 3, WIRE_CM_PS_TCP),
 			       .active = do_resolve(a, 1, WIRE_CM_PS_TCP)};
 
-	assert_int_equal(rcm_connect(a->r, a->ch, ids.active, &c, a->now), 0);
+	assert_int_equal(cma_connect(a->r, a->ch, ids.active, &c, a->now), 0);
 	hosts_deliver();
-	ids.passive = host_event(p, RCM_EV_CONNECT_REQUEST)->id;
+	ids.passive = host_event(p, CMA_EV_CONNECT_REQUEST)->id;
 	c = conn_args(0x22);
-	assert_int_equal(rcm_accept(p->r, p->ch, ids.passive, 2, &c, p->now), 0);
+	assert_int_equal(cma_accept(p->r, p->ch, ids.passive, 2, &c, p->now), 0);
 	hosts_deliver();
-	host_event(a, RCM_EV_CONNECT_RESPONSE);
-	assert_int_equal(rcm_accept(a->r, a->ch, ids.active, 1, NULL, a->now), 0);
+	host_event(a, CMA_EV_CONNECT_RESPONSE);
+	assert_int_equal(cma_accept(a->r, a->ch, ids.active, 1, NULL, a->now), 0);
 	hosts_deliver();
-	assert_int_equal(host_event(p, RCM_EV_ESTABLISHED)->uid, 2);
+	assert_int_equal(host_event(p, CMA_EV_ESTABLISHED)->uid, 2);
 	host_quiet(a);
 	host_quiet(p);
 	return ids;

@@ -20,7 +20,7 @@
 struct host {
 	uint8_t gid[16], gid6[16];
 	void *mem;
-	struct rcm *r;
+	struct cma *r;
 	uint64_t now;
 	uint32_t ch;       /* the open channel */
 	uint32_t readable; /* calls of this callback */
@@ -36,7 +36,7 @@ struct host {
 		struct cm_addr addr;
 		uint8_t mad[WIRE_MAD_LEN];
 	} sent[SENT];
-	struct rcm_event ev; /* the last event that host_event returned */
+	struct cma_event ev; /* the last event that host_event returned */
 };
 
 extern struct host hosts[2];
@@ -46,7 +46,7 @@ int hosts_make(void **state);
 int hosts_make_large(void **state); /* for thousands of ids */
 int hosts_free(void **state);
 /* The next event of the host's channel must be of this type. */
-struct rcm_event *host_event(struct host *h, enum rcm_event_type type);
+struct cma_event *host_event(struct host *h, enum cma_event_type type);
 /* Checks that no event is pending. */
 void host_quiet(struct host *h);
 /* Delivers all MADs, and those sent in response. */
@@ -54,19 +54,19 @@ void hosts_deliver(void);
 /* Let time pass at both; nothing is delivered. */
 void hosts_pass(uint64_t ns);
 /* The path to the host's peer, which its resolver returns. */
-struct rcm_path host_path(const struct host *h);
+struct cma_path host_path(const struct host *h);
 
-struct rcm_addr addr_of(const struct host *h, uint16_t port);
-struct rcm_conn conn_args(uint32_t qpn);
+struct cma_addr addr_of(const struct host *h, uint16_t port);
+struct cma_conn conn_args(uint32_t qpn);
 /* Calls that must succeed; events carry uid. */
 uint32_t do_create(struct host *h, uint64_t uid, uint16_t space);
 uint32_t do_listener(struct host *h, uint64_t uid, uint16_t space);
 /* An id whose route to the peer's PORT is resolved; no event waits. */
 uint32_t do_resolve(struct host *h, uint64_t uid, uint16_t space);
 /* hosts[0] has connected to hosts[1]: both QPs are ready. uids 1 and 2, of the listener 3. */
-struct rcm_pair {
+struct cma_pair {
 	uint32_t active, passive, listener;
 };
-struct rcm_pair do_rcm_pair(void);
+struct cma_pair do_cma_pair(void);
 
 #endif

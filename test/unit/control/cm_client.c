@@ -101,7 +101,7 @@ cm_setup(void **state)
 	fake_sends = true;
 	fake_sent = NULL;
 	assert_int_equal(throttle_open(&d), 0);
-	assert_int_equal(cms_open(&d), 0);
+	assert_int_equal(ucma_open(&d), 0);
 	assert_int_equal(cm_client_open(&one, 0), 0);
 	assert_int_equal(cm_client_open(&two, 0), 0);
 	return 0;
@@ -114,7 +114,7 @@ cm_teardown(void **state)
 	cm_deliver();
 	cm_client_close(&two);
 	cm_deliver();
-	cms_close(&d);
+	ucma_close(&d);
 	throttle_close(&d);
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 0);
 	assert_int_equal(d.quota.used_all[QUOTA_CM_CHANNELS], 0);
@@ -257,9 +257,9 @@ cm_resolve_to(struct cm_client *c, uint32_t id, const struct sockaddr_in *addr)
 	const struct rdma_ucm_resolve_route q = {.id = id, .timeout_ms = 2000};
 
 	assert_int_equal(cm_ask_addr(c, id, addr), 0);
-	cm_event(c, RCM_EV_ADDR_RESOLVED, NULL);
+	cm_event(c, CMA_EV_ADDR_RESOLVED, NULL);
 	assert_int_equal(cm_ask(c, RDMA_USER_CM_CMD_RESOLVE_ROUTE, &q, sizeof(q), NULL, 0), 0);
-	cm_event(c, RCM_EV_ROUTE_RESOLVED, NULL);
+	cm_event(c, CMA_EV_ROUTE_RESOLVED, NULL);
 }
 
 void

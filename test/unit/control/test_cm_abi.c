@@ -95,7 +95,7 @@ fill(uint8_t body[512], unsigned i, uint32_t id)
 		memcpy(body + 24, &in, sizeof(in));
 		break;
 	case UROCE_CM_WRITE_EVENT:
-		body[8] = RCM_EV_USER;
+		body[8] = CMA_EV_USER;
 		break;
 	case RDMA_USER_CM_CMD_CONNECT:
 		body[271] = 1; /* valid */
@@ -290,7 +290,7 @@ legacy_forms_do_the_same(void **state)
 	assert_int_equal(cm_ask(&one, RDMA_USER_CM_CMD_RESOLVE_IP, &resolve, sizeof(resolve), NULL,
 				0),
 			 0);
-	cm_event(&one, RCM_EV_ADDR_RESOLVED, NULL);
+	cm_event(&one, CMA_EV_ADDR_RESOLVED, NULL);
 	q.id = resolve.id;
 	/* without the index of the device */
 	assert_int_equal(cm_ask(&one, RDMA_USER_CM_CMD_QUERY_ROUTE, &q, sizeof(q), &r, ROUTE), 0);
@@ -327,7 +327,7 @@ events_are_written_and_services_unknown(void **state)
 	uint32_t id = cm_make_id(&one, 5, RDMA_PS_TCP), n[2];
 	struct rdma_ucm_query q = {.id = id, .option = UROCE_CM_QUERY_IB_SERVICE};
 	struct uroce_cm_write_event w = {.id = id,
-					 .event = RCM_EV_INTERNAL,
+					 .event = CMA_EV_INTERNAL,
 					 .status = 7,
 					 .arg = 0x123456789abcdef0};
 	struct uroce_cm_ib_service s = {.id = id};
@@ -335,11 +335,11 @@ events_are_written_and_services_unknown(void **state)
 	struct rdma_ucm_event_resp e;
 
 	assert_int_equal(cm_ask(&one, UROCE_CM_WRITE_EVENT, &w, sizeof(w), NULL, 0), 0);
-	cm_event(&one, RCM_EV_INTERNAL, &e);
+	cm_event(&one, CMA_EV_INTERNAL, &e);
 	assert_int_equal(e.uid, 5);
 	assert_int_equal(e.status, 7);
 	assert_memory_equal(&e.param, &w.arg, sizeof(w.arg));
-	w.event = RCM_EV_ADDRINFO_RESOLVED;
+	w.event = CMA_EV_ADDRINFO_RESOLVED;
 	assert_int_equal(cm_ask(&one, UROCE_CM_WRITE_EVENT, &w, sizeof(w), NULL, 0), EINVAL);
 	assert_int_equal(cm_ask(&one, UROCE_CM_RESOLVE_IB_SERVICE, &s, sizeof(s), NULL, 0), EINVAL);
 	assert_int_equal(bind_bytes(id, &in, sizeof(in)), 0);

@@ -151,7 +151,7 @@ static void
 the_daemon_hangs_up_when_it_ends(void **state)
 {
 	id_with_event(&one);
-	cms_close(&d);
+	ucma_close(&d);
 	assert_true(cm_ended(&one));
 	assert_true(cm_ended(&two));
 }

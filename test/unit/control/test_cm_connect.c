@@ -75,7 +75,7 @@ make_connection(uint32_t qpn, uint32_t *passive)
 
 	assert_int_equal(ask_connect(id, qpn, sizeof(struct rdma_ucm_connect)), 0);
 	cm_deliver();
-	cm_event(&two, RCM_EV_CONNECT_REQUEST, &e);
+	cm_event(&two, CMA_EV_CONNECT_REQUEST, &e);
 	assert_true(e.uid == 3);
 	assert_int_equal(e.param.conn.qp_num, qpn);
 	assert_int_equal(e.param.conn.private_data_len, 56);
@@ -85,13 +85,13 @@ make_connection(uint32_t qpn, uint32_t *passive)
 	*passive = e.id;
 	assert_int_equal(ask_accept(&two, e.id, 2, qpn + 1), 0);
 	cm_deliver();
-	cm_event(&one, RCM_EV_CONNECT_RESPONSE, &e);
+	cm_event(&one, CMA_EV_CONNECT_RESPONSE, &e);
 	assert_true(e.uid == 1 && e.id == id);
 	assert_int_equal(e.param.conn.qp_num, qpn + 1);
 	assert_int_equal(e.param.conn.private_data_len, 196);
 	assert_int_equal(ask_accept(&one, id, 1, 0), 0);
 	cm_deliver();
-	cm_event(&two, RCM_EV_ESTABLISHED, &e);
+	cm_event(&two, CMA_EV_ESTABLISHED, &e);
 	assert_true(e.uid == 2);
 	return id;
 }
@@ -114,11 +114,11 @@ programs_connect_and_disconnect(void **state)
 	active = make_connection(0x11, &passive);
 	assert_int_equal(disconnect(&one, active), 0);
 	cm_deliver();
-	cm_event(&one, RCM_EV_DISCONNECTED, NULL);
-	cm_event(&two, RCM_EV_DISCONNECTED, NULL);
+	cm_event(&one, CMA_EV_DISCONNECTED, NULL);
+	cm_event(&two, CMA_EV_DISCONNECTED, NULL);
 	/* in TIMEWAIT no QP gets its number */
-	assert_false(cms_qpn_is_free(d.dev[0], 0x11));
-	assert_true(cms_qpn_is_free(d.dev[0], 0x13));
+	assert_false(ucma_qpn_is_free(d.dev[0], 0x11));
+	assert_true(ucma_qpn_is_free(d.dev[0], 0x13));
 	assert_int_equal(cm_end_id(&one, active), 4);
 	assert_int_equal(cm_end_id(&two, passive), 2);
 	assert_int_equal(cm_end_id(&two, listener), 1);
@@ -174,18 +174,18 @@ a_program_rejects(void **state)
 	/* without a listener; a command from before ECE */
 	assert_int_equal(ask_connect(id, 0x11, offsetof(struct rdma_ucm_connect, ece)), 0);
 	cm_deliver();
-	cm_event(&one, RCM_EV_REJECTED, &e);
+	cm_event(&one, CMA_EV_REJECTED, &e);
 	assert_int_equal(e.status, WIRE_CM_REJ_INVALID_SERVICE_ID);
 	make_listener(&two, RDMA_PS_TCP);
 	id = make_resolved(RDMA_PS_TCP);
 	assert_int_equal(ask_connect(id, 0x13, offsetof(struct rdma_ucm_connect, ece)), 0);
 	cm_deliver();
-	cm_event(&two, RCM_EV_CONNECT_REQUEST, &e);
+	cm_event(&two, CMA_EV_CONNECT_REQUEST, &e);
 	assert_int_equal(e.ece.vendor_id, 0);
 	q.id = e.id;
 	assert_int_equal(cm_ask(&two, RDMA_USER_CM_CMD_REJECT, &q, sizeof(q), NULL, 0), 0);
 	cm_deliver();
-	cm_event(&one, RCM_EV_REJECTED, &e);
+	cm_event(&one, CMA_EV_REJECTED, &e);
 	assert_int_equal(e.status, WIRE_CM_REJ_CONSUMER);
 	assert_memory_equal(e.param.conn.private_data, "no", 3);
 }
@@ -201,14 +201,14 @@ a_service_is_resolved(void **state)
 	id = make_resolved(RDMA_PS_UDP);
 	assert_int_equal(ask_connect(id, 0x11, sizeof(struct rdma_ucm_connect)), 0);
 	cm_deliver();
-	cm_event(&two, RCM_EV_CONNECT_REQUEST, &e);
+	cm_event(&two, CMA_EV_CONNECT_REQUEST, &e);
 	assert_int_equal(e.param.ud.private_data_len, 180);
 	assert_memory_equal(e.param.ud.private_data, "to", 3);
 	assert_int_equal(ask_accept(&two, e.id, 2, 0x22), 0);
 	cm_deliver();
-	cm_event(&one, RCM_EV_ESTABLISHED, &e);
+	cm_event(&one, CMA_EV_ESTABLISHED, &e);
 	assert_int_equal(e.param.ud.qp_num, 0x22);
-	assert_int_equal(e.param.ud.qkey, RCM_UD_QKEY);
+	assert_int_equal(e.param.ud.qkey, CMA_UD_QKEY);
 	assert_int_equal(e.param.ud.ah_attr.grh.sgid_index, 1);
 	assert_memory_equal(e.param.ud.ah_attr.grh.dgid, d.dev[0]->net.gid[1].gid, 16);
 }
@@ -223,7 +223,7 @@ a_client_that_dies_is_disconnected(void **state)
 	make_connection(0x11, &passive);
 	cm_client_close(&one);
 	cm_deliver();
-	cm_event(&two, RCM_EV_DISCONNECTED, NULL);
+	cm_event(&two, CMA_EV_DISCONNECTED, NULL);
 	/* a request that waits counts for the listener's user */
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 2);
 }
@@ -246,10 +246,10 @@ an_accept_with_a_qp_of_another_user_rejects(void **state)
 				     sizeof(struct rdma_ucm_connect)),
 			 0);
 	cm_deliver();
-	cm_event(&other, RCM_EV_CONNECT_REQUEST, &e);
+	cm_event(&other, CMA_EV_CONNECT_REQUEST, &e);
 	assert_int_equal(ask_accept(&other, e.id, 2, 0x31), EPERM);
 	cm_deliver();
-	cm_event(&one, RCM_EV_REJECTED, NULL);
+	cm_event(&one, CMA_EV_REJECTED, NULL);
 	cm_client_close(&other);
 	cm_deliver();
 	d.qps.slot[0x31 & d.qps.mask] = NULL;
@@ -278,7 +278,7 @@ a_qp_of_another_user_is_refused(void **state)
 	/* root may, of any user */
 	assert_int_equal(ask_connect(make_resolved(RDMA_PS_TCP), 0x11, sizeof(q)), 0);
 	cm_deliver();
-	cm_event(&two, RCM_EV_CONNECT_REQUEST, &e);
+	cm_event(&two, CMA_EV_CONNECT_REQUEST, &e);
 	assert_int_equal(ask_accept(&two, e.id, 2, 0x31), 0);
 	cm_client_close(&other);
 	cm_deliver();
@@ -301,10 +301,10 @@ programs_learn_of_removed_addresses_and_devices(void **state)
 
 	make_listener(&two, RDMA_PS_TCP);
 	active = make_connection(0x11, &passive);
-	cms_address_gone(d.dev[0], d.dev[0]->net.gid[1].gid);
-	cm_event(&one, RCM_EV_ADDR_CHANGE, NULL);
-	cms_device_gone(d.dev[0]);
-	cm_event(&one, RCM_EV_DEVICE_REMOVAL, NULL);
+	ucma_address_gone(d.dev[0], d.dev[0]->net.gid[1].gid);
+	cm_event(&one, CMA_EV_ADDR_CHANGE, NULL);
+	ucma_device_gone(d.dev[0]);
+	cm_event(&one, CMA_EV_DEVICE_REMOVAL, NULL);
 	cm_deliver();
 	assert_int_equal(disconnect(&one, active), EINVAL);
 	cm_end_id(&one, active);
@@ -335,15 +335,15 @@ a_neighbour_is_waited_for(void **state)
 	assert_string_equal(fake_said, "frame"); /* ARP */
 	rte_pktmbuf_free(fake_sent);
 	fake_sent = NULL;
-	cms_send(d.cms, &to, mad);
-	cms_send(d.cms, &to, mad); /* a copy is kept once */
+	ucma_send(d.ucma, &to, mad);
+	ucma_send(d.ucma, &to, mad); /* a copy is kept once */
 	assert_null(fake_sent);
-	assert_int_equal(d.cms->counters.held, 1);
+	assert_int_equal(d.ucma->counters.held, 1);
 	assert_true(net_rx(&d.dev[0]->net, arp_reply, sizeof(arp_reply), 1, &out, &changed));
-	cms_hop_resolved(d.dev[0], hop);
+	ucma_hop_resolved(d.dev[0], hop);
 	assert_non_null(fake_sent);
-	assert_int_equal(d.cms->counters.resent, 1);
-	cm_event(&one, RCM_EV_ADDR_RESOLVED, NULL);
+	assert_int_equal(d.ucma->counters.resent, 1);
+	cm_event(&one, CMA_EV_ADDR_RESOLVED, NULL);
 	assert_int_equal(cm_end_id(&one, id), 1);
 }
 
@@ -351,11 +351,11 @@ a_neighbour_is_waited_for(void **state)
 static unsigned
 turns(unsigned most_events)
 {
-	uint32_t had = rcm_events_waiting(d.cms->rcm, 1);
+	uint32_t had = cma_events_waiting(d.ucma->cma, 1);
 	unsigned n = 0;
 
 	while (fake_turn(&d)) {
-		uint32_t has = rcm_events_waiting(d.cms->rcm, 1);
+		uint32_t has = cma_events_waiting(d.ucma->cma, 1);
 
 		assert_in_range(has - had, 0, most_events);
 		had = has;
@@ -384,13 +384,13 @@ many_ids_wait_for_a_neighbour(void **state)
 			rte_pktmbuf_free(fake_sent);
 		fake_sent = NULL;
 	}
-	for (unsigned i = 0; i < CMS_LOOKUP_BUCKETS; i++)
-		used += !LIST_EMPTY(&d.cms->lookup_bucket[i]);
+	for (unsigned i = 0; i < UCMA_LOOKUP_BUCKETS; i++)
+		used += !LIST_EMPTY(&d.ucma->lookup_bucket[i]);
 	assert_int_equal(used, MANY); /* no two share a bucket */
-	cms_hop_resolved(d.dev[0], hop);
-	assert_int_equal(rcm_events_waiting(d.cms->rcm, 1), 64);
+	ucma_hop_resolved(d.dev[0], hop);
+	assert_int_equal(cma_events_waiting(d.ucma->cma, 1), 64);
 	assert_int_equal(turns(64), (MANY - 1) / 64);
-	assert_int_equal(rcm_events_waiting(d.cms->rcm, 1), MANY);
+	assert_int_equal(cma_events_waiting(d.ucma->cma, 1), MANY);
 	cm_client_close(&one);
 	cm_turn();
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], before);
@@ -410,21 +410,21 @@ a_daemon_that_ends_sends_no_more_than_the_worker_takes(void **state)
 	uint64_t began_ns = daemon_now_ns();
 
 	fake_waiting = 0;
-	d.cms->drain_until_ns = began_ns + 60 * (uint64_t)NS_PER_S;
+	d.ucma->drain_until_ns = began_ns + 60 * (uint64_t)NS_PER_S;
 	for (uint32_t i = 0; i < 3000; i++) {
-		cms_send(d.cms, &to, mad);
+		ucma_send(d.ucma, &to, mad);
 		assert_in_range(fake_waiting, 0, 256);
 		fake_reset();
 	}
-	cms_drain(d.cms, 0);
+	ucma_drain(d.ucma, 0);
 	assert_int_equal(fake_waiting, 0);
 	fake_stuck = true;
-	d.cms->drain_until_ns = daemon_now_ns() + NS_PER_S / 100;
+	d.ucma->drain_until_ns = daemon_now_ns() + NS_PER_S / 100;
 	for (uint32_t i = 0; i < 300; i++) {
-		cms_send(d.cms, &to, mad);
+		ucma_send(d.ucma, &to, mad);
 		fake_reset();
 	}
-	assert_true(daemon_now_ns() >= d.cms->drain_until_ns);
+	assert_true(daemon_now_ns() >= d.ucma->drain_until_ns);
 	assert_int_equal(fake_waiting, 300);
 	fake_stuck = false;
 }

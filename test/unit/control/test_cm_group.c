@@ -66,7 +66,7 @@ leave(uint32_t group)
 static void
 pass(uint64_t seconds)
 {
-	cms_groups_tick(d.cms, daemon_now_ns() + seconds * NS_PER_S);
+	ucma_groups_tick(d.ucma, daemon_now_ns() + seconds * NS_PER_S);
 }
 
 REQUIREMENT("CM-13")
@@ -93,7 +93,7 @@ the_first_member_joins_and_the_last_leaves_twice_each(void **state)
 	assert_int_equal(said(), NET_GROUP_LEFT);
 	pass(1000);
 	assert_int_equal(said(), 0);
-	assert_true(LIST_EMPTY(&d.cms->groups));
+	assert_true(LIST_EMPTY(&d.ucma->groups));
 }
 
 REQUIREMENT("CM-13")
@@ -131,19 +131,19 @@ a_query_is_answered_once(void **state)
 	said();
 	pass(2);
 	assert_int_equal(said(), NET_GROUP_JOINED);
-	cms_group_queried(d.dev[0], &all6);
-	cms_group_queried(d.dev[0], &other);
+	ucma_group_queried(d.dev[0], &all6);
+	ucma_group_queried(d.dev[0], &other);
 	pass(10);
 	assert_int_equal(said(), 0);
 	for (uint32_t i = 0; i < 100; i++)
-		cms_group_queried(d.dev[0], &all);
+		ucma_group_queried(d.dev[0], &all);
 	pass(10);
 	assert_int_equal(said(), NET_GROUP_MEMBER);
 	pass(100);
 	assert_int_equal(said(), 0);
 	other.gid[15] = 7;
 	other.within_ns = 0;
-	cms_group_queried(d.dev[0], &other);
+	ucma_group_queried(d.dev[0], &other);
 	pass(1);
 	assert_int_equal(said(), NET_GROUP_MEMBER);
 }
@@ -156,7 +156,7 @@ ask_at(enum net_group_version version, uint64_t seconds)
 				    .within_ns = NS_PER_S,
 				    .version = version};
 
-	cms_groups_query(d.cms, d.dev[0], &q, daemon_now_ns() + seconds * NS_PER_S);
+	ucma_groups_query(d.ucma, d.dev[0], &q, daemon_now_ns() + seconds * NS_PER_S);
 }
 
 /* RFC 3376 7.2.1: the oldest version of the last 260 s, whatever else is heard. */
@@ -172,7 +172,7 @@ reports_have_the_version_of_the_oldest_router(void **state)
 	make_member(&group);
 	said();
 	/* for a router that asks for one group only, nothing changes */
-	cms_group_queried(d.dev[0], &one_group);
+	ucma_group_queried(d.dev[0], &one_group);
 	pass(2);
 	assert_int_equal(said(), NET_GROUP_JOINED);
 	ask_at(NET_GROUP_OLDER, 10);
@@ -212,14 +212,14 @@ another_version_cancels_what_is_due(void **state)
 	assert_int_equal(said(), 0);
 	pass(200);
 	assert_int_equal(said(), 0);
-	assert_true(LIST_EMPTY(&d.cms->groups));
+	assert_true(LIST_EMPTY(&d.ucma->groups));
 
 	d.dev[0]->igmp_v1_until_ns = 0;
 	make_member(&group);
 	leave(group);
 	said();
 	ask_at(NET_GROUP_OLDER, 0);
-	assert_true(LIST_EMPTY(&d.cms->groups));
+	assert_true(LIST_EMPTY(&d.ucma->groups));
 	pass(200);
 	assert_int_equal(said(), 0);
 	make_member(&group);
@@ -236,10 +236,10 @@ a_device_that_goes_forgets_its_groups(void **state)
 
 	make_member(&group);
 	said();
-	cms_device_gone(d.dev[0]);
+	ucma_device_gone(d.dev[0]);
 	pass(1000);
 	assert_int_equal(said(), 0);
-	assert_true(LIST_EMPTY(&d.cms->groups));
+	assert_true(LIST_EMPTY(&d.ucma->groups));
 }
 
 int

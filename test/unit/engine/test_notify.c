@@ -223,7 +223,7 @@ a_policy_changes_with_wqes_in_flight(void **state)
 	for (i = 0; i < 4; i++)
 		pkt_expect(c, WIRE_OP_WRITE_ONLY, sq + i);
 	qp_cc_change(&c->b->engine.env, c->qp, &p);
-	assert_true(c->qp->conn.snd.cc_told);
+	assert_true(c->qp->conn.snd.cc_active);
 	peer_nak(c, sq + 1, NAK_SYN(PSN_SEQ)); /* fast-path WQEs go again, paced */
 	send_cqe(c, 0, QP_WC_SUCCESS);
 	bench_run(c->b);
@@ -241,7 +241,7 @@ a_policy_changes_with_wqes_in_flight(void **state)
 	qp_cc_change(&c->b->engine.env, c->qp, &fixed); /* one is held back */
 	bench_run(c->b);
 	assert_int_equal(pkt_count(c), 2);
-	assert_false(c->qp->conn.snd.cc_told);
+	assert_false(c->qp->conn.snd.cc_active);
 	peer_ack(c, sq + 5);
 	for (i = 3; i < 6; i++)
 		send_cqe(c, i, QP_WC_SUCCESS);
@@ -271,7 +271,7 @@ a_policy_takes_packets_only_while_it_limits(void **state)
 	uint32_t sq = conn_rc.sq_psn, i;
 
 	qp_cc_change(&c->b->engine.env, c->qp, &p);
-	assert_false(c->qp->conn.snd.cc_told);
+	assert_false(c->qp->conn.snd.cc_active);
 	for (i = 0; i < 4; i++)
 		client_does(c, i, UROCE_WR_RDMA_WRITE, 1024);
 	for (i = 0; i < 4; i++) {
@@ -280,7 +280,7 @@ a_policy_takes_packets_only_while_it_limits(void **state)
 	}
 	peer_put(c, (struct wire_fields){.opcode = WIRE_OPCODE_CNP, .becn = true}, 0, 0);
 	assert_int_equal(OBS(c, RP_CNP_HANDLED), 1);
-	assert_true(c->qp->conn.snd.cc_told);
+	assert_true(c->qp->conn.snd.cc_active);
 	assert_int_equal(c->qp->conn.cc_flow.dcqcn.rate_kbps, 500000);
 	peer_nak(c, sq + 1, NAK_SYN(PSN_SEQ)); /* retransmitted at the new pace */
 	send_cqe(c, 0, QP_WC_SUCCESS);
@@ -296,7 +296,7 @@ a_policy_takes_packets_only_while_it_limits(void **state)
 	for (i = 1; i < 4; i++)
 		send_cqe(c, i, QP_WC_SUCCESS);
 	assert_int_equal(c->qp->conn.cc_flow.dcqcn.rate_kbps, 1000000);
-	assert_false(c->qp->conn.snd.cc_told);
+	assert_false(c->qp->conn.snd.cc_active);
 	for (i = 4; i < 8; i++)
 		client_does(c, i, UROCE_WR_RDMA_WRITE, 1024);
 	for (i = 4; i < 8; i++)

@@ -63,9 +63,9 @@ early_requests_stay_in_their_buffers_up_to_a_limit(void **state)
 	for (i = 1; i < 4; i++)
 		peer_send(c, WIRE_OP_SEND_ONLY, RQ + i, i * 8, 8);
 	pkt_count(c);
-	assert_non_null(c->qp->bind.hold->buf[(RQ + 1) % QP_SR_WINDOW]);
-	assert_non_null(c->qp->bind.hold->buf[(RQ + 2) % QP_SR_WINDOW]);
-	assert_null(c->qp->bind.hold->buf[(RQ + 3) % QP_SR_WINDOW]);
+	assert_non_null(c->qp->bind.reorder->buf[(RQ + 1) % QP_SR_WINDOW]);
+	assert_non_null(c->qp->bind.reorder->buf[(RQ + 2) % QP_SR_WINDOW]);
+	assert_null(c->qp->bind.reorder->buf[(RQ + 3) % QP_SR_WINDOW]);
 	assert_int_equal(pool->nbufs, 0);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
 	for (i = 0; i < 4; i++)
@@ -458,7 +458,7 @@ probed_packet_that_arrived_is_forgotten(void **state)
 		client_sends(c, i, 8);
 	assert_int_equal(pkt_count(c), 8);
 	peer_sack(c, SQ, 2, good);
-	qp_psns_add(&c->qp->bind.mend->lost, SQ + 4); /* as by a probe */
+	qp_psns_add(&c->qp->bind.scoreboard->lost, SQ + 4); /* as by a probe */
 	peer_ack(c, SQ + 7);
 	for (i = 0; i < 8; i++)
 		send_cqe(c, i, QP_WC_SUCCESS);

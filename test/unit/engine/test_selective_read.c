@@ -221,7 +221,7 @@ early_data_for_deregistered_memory_is_not_stored(void **state)
 	respond(c, 0, 8, 3, 4);
 	region_drop(c->b, c->local);
 	respond(c, 0, 8, 4, 8);
-	assert_int_equal(c->qp->bind.mend->reads.here.n, 1); /* response 3 */
+	assert_int_equal(c->qp->bind.scoreboard->reads.here.n, 1); /* response 3 */
 	cqe_none(c); /* the error comes when the data is the oldest */
 	respond(c, 0, 8, 2, 3);
 	send_cqe(c, 1, QP_WC_LOC_PROT_ERR);

@@ -92,13 +92,13 @@ changed_receive_is_written_when_it_is_taken(void **state)
 	struct mem_part at = {.va = mr->va + 4 * MTU, .len = MTU};
 
 	recv_post(c, 1, 4 * MTU, MTU);
-	qp_ahead_place(&c->b->engine.ahead, c->b->now, c->qp, mr, 1, &at, &psn, &pkts);
+	qp_ahead_prewrite(&c->b->engine.ahead, c->b->now, c->qp, mr, 1, &at, &psn, &pkts);
 	BURST(c, RQ, {WIRE_OP_SEND_ONLY, MTU});
 	recv_cqe(c, 1, QP_WC_SUCCESS);
 	assert_int_equal(c->local->stores, 0);
 	c->qp->conn.rcv.epsn = RQ;
 	recv_post(c, 2, 6 * MTU, MTU);
-	qp_ahead_place(&c->b->engine.ahead, c->b->now, c->qp, mr, 1, &at, &psn, &pkts);
+	qp_ahead_prewrite(&c->b->engine.ahead, c->b->now, c->qp, mr, 1, &at, &psn, &pkts);
 	BURST(c, RQ, {WIRE_OP_SEND_ONLY, MTU});
 	recv_cqe(c, 2, QP_WC_SUCCESS);
 	assert_int_equal(c->local->stores, 1);

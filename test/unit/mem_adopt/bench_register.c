@@ -58,7 +58,7 @@ measure(const char *what, size_t len, int flags, int touched, const char *mode)
 		struct uroce_reg_mr_req req = {.access = ACCESS_WRITE, .length = len};
 		uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, -1, 0);
 		int fds[MR_ADOPT_MAX_FDS], id;
-		struct mr_hold *hold;
+		struct mr_pin *hold;
 		double t[5];
 		unsigned nfds;
 

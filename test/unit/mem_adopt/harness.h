@@ -29,7 +29,7 @@
 #define ACCESS_READ  (1u << 2) /* remote read only */
 #define ACCESS_WRITE (1u << 0 | 1u << 1 | 1u << 2)
 
-struct mr_hold;
+struct mr_pin;
 
 /* A registration as the client sees it. */
 struct reg {
@@ -37,7 +37,7 @@ struct reg {
 	size_t len;
 	int id;   /* the daemon's */
 	int path; /* enum uroce_mr_path */
-	struct mr_hold *hold;
+	struct mr_pin *hold;
 };
 
 /* The tests need root: userfaultfd, map_files, huge pages, other users. Else main returns 77. */

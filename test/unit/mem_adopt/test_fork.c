@@ -54,7 +54,7 @@ register_here(uint8_t *p, size_t len)
 {
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
+	struct mr_pin *hold;
 	unsigned n, nfds;
 
 	fill(p, len, 5);
@@ -225,7 +225,7 @@ register_in_a_loop(void *arg)
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	uint8_t *p = malloc(200000);
 	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
+	struct mr_pin *hold;
 	unsigned n, nfds;
 
 	while (!stop) {

@@ -93,7 +93,7 @@ client_overlap_copy(void)
 	uint8_t *p = map_private(32 * PAGE), stack[100];
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
+	struct mr_pin *hold;
 	struct reg early;
 	unsigned n, nfds;
 	pthread_t t;
@@ -392,7 +392,7 @@ client_linger(void)
 {
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
+	struct mr_pin *hold;
 	unsigned n, nfds;
 
 	for (unsigned round = 0; round < 2000; round++) {

@@ -23,7 +23,7 @@
 struct built {
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
+	struct mr_pin *hold;
 	unsigned n, nfds;
 };
 

@@ -79,7 +79,7 @@ client_removes(void)
 {
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
+	struct mr_pin *hold;
 	unsigned n, nfds;
 
 	for (unsigned round = 0; round < 20; round++) {

@@ -134,7 +134,7 @@ register_once(struct buffer *b, size_t off, size_t len)
 {
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
+	struct mr_pin *hold;
 	unsigned n, nfds;
 
 	CHECK(mr_pieces_build((uintptr_t)b->base + off, len, piece, &n, fds, &nfds, &hold) == 0);
@@ -281,14 +281,14 @@ static void *
 registrar(void *arg)
 {
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
-	struct mr_hold *hold[8] = {NULL};
+	struct mr_pin *hold[8] = {NULL};
 	struct buffer *b = arg;
 	unsigned seed = atomic_fetch_add(&next_registrar, 1);
 	int fds[MR_ADOPT_MAX_FDS];
 	unsigned n, nfds;
 
 	for (unsigned i = 0; i < 3000 || stores <= 100; i++) {
-		struct mr_hold **h = &hold[rand_r(&seed) % 8];
+		struct mr_pin **h = &hold[rand_r(&seed) % 8];
 		size_t off = (size_t)rand_r(&seed) % b->len;
 		size_t len = 1 + (size_t)rand_r(&seed) % (b->len - off);
 

@@ -277,7 +277,7 @@ full_table_is_shared_by_owners(void **state)
 		/* it does not take them back, silent as they are */
 		for (i = 0; i < NET_MAX_NEIGH; i++) {
 			if (dev.neigh[i].owner != HOG)
-				dev.neigh[i].asked = 5;
+				dev.neigh[i].requests = 5;
 		}
 		assert_false(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), HOG, 0, &out));
 		/* and an owner evicts entries of the largest owner first */

@@ -242,7 +242,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 		e->env.tx[e->env.tx_n++] = m;
 	}
 	for (; f->send.events != 0; __atomic_sub_fetch(&f->send.events, 1, __ATOMIC_RELEASE)) {
-		cq.told = false; /* as if each belonged to another worker */
+		cq.event_pending = false; /* as if each belonged to another worker */
 		e->ops->cq_event(e->ops_ctx, &cq);
 	}
 	return f->send.next != f->send.end;

@@ -14,7 +14,7 @@ raise_events(struct worker *w, void *arg)
 	/* only the address matters; the CQ is not accessed */
 	for (uint32_t i = 0; i < *(uint32_t *)arg; i++) {
 		cq.id = i;
-		cq.told = false; /* each has a separate event */
+		cq.event_pending = false; /* each has a separate event */
 		e->ops->cq_event(e->ops_ctx, &cq);
 	}
 }

@@ -25,7 +25,7 @@ rewind_cursor(const struct qp_env *env, struct qp *qp)
 	uint32_t i;
 
 	qp_recorder_cut(env, qp);
-	qp_mend_clear(qp);
+	qp_scoreboard_clear(qp);
 	qp->conn.loss.probe_read = false;
 	/* rd_out WQEs are marked: stops at the last of these. */
 	for (i = snd->tail; snd->rd_out != 0 && i != snd->head; i++) {
@@ -69,7 +69,7 @@ req_rewind(const struct qp_env *env, struct qp *qp)
  * since there was progress, and continues with later ones. 0: there is no timeout.
  */
 static uint64_t
-asked_retry_at(const struct qp_env *env, const struct qp *qp)
+requested_retry_at(const struct qp_env *env, const struct qp *qp)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
 	uint64_t from_ns = env->now_ns;
@@ -88,7 +88,7 @@ asked_retry_at(const struct qp_env *env, const struct qp *qp)
 void
 req_ask_again(struct qp_env *env, struct qp *qp)
 {
-	uint64_t at_ns = asked_retry_at(env, qp);
+	uint64_t at_ns = requested_retry_at(env, qp);
 
 	req_rewind(env, qp);
 	if (qp->conn.snd.wait_ns == 0)
@@ -252,7 +252,7 @@ req_watched(struct qp_env *env, struct qp *qp)
 {
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
-	qp->conn.snd.watch &= (uint8_t) ~(QP_WATCH_TOLD | QP_WATCH_ASKED);
+	qp->conn.snd.watch &= (uint8_t) ~(QP_WATCH_NAK_PSN | QP_WATCH_ASKED);
 	if (qp->conn.snd.watch & QP_WATCH_PROBED)
 		probe_progress(env, qp);
 	if (qp->conn.snd.watch & QP_WATCH_RTT)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Records of destroyed QPs, so that their end can be explained afterwards: the recorder and the
- * owner. Fixed memory holds the last KEPT_QPS / 2 QPs that had failed and the last KEPT_QPS / 2
+ * owner. Fixed memory holds the last QP_HISTORY / 2 QPs that had failed and the last QP_HISTORY / 2
  * others. Control thread only.
  */
-#ifndef CONTROL_KEPT_QP_H
-#define CONTROL_KEPT_QP_H
+#ifndef CONTROL_QP_HISTORY_H
+#define CONTROL_QP_HISTORY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,10 +16,10 @@
 struct obj_qp;
 struct qp;
 
-#define KEPT_QPS 256u /* even */
+#define QP_HISTORY 256u /* even */
 
 /* A QP as it was when it was destroyed, or as it is. */
-struct kept_qp {
+struct past_qp {
 	uint64_t end_ns; /* when it was destroyed, of timer_now_ns; 0: it exists */
 	uint32_t qpn, dest_qpn;
 	uid_t uid; /* of its client */
@@ -33,32 +33,32 @@ struct kept_qp {
 	struct qp_recorder recorder;
 };
 
-struct kept_qps {
-	struct kept_qp *qp; /* KEPT_QPS; NULL: none are kept */
+struct qp_history {
+	struct past_qp *qp; /* QP_HISTORY; NULL: none are kept */
 	uint32_t count[2];  /* total since the start: [0] others, [1] failed */
 };
 
 /* Returns 0 or -ENOMEM. */
-int kept_qps_init(struct kept_qps *k);
-void kept_qps_free(struct kept_qps *k);
+int qp_history_init(struct qp_history *k);
+void qp_history_free(struct qp_history *k);
 
 /*
  * Copies a QP without asking its worker, for which the control thread would have to wait. Each word
  * is valid, but they may be from different moments. ThreadSanitizer ignores this function, because
  * the worker's writes are not atomic.
  */
-void kept_qp_copy(struct qp *to, const struct qp *from);
+void qp_history_copy(struct qp *to, const struct qp *from);
 
 /* Describes an existing QP, whose worker may change it meanwhile. */
-void kept_qp_look(const struct obj_qp *q, struct kept_qp *to);
+void qp_history_look(const struct obj_qp *q, struct past_qp *to);
 
 /* Records q, which no worker uses any more, in place of the oldest of its half. */
-void kept_qp_add(struct kept_qps *k, struct obj_qp *q);
+void qp_history_add(struct qp_history *k, struct obj_qp *q);
 
 /*
  * Returns the next QP kept, oldest first within each half, the failed ones last; NULL: no more.
  * *pos is 0 at first.
  */
-const struct kept_qp *kept_qp_next(const struct kept_qps *k, uint32_t *pos);
+const struct past_qp *qp_history_next(const struct qp_history *k, uint32_t *pos);
 
 #endif

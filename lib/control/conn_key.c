@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/triple.h"
+#include "control/conn_key.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct triple_key) == 40, "no holes: keys are compared and hashed as bytes");
+_Static_assert(sizeof(struct conn_key) == 40, "no holes: keys are compared and hashed as bytes");
 
 int
-triple_init(struct triple_table *t, uint32_t max, uint64_t seed)
+conn_keys_init(struct conn_key_table *t, uint32_t max, uint64_t seed)
 {
 	uint32_t n = 64;
 
@@ -21,7 +21,7 @@ triple_init(struct triple_table *t, uint32_t max, uint64_t seed)
 }
 
 void
-triple_free(struct triple_table *t)
+conn_keys_free(struct conn_key_table *t)
 {
 	free(t->bucket);
 	t->bucket = NULL;
@@ -29,7 +29,7 @@ triple_free(struct triple_table *t)
 
 /* Multiplies and folds, word by word, from a secret start. */
 static uint32_t
-hash(const struct triple_table *t, const struct triple_key *key)
+hash(const struct conn_key_table *t, const struct conn_key *key)
 {
 	uint64_t word[sizeof(*key) / sizeof(uint64_t)], h = t->seed;
 
@@ -42,13 +42,13 @@ hash(const struct triple_table *t, const struct triple_key *key)
 }
 
 int
-triple_claim(struct triple_table *t, const struct triple_key *key, uid_t uid, struct triple **out)
+conn_key_ref(struct conn_key_table *t, const struct conn_key *key, uid_t uid, struct used_key **out)
 {
-	struct triple_bucket *b = &t->bucket[hash(t, key)];
-	struct triple *o;
+	struct conn_key_bucket *b = &t->bucket[hash(t, key)];
+	struct used_key *o;
 
 	LIST_FOREACH (o, b, link) {
-		if (!triple_is(o, key))
+		if (!conn_key_is(o, key))
 			continue;
 		*out = o;
 		if (o->uid != uid)
@@ -68,7 +68,7 @@ triple_claim(struct triple_table *t, const struct triple_key *key, uid_t uid, st
 }
 
 void
-triple_release(struct triple *o)
+conn_key_unref(struct used_key *o)
 {
 	if (o == NULL || --o->users > 0)
 		return;
@@ -77,7 +77,7 @@ triple_release(struct triple *o)
 }
 
 bool
-triple_is(const struct triple *o, const struct triple_key *key)
+conn_key_is(const struct used_key *o, const struct conn_key *key)
 {
 	return memcmp(&o->key, key, sizeof(*key)) == 0;
 }

@@ -7,14 +7,14 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-#include "mr_claim.h"
+#include "mr_ref.h"
 #include "map/page.h"
 #include "mr_fork.h"
 #include "page_return.h"
 #include "page_swap.h"
 #include "raw_mm.h"
 
-#define PLACE_SHIFT 21 /* log2 of the bytes that a claim's bucket covers */
+#define PLACE_SHIFT 21 /* log2 of the bytes that a reference's bucket covers */
 #define FILE_BYTES                                                                                 \
 	(1ull << 47) /* all addresses that a program gets unless it requests higher ones */
 #define GROWTH_ROOM (1ull << 40) /* spare bytes of a smaller file */
@@ -26,11 +26,12 @@
 
 static struct mr_file files[MR_MAX_FILES];
 static unsigned nfiles;
-static struct mr_hold *copy_holds;
+static struct mr_pin *copy_pins;
 
 /*
- * Parts of files without a claim that could not be made private and are still mapped because the
- * program moved them. Their offsets are in use. If there are too many, the last entry covers more.
+ * Parts of files without a reference that could not be made private and are still mapped because
+ * the program moved them. Their offsets are in use. If there are too many, the last entry covers
+ * more.
  */
 static struct stray {
 	struct mr_file *file;
@@ -121,18 +122,19 @@ file_make(uint32_t page_size, uint64_t start, uint64_t end)
 	return f;
 }
 
-/* Returns the bucket of a part's claims, or NULL if the part covers more than one bucket. */
-static struct mr_claim **
+/* Returns the bucket of a part's references, or NULL if the part covers more than one bucket. */
+static struct mr_ref **
 bucket_of(struct mr_file *f, uint64_t start, uint64_t end)
 {
 	if (start >> PLACE_SHIFT != (end - 1) >> PLACE_SHIFT)
 		return NULL;
-	return &f->bucket[(start >> PLACE_SHIFT) % MR_CLAIM_BUCKETS];
+	return &f->bucket[(start >> PLACE_SHIFT) % MR_REF_BUCKETS];
 }
 
-/* Moves *skip to the end of the list's claims at start, and *next to the first one after start. */
+/* Moves *skip to the end of the list's references at start, and *next to the first one after start.
+ */
 static void
-look_at_claims(const struct mr_claim *c, uint64_t start, uint64_t *skip, uint64_t *next)
+look_at_refs(const struct mr_ref *c, uint64_t start, uint64_t *skip, uint64_t *next)
 {
 	for (; c != NULL; c = c->next) {
 		if (c->start <= start && c->end > *skip)
@@ -142,20 +144,20 @@ look_at_claims(const struct mr_claim *c, uint64_t start, uint64_t *skip, uint64_
 	}
 }
 
-/* Finds the first part of [start, end) without a claim: 0 and that part, or -ENOENT. */
+/* Finds the first part of [start, end) without a reference: 0 and that part, or -ENOENT. */
 static int
-next_unclaimed(const struct mr_file *f, uint64_t *start, uint64_t end, uint64_t *stop)
+next_unreferenced(const struct mr_file *f, uint64_t *start, uint64_t end, uint64_t *stop)
 {
 	uint64_t first = *start >> PLACE_SHIFT, last = (end - 1) >> PLACE_SHIFT, skip;
 
-	if (last - first >= MR_CLAIM_BUCKETS)
-		last = first + MR_CLAIM_BUCKETS - 1;
+	if (last - first >= MR_REF_BUCKETS)
+		last = first + MR_REF_BUCKETS - 1;
 	while (*start < end) {
 		*stop = end;
 		skip = *start;
-		look_at_claims(f->wide, *start, &skip, stop);
+		look_at_refs(f->wide, *start, &skip, stop);
 		for (uint64_t i = first; i <= last; i++)
-			look_at_claims(f->bucket[i % MR_CLAIM_BUCKETS], *start, &skip, stop);
+			look_at_refs(f->bucket[i % MR_REF_BUCKETS], *start, &skip, stop);
 		if (skip == *start)
 			return 0;
 		*start = skip;
@@ -164,11 +166,11 @@ next_unclaimed(const struct mr_file *f, uint64_t *start, uint64_t end, uint64_t 
 }
 
 static bool
-is_unclaimed(const struct mr_file *f, uint64_t start, uint64_t end)
+is_unreferenced(const struct mr_file *f, uint64_t start, uint64_t end)
 {
 	uint64_t from = start, stop;
 
-	return next_unclaimed(f, &from, end, &stop) == 0 && from == start && stop == end;
+	return next_unreferenced(f, &from, end, &stop) == 0 && from == start && stop == end;
 }
 
 static bool
@@ -177,7 +179,7 @@ is_free(const struct mr_file *f, uint64_t start, uint64_t end)
 	for (unsigned i = 0; i < nstrays; i++)
 		if (strays[i].file == f && strays[i].start < end && start < strays[i].end)
 			return false;
-	return is_unclaimed(f, start, end);
+	return is_unreferenced(f, start, end);
 }
 
 struct mr_file *
@@ -214,14 +216,14 @@ mr_file_number(int fd)
 
 /* Does not free: that takes the allocator's lock, which the fork may have left in any state. */
 void
-mr_claim_forget_all(void)
+mr_ref_forget_all(void)
 {
 	for (unsigned i = 0; i < nfiles; i++)
 		close(files[i].fd);
 	memset(files, 0, sizeof(files));
 	nfiles = 0;
 	nstrays = 0;
-	copy_holds = NULL;
+	copy_pins = NULL;
 }
 
 static bool
@@ -243,21 +245,21 @@ mr_file_find(const struct vma *v)
 }
 
 void
-mr_claim_add(struct mr_hold *hold, struct mr_file *f, uint64_t start, uint64_t end)
+mr_ref_add(struct mr_pin *pin, struct mr_file *f, uint64_t start, uint64_t end)
 {
-	struct mr_claim *c = &hold->claim[hold->nclaims++];
-	struct mr_claim **list = bucket_of(f, start, end);
+	struct mr_ref *c = &pin->ref[pin->nrefs++];
+	struct mr_ref **list = bucket_of(f, start, end);
 
 	if (list == NULL)
 		list = &f->wide;
-	*c = (struct mr_claim){.next = *list, .file = f, .start = start, .end = end};
+	*c = (struct mr_ref){.next = *list, .file = f, .start = start, .end = end};
 	*list = c;
 }
 
 static void
-claim_del(struct mr_claim *c)
+ref_del(struct mr_ref *c)
 {
-	struct mr_claim **p = bucket_of(c->file, c->start, c->end);
+	struct mr_ref **p = bucket_of(c->file, c->start, c->end);
 
 	if (p == NULL)
 		p = &c->file->wide;
@@ -312,7 +314,7 @@ strays_free(void)
 	for (unsigned i = 0; i < nstrays;) {
 		struct stray *s = &strays[i];
 
-		if (!is_unclaimed(s->file, s->start, s->end) ||
+		if (!is_unreferenced(s->file, s->start, s->end) ||
 		    is_mapped(s->file, s->start, s->end)) {
 			i++;
 		} else {
@@ -388,13 +390,13 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	let_stray(f, back - f->base, end);
 }
 
-/* Makes the parts of [start, end) without a claim private again. swap NULL: not possible. */
+/* Makes the parts of [start, end) without a reference private again. swap NULL: not possible. */
 static void
-give_back_unclaimed(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
+give_back_unreferenced(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {
 	uint64_t stop;
 
-	while (start < end && next_unclaimed(f, &start, end, &stop) == 0) {
+	while (start < end && next_unreferenced(f, &start, end, &stop) == 0) {
 		if (swap != NULL)
 			give_back(swap, f, start, stop);
 		else
@@ -404,66 +406,65 @@ give_back_unclaimed(struct page_swap *swap, struct mr_file *f, uint64_t start, u
 }
 
 void
-mr_claim_copy(struct mr_hold *hold, uint64_t start, uint64_t end)
+mr_ref_copy(struct mr_pin *pin, uint64_t start, uint64_t end)
 {
 	struct vma_scan scan;
 	uint64_t pos = start;
 	struct vma v;
 
-	hold->copy_start = start;
-	hold->copy_end = end;
-	hold->next_copy = copy_holds;
-	copy_holds = hold;
+	pin->copy_start = start;
+	pin->copy_end = end;
+	pin->next_copy = copy_pins;
+	copy_pins = pin;
 	if (vma_scan_open(&scan, 0) != 0)
 		return;
-	while (pos < end && hold->nclaims < MR_PLAN_MAX_RUNS &&
-	       vma_scan_next(&scan, pos, &v) == 0 && v.start < end) {
+	while (pos < end && pin->nrefs < MR_PLAN_MAX_RUNS && vma_scan_next(&scan, pos, &v) == 0 &&
+	       v.start < end) {
 		struct mr_file *f = mr_file_find(&v);
 		uint64_t from = v.start > pos ? v.start : pos;
 
 		pos = v.end < end ? v.end : end;
 		if (f != NULL)
-			mr_claim_add(hold, f, v.offset + (from - v.start),
-				     v.offset + (pos - v.start));
+			mr_ref_add(pin, f, v.offset + (from - v.start), v.offset + (pos - v.start));
 	}
 	vma_scan_close(&scan);
 }
 
 bool
-mr_claim_copied(uint64_t start, uint64_t end)
+mr_ref_copied(uint64_t start, uint64_t end)
 {
-	for (const struct mr_hold *h = copy_holds; h != NULL; h = h->next_copy)
+	for (const struct mr_pin *h = copy_pins; h != NULL; h = h->next_copy)
 		if (start < h->copy_end && h->copy_start < end)
 			return true;
 	return false;
 }
 
 static void
-copy_hold_del(struct mr_hold *hold)
+copy_pin_del(struct mr_pin *pin)
 {
-	struct mr_hold **p = &copy_holds;
+	struct mr_pin **p = &copy_pins;
 
-	if (hold->copy_end == 0)
+	if (pin->copy_end == 0)
 		return;
-	while (*p != hold)
+	while (*p != pin)
 		p = &(*p)->next_copy;
-	*p = hold->next_copy;
+	*p = pin->next_copy;
 }
 
 void
-mr_claim_release(struct mr_hold *hold)
+mr_ref_release(struct mr_pin *pin)
 {
 	struct page_swap *swap = NULL;
 	int err;
 
-	copy_hold_del(hold);
-	if (hold->nclaims > 0)
+	copy_pin_del(pin);
+	if (pin->nrefs > 0)
 		swap = page_swap_process(&err);
-	for (unsigned i = 0; i < hold->nclaims; i++) {
-		struct mr_claim *c = &hold->claim[i];
+	for (unsigned i = 0; i < pin->nrefs; i++) {
+		struct mr_ref *c = &pin->ref[i];
 
-		claim_del(c);
+		ref_del(c);
 		/* Without swap the pages stay shared: threads have started; no userfaultfd. */
-		give_back_unclaimed(swap, c->file, c->start, c->end);
+		give_back_unreferenced(swap, c->file, c->start, c->end);
 	}
 }

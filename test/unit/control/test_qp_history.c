@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The records of destroyed QPs (control/kept_qp.h). */
+/* The records of destroyed QPs (control/qp_history.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,71 +17,71 @@ static struct qp_recorder recorder;
 
 /* Destroys a QP of this number, with a reason or none. */
 static void
-destroy(struct kept_qps *k, uint32_t qpn, enum uroce_error why)
+destroy(struct qp_history *k, uint32_t qpn, enum uroce_error why)
 {
 	struct obj_qp q = {.o.s = &s, .qp = &qp};
 
 	qp.conn.qpn = qpn;
 	qp.bind.recorder = &recorder;
 	recorder.fault.reason = (uint16_t)why;
-	kept_qp_add(k, &q);
+	qp_history_add(k, &q);
 }
 
 static void
 others_do_not_displace_failed_ones(void **state)
 {
-	struct kept_qps k = {0};
-	const struct kept_qp *q = NULL, *last = NULL;
+	struct qp_history k = {0};
+	const struct past_qp *q = NULL, *last = NULL;
 	uint32_t i, n = 0, pos = 0;
 
-	assert_int_equal(kept_qps_init(&k), 0);
+	assert_int_equal(qp_history_init(&k), 0);
 	recorder.count = 1;
 	destroy(&k, 42, UROCE_ERROR_RKEY_BOUNDS);
-	for (i = 0; i < 10 * KEPT_QPS; i++)
+	for (i = 0; i < 10 * QP_HISTORY; i++)
 		destroy(&k, 1000 + i, UROCE_ERROR_NONE);
-	while ((q = kept_qp_next(&k, &pos)) != NULL) {
+	while ((q = qp_history_next(&k, &pos)) != NULL) {
 		if (last != NULL && q->qpn != 42)
 			assert_true(q->qpn > last->qpn); /* oldest first */
 		last = q;
 		n++;
 	}
-	assert_int_equal(n, KEPT_QPS / 2 + 1);
+	assert_int_equal(n, QP_HISTORY / 2 + 1);
 	assert_int_equal(last->qpn, 42);
 	assert_int_equal(last->recorder.fault.reason, UROCE_ERROR_RKEY_BOUNDS);
 	assert_int_equal(last->uid, 7);
 	assert_int_equal(last->pid, 8);
 	assert_string_equal(last->comm, "program");
 	assert_string_equal(last->dev, "t0");
-	kept_qps_free(&k);
+	qp_history_free(&k);
 }
 
 static void
 failed_ones_are_bounded_too(void **state)
 {
-	struct kept_qps k = {0};
-	const struct kept_qp *q;
+	struct qp_history k = {0};
+	const struct past_qp *q;
 	uint32_t i, n = 0, pos = 0;
 
-	assert_int_equal(kept_qps_init(&k), 0);
-	for (i = 0; i < 3 * KEPT_QPS; i++)
+	assert_int_equal(qp_history_init(&k), 0);
+	for (i = 0; i < 3 * QP_HISTORY; i++)
 		destroy(&k, i, UROCE_ERROR_NO_RESPONSE);
-	while ((q = kept_qp_next(&k, &pos)) != NULL)
-		assert_int_equal(q->qpn, 3 * KEPT_QPS - KEPT_QPS / 2 + n++);
-	assert_int_equal(n, KEPT_QPS / 2);
-	kept_qps_free(&k);
+	while ((q = qp_history_next(&k, &pos)) != NULL)
+		assert_int_equal(q->qpn, 3 * QP_HISTORY - QP_HISTORY / 2 + n++);
+	assert_int_equal(n, QP_HISTORY / 2);
+	qp_history_free(&k);
 }
 
 static void
 qp_that_did_nothing_is_not_kept(void **state)
 {
-	struct kept_qps k = {0};
+	struct qp_history k = {0};
 	uint32_t pos = 0;
 
-	assert_int_equal(kept_qps_init(&k), 0);
+	assert_int_equal(qp_history_init(&k), 0);
 	recorder.count = 0;
 	destroy(&k, 5, UROCE_ERROR_NONE);
-	assert_null(kept_qp_next(&k, &pos));
-	kept_qps_free(&k);
+	assert_null(qp_history_next(&k, &pos));
+	qp_history_free(&k);
 }
 
 int

@@ -96,7 +96,7 @@ end(struct worker *w, unsigned received)
 }
 
 void
-ack_hold_run(struct worker *w, unsigned received)
+ack_delay_run(struct worker *w, unsigned received)
 {
 	if (unlikely(w->hold.n != 0))
 		end(w, received);

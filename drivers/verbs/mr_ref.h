@@ -6,15 +6,15 @@
  * in use, a second memfd is used: the program may map other memory at the addresses of registered
  * memory.
  *
- * Memory adopted for one registration may be registered again, in whole or in part. A claim is a
- * registration's reference to a part of the memfd; a part becomes private memory again when its
- * last claim is dropped.
+ * Memory adopted for one registration may be registered again, in whole or in part. Each
+ * registration has a reference to its parts of the memfd (together: its pin). A part becomes
+ * private memory again when its last reference is dropped.
  *
  * All functions run under mr_adopt.c's lock. None allocates: the program's allocator may wait for
  * that lock. No DPDK.
  */
-#ifndef VERBS_MR_CLAIM_H
-#define VERBS_MR_CLAIM_H
+#ifndef VERBS_MR_REF_H
+#define VERBS_MR_REF_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,13 +22,13 @@
 #include "mr_plan.h"
 
 /* One registration's reference to a part of an adopted file; offsets in the file. */
-struct mr_claim {
-	struct mr_claim *next; /* in the same bucket */
+struct mr_ref {
+	struct mr_ref *next; /* in the same bucket */
 	struct mr_file *file;
 	uint64_t start, end;
 };
 
-#define MR_CLAIM_BUCKETS 1024u
+#define MR_REF_BUCKETS 1024u
 
 /* A memfd that holds adopted pages: file offset = address - base. Kept until the process ends. */
 struct mr_file {
@@ -37,21 +37,21 @@ struct mr_file {
 	uint32_t dev_major, dev_minor;
 	uint32_t page_size;
 	uint64_t base, size;
-	struct mr_claim *bucket[MR_CLAIM_BUCKETS]; /* claims within one bucket's address range */
-	struct mr_claim *wide;                     /* the other claims */
+	struct mr_ref *bucket[MR_REF_BUCKETS]; /* references within one bucket's address range */
+	struct mr_ref *wide;                   /* the other references */
 };
 
 #define MR_MAX_FILES 16u
 
-struct mr_hold {
-	unsigned generation;          /* of the process, see mr_adopt.c */
-	struct mr_hold *next_copy;    /* next hold of a COPY region */
-	struct mr_hold *next_put_off; /* next hold that was released but not returned yet */
-	uint64_t since_ms;            /* mr_linger.c: time of the release */
-	bool stays;                   /* part of it cannot linger */
+struct mr_pin {
+	unsigned generation;         /* of the process, see mr_adopt.c */
+	struct mr_pin *next_copy;    /* next pin of a COPY region */
+	struct mr_pin *next_put_off; /* next pin that was released but not returned yet */
+	uint64_t since_ms;           /* mr_linger.c: time of the release */
+	bool stays;                  /* part of it cannot linger */
 	uint64_t copy_start, copy_end;
-	unsigned nclaims;
-	struct mr_claim claim[MR_PLAN_MAX_RUNS];
+	unsigned nrefs;
+	struct mr_ref ref[MR_PLAN_MAX_RUNS];
 };
 
 /*
@@ -68,24 +68,24 @@ unsigned mr_file_number(int fd);
 struct mr_file *mr_file_find(const struct vma *v);
 
 /* In the child of a fork: forgets the parent's files. Closes descriptors, frees no memory. */
-void mr_claim_forget_all(void);
+void mr_ref_forget_all(void);
 
-/* Adds hold's claim to offsets [start, end) of f; at most one call per run of a plan. */
-void mr_claim_add(struct mr_hold *hold, struct mr_file *f, uint64_t start, uint64_t end);
+/* Adds pin's reference to offsets [start, end) of f; at most one call per run of a plan. */
+void mr_ref_add(struct mr_pin *pin, struct mr_file *f, uint64_t start, uint64_t end);
 
 /*
- * Marks hold as that of a COPY region. Its pages must not move while it exists, because an access
+ * Marks pin as that of a COPY region. Its pages must not move while it exists, because an access
  * from another process fails, instead of waiting, while the kernel moves pages. Adopted pages
  * therefore stay adopted, and no others are adopted for an overlapping region.
  */
-void mr_claim_copy(struct mr_hold *hold, uint64_t start, uint64_t end);
-bool mr_claim_copied(uint64_t start, uint64_t end);
+void mr_ref_copy(struct mr_pin *pin, uint64_t start, uint64_t end);
+bool mr_ref_copied(uint64_t start, uint64_t end);
 
 /*
- * Drop every claim of hold. Pages without another claim become private anonymous memory again, if
- * the program still has them mapped as they were adopted. If that fails (no memory), they stay
- * shared, which only fork and MADV_DONTNEED reveal. The caller keeps hold itself.
+ * Drop every reference of pin. Pages without another reference become private anonymous memory
+ * again, if the program still has them mapped as they were adopted. If that fails (no memory), they
+ * stay shared, which only fork and MADV_DONTNEED reveal. The caller keeps pin itself.
  */
-void mr_claim_release(struct mr_hold *hold);
+void mr_ref_release(struct mr_pin *pin);
 
 #endif

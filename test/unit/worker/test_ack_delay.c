@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When ACKs wait for the client's answer: ack_hold.c alone. */
+/* When ACKs wait for the client's answer: ack_delay.c alone. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,9 +14,9 @@
 #define QPN      5
 #define DEV      2
 #define YIELD_NS 3000
-#define SPIN_NS  1500  /* ack_hold.c's HOLD_SPIN_NS */
+#define SPIN_NS  1500  /* ack_delay.c's HOLD_SPIN_NS */
 #define LONG_NS  60000 /* longer than a wait that was worth it */
-#define SKIP_MAX 1024  /* ack_hold.c's HOLD_SKIP_MAX */
+#define SKIP_MAX 1024  /* ack_delay.c's HOLD_SKIP_MAX */
 
 static bool may_yield;
 
@@ -90,7 +90,7 @@ static bool
 message(void)
 {
 	build(1, 1);
-	ack_hold_run(&t.worker, 1);
+	ack_delay_run(&t.worker, 1);
 	if (t.worker.hold.n == 0)
 		flush();
 	return t.worker.hold.n != 0;
@@ -102,7 +102,7 @@ after_yield(uint64_t ns, uint32_t answers)
 {
 	t.worker.now_ns += ns;
 	build(answers, 0);
-	ack_hold_run(&t.worker, 0);
+	ack_delay_run(&t.worker, 0);
 	assert_int_equal(t.worker.hold.n, 0);
 }
 
@@ -130,7 +130,7 @@ expect_spin(void)
 	assert_true(t.worker.hold.spin);
 	/* nothing yet */
 	t.worker.now_ns += SPIN_NS / 2;
-	ack_hold_run(&t.worker, 0);
+	ack_delay_run(&t.worker, 0);
 	assert_int_equal(t.worker.hold.n, 1);
 	/* in time */
 	after_yield(SPIN_NS / 4, 1);
@@ -177,7 +177,7 @@ only_acks_to_sockets_wait(void **state)
 	struct worker_dev *d = &t.worker.dev[DEV];
 
 	build(2, 1); /* an ACK and a request */
-	ack_hold_run(&t.worker, 1);
+	ack_delay_run(&t.worker, 1);
 	assert_int_equal(t.worker.hold.n, 0);
 	flush();
 	d->queue.kind = PORT_ETHDEV;
@@ -196,18 +196,18 @@ static void
 acks_of_a_burst_do_not_wait(void **state)
 {
 	build(5, 5);
-	ack_hold_run(&t.worker, 5);
+	ack_delay_run(&t.worker, 5);
 	assert_int_equal(t.worker.hold.n, 0);
 	flush();
 	build(1, 1); /* one for many packets */
-	ack_hold_run(&t.worker, 5);
+	ack_delay_run(&t.worker, 5);
 	assert_int_equal(t.worker.hold.n, 0);
 	flush();
 	t.worker.more = true; /* the engine has more to send */
 	assert_false(message());
 	t.worker.more = false;
 	build(4, 4);
-	ack_hold_run(&t.worker, 4);
+	ack_delay_run(&t.worker, 4);
 	assert_int_equal(t.worker.hold.n, 4);
 }
 
@@ -216,7 +216,7 @@ responses_keep_their_order_if_frames_were_handed_over(void **state)
 {
 	assert_true(message());
 	build(1, 0);
-	ack_hold_run(&t.worker, 1);
+	ack_delay_run(&t.worker, 1);
 	assert_int_equal(t.worker.hold.n, 0);
 	assert_ptr_equal(t.tx[0], &t.frame[0]);
 	assert_ptr_equal(t.tx[1], &t.frame[1]);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/kept_qp.h"
+#include "control/qp_history.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "control/session.h"
 
-#define HALF (KEPT_QPS / 2)
+#define HALF (QP_HISTORY / 2)
 
 int
-kept_qps_init(struct kept_qps *k)
+qp_history_init(struct qp_history *k)
 {
-	k->qp = calloc(KEPT_QPS, sizeof(*k->qp));
+	k->qp = calloc(QP_HISTORY, sizeof(*k->qp));
 	return k->qp != NULL ? 0 : -ENOMEM;
 }
 
 void
-kept_qps_free(struct kept_qps *k)
+qp_history_free(struct qp_history *k)
 {
 	free(k->qp);
 	k->qp = NULL;
 }
 
 __attribute__((no_sanitize_thread, noinline)) void
-kept_qp_copy(struct qp *to, const struct qp *from)
+qp_history_copy(struct qp *to, const struct qp *from)
 {
 	uint64_t *out = (uint64_t *)(void *)to;
 	const uint64_t *in = (const uint64_t *)(const void *)from;
@@ -35,13 +35,13 @@ kept_qp_copy(struct qp *to, const struct qp *from)
 }
 
 void
-kept_qp_look(const struct obj_qp *q, struct kept_qp *to)
+qp_history_look(const struct obj_qp *q, struct past_qp *to)
 {
 	static struct qp copy; /* large, and there is one control thread */
 	const struct session *s = q->o.s;
 
 	memset(to, 0, sizeof(*to));
-	kept_qp_copy(&copy, q->qp);
+	qp_history_copy(&copy, q->qp);
 	qp_recorder_copy(&to->recorder, q->qp->bind.recorder);
 	copy.bind.recorder = &to->recorder;
 	qp_recorder_close(&copy, timer_now_ns());
@@ -59,23 +59,23 @@ kept_qp_look(const struct obj_qp *q, struct kept_qp *to)
 }
 
 void
-kept_qp_add(struct kept_qps *k, struct obj_qp *q)
+qp_history_add(struct qp_history *k, struct obj_qp *q)
 {
 	const struct qp_recorder *r = q->qp->bind.recorder;
 	bool failed = r->fault.reason != UROCE_ERROR_NONE;
-	struct kept_qp *to;
+	struct past_qp *to;
 
 	if (k->qp == NULL || (!failed && r->count == 0))
 		return;
 	to = &k->qp[(failed ? HALF : 0) + k->count[failed]++ % HALF];
-	kept_qp_look(q, to);
+	qp_history_look(q, to);
 	to->end_ns = timer_now_ns();
 }
 
-const struct kept_qp *
-kept_qp_next(const struct kept_qps *k, uint32_t *pos)
+const struct past_qp *
+qp_history_next(const struct qp_history *k, uint32_t *pos)
 {
-	while (k->qp != NULL && *pos < KEPT_QPS) {
+	while (k->qp != NULL && *pos < QP_HISTORY) {
 		uint32_t half = *pos / HALF, i = (*pos)++ % HALF;
 		uint32_t count = k->count[half], used = RTE_MIN(count, HALF);
 
