@@ -89,7 +89,7 @@ put_id(json_t *out, const struct cm_service *svc, const struct cma_info *i,
 {
 	const struct quota_user *user = i->payer;
 	const struct ucma_channel *ch = i->user;
-	bool all = to->user == user || to->user->privileged;
+	bool all = (ch != NULL && to->peer.uid == ch->uid) || to->user->privileged;
 	struct cm_info c = {0};
 	json_t *o = json_object();
 
@@ -100,7 +100,7 @@ put_id(json_t *out, const struct cm_service *svc, const struct cma_info *i,
 		show_set(o, "program", ch != NULL ? json_string(ch->comm) : json_null());
 		show_set_int(o, "events", i->waiting);
 	}
-	show_set_int(o, "uid", user->uid);
+	show_set_int(o, "uid", ch != NULL ? ch->uid : user->uid);
 	show_set(o, "device", device_text(svc, i->dev));
 	show_set(o, "space", json_string(space_name(i->space)));
 	show_set(o, "state", json_string(cma_state_name[i->state]));

@@ -141,7 +141,7 @@ check_qpn(const struct ucma_call *c, uint32_t qpn)
 	const struct qp *qp = qp_table_find(&c->ch->svc->d->qps, qpn);
 	const struct obj_qp *q = qp != NULL ? qp->bind.owner : NULL;
 
-	return q != NULL && q->o.s->user != c->ch->user && !c->ch->user->privileged ? -EPERM : 0;
+	return q != NULL && q->o.s->peer.uid != c->ch->uid && !c->ch->user->privileged ? -EPERM : 0;
 }
 
 /* Converts p to *conn, which refers to the private data in p. */

@@ -59,7 +59,7 @@ commands_close(struct ucma_channel *ch)
 	loop_del(&d->loop, &ch->commands);
 	throttle_end(d, &ch->throttle);
 	broker_drop(d, ch->id,
-		    &(struct ipc_peer){.sock = ch->commands.fd, .pidfd = -1, .uid = ch->user->uid},
+		    &(struct ipc_peer){.sock = ch->commands.fd, .pidfd = -1, .uid = ch->uid},
 		    false);
 	ch->commands.fd = -1;
 }
@@ -168,7 +168,7 @@ ucma_low_port(void *ctx, void *user, uint16_t port)
 	LOG_LIMITED(NOTICE,
 		    "%s (pid %d, uid %u): rdma_cm port %u refused: only root and the daemon's user "
 		    "may bind ports below %u",
-		    ch->comm, ch->pid, ch->user->uid, port, CMA_LOW_PORTS);
+		    ch->comm, ch->pid, ch->uid, port, CMA_LOW_PORTS);
 	return false;
 }
 
@@ -395,6 +395,7 @@ channel_make(struct session *s, struct ucma_channel **made, int theirs[2])
 		return rc;
 	ch->svc = s->d->ucma;
 	ch->user = s->user;
+	ch->uid = s->peer.uid;
 	ch->id = ++s->d->next_session;
 	ch->pid = s->peer.pid;
 	memcpy(ch->comm, s->comm, sizeof(ch->comm));

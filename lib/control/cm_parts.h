@@ -18,6 +18,7 @@ struct ucma_channel {
 	LIST_ENTRY(ucma_channel) link;
 	struct cm_service *svc;
 	struct quota_user *user; /* a reference */
+	uid_t uid;               /* of the client, which user may be the owner of */
 	uint32_t number;         /* in lib/cm */
 	uint32_t id;             /* a number as of sessions: for the broker and for display */
 	pid_t pid;               /* of the process that opened it */

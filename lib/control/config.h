@@ -19,6 +19,7 @@ struct control_config {
 	uint32_t max_queue_mem_mib, max_reg_mem_mib, max_maps,
 		max_fds;                /* 0: derived from the machine (quota.c) */
 	uint32_t per_uid[QUOTA_NKINDS]; /* MiB of memory; 0: a share */
+	enum quota_by quota_by;
 };
 
 #endif

@@ -90,7 +90,7 @@ static void
 ask_for(struct device *dev, const uint8_t hop[16], struct session *s)
 {
 	if (!s->user->no_neigh)
-		s->user->no_neigh = !ask(dev, hop, s->peer.uid);
+		s->user->no_neigh = !ask(dev, hop, s->user->uid);
 }
 
 /* Requests again the neighbours that lib/net has given up and clients still wait for. */
@@ -151,7 +151,7 @@ neigh_ask_for(struct device *dev, const uint8_t hop[16], uid_t uid)
 void
 neigh_ask(struct session *s, const uint8_t hop[16])
 {
-	neigh_ask_for(s->dev, hop, s->peer.uid);
+	neigh_ask_for(s->dev, hop, s->user->uid);
 }
 
 void

@@ -272,7 +272,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		say_why(&c, rp->why);
 	settle_conn_keys(q, &c.now, claim);
 	if (c.rc == 0 && c.rtr && c.sr == QP_SR_CAN)
-		sr_peer_ask(s->dev, path.wire.sgid, path.wire.dgid, s->peer.uid);
+		sr_peer_ask(s->dev, path.wire.sgid, path.wire.dgid, s->user->uid);
 	/* The QP continues at once; its first packets wait for the neighbour's MAC. */
 	if (c.rc == 0 && c.path != NULL && !path.path_ok)
 		neigh_ask(s, path.hop);

@@ -103,7 +103,7 @@ ask(struct session *s, struct device *dev, const struct uroce_ask_peer_req *q, s
 	rep->number = p.tid;
 	/* before it is sent: over loopback the answer may come at once */
 	all->probe[all->next++ % PEER_PROBES] = p;
-	rc = send_mad(&g, VENDOR_MAD_ASK, p.tid, s->peer.uid);
+	rc = send_mad(&g, VENDOR_MAD_ASK, p.tid, s->user->uid);
 	if (rc != 0 && rc != -EAGAIN)
 		return refuse(rp, dev, q, -rc);
 	rep->state = rc == 0 ? UROCE_ASK_SENT : UROCE_ASK_NO_MAC;

@@ -134,6 +134,8 @@ quota_init(struct quota *q, const struct control_config *c, const struct quota_m
 {
 	memset(q, 0, sizeof(*q));
 	q->own_uid = own_uid;
+	q->by = c->quota_by;
+	q->subuid = "/etc/subuid";
 	for (unsigned i = 0; i < QUOTA_BUCKETS; i++)
 		LIST_INIT(&q->bucket[i]);
 	for (unsigned k = 0; k < QUOTA_NKINDS; k++) {
@@ -147,12 +149,33 @@ quota_init(struct quota *q, const struct control_config *c, const struct quota_m
 	}
 }
 
+static bool
+is_privileged(const struct quota *q, uid_t uid)
+{
+	return uid == 0 || uid == q->own_uid;
+}
+
+/* Returns the uid that uid counts as. Containers of a privileged user do not share its rights. */
+static uid_t
+counts_as(struct quota *q, uid_t uid)
+{
+	uid_t owner;
+
+	if (q->by == QUOTA_BY_UID || is_privileged(q, uid))
+		return uid;
+	owner_refresh(&q->owners, q->subuid, "/etc/passwd");
+	owner = owner_of(&q->owners, uid);
+	return is_privileged(q, owner) ? uid : owner;
+}
+
 struct quota_user *
 quota_user_get(struct quota *q, uid_t uid)
 {
-	struct quota_bucket *b = &q->bucket[uid & (QUOTA_BUCKETS - 1)];
+	struct quota_bucket *b;
 	struct quota_user *u;
 
+	uid = counts_as(q, uid);
+	b = &q->bucket[uid & (QUOTA_BUCKETS - 1)];
 	LIST_FOREACH (u, b, link) {
 		if (u->uid == uid) {
 			u->refs++;
@@ -164,7 +187,7 @@ quota_user_get(struct quota *q, uid_t uid)
 		return NULL;
 	u->quota = q;
 	u->uid = uid;
-	u->privileged = uid == 0 || uid == q->own_uid;
+	u->privileged = is_privileged(q, uid);
 	u->refs = 1;
 	LIST_INSERT_HEAD(b, u, link);
 	return u;

@@ -9,6 +9,9 @@
  *   others    limit of all unprivileged uids together: all less a reserve for root
  *   all       limit of all uids together (option NAME)
  *
+ * A subordinate uid (subuid(5)) counts as its owner, unless that is privileged, or quota-by=uid:
+ * its owner's rootless containers could use thousands of uids.
+ *
  * Root and the daemon's own uid are privileged. A refused quota_take leaves a sentence in
  * quota.refusal for the reply and the log: which limit, its value, the uid and the option.
  * Needs no EAL. Control thread only.
@@ -20,6 +23,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
+#include "control/owner.h"
 #include "map/copier.h"
 
 struct control_config;
@@ -48,11 +52,20 @@ enum quota_kind {
 #define QUOTA_UNLIMITED   UINT64_MAX
 #define QUOTA_REFUSAL_MAX 240
 
-/* One uid. Freed with its last reference (quota_user_get). */
+/* What option quota-by says a user is. */
+enum quota_by {
+	QUOTA_BY_OWNER, /* a uid, with its subordinate uids */
+	QUOTA_BY_UID,
+};
+
+/*
+ * One user. Freed with its last reference (quota_user_get). Accounts only: what a client may see
+ * and change depends on its own uid (ipc_peer).
+ */
 struct quota_user {
 	LIST_ENTRY(quota_user) link;
 	struct quota *quota;
-	uid_t uid;
+	uid_t uid; /* the owner of subordinate uids */
 	bool privileged;
 	uint32_t refs;
 	uint64_t throttled_until_ns; /* its connections are not polled before (throttle.c) */
@@ -77,6 +90,9 @@ struct quota {
 	uint64_t used_others[QUOTA_NKINDS]; /* by unprivileged uids */
 	uint64_t used_all[QUOTA_NKINDS];
 	uid_t own_uid; /* the daemon's */
+	enum quota_by by;
+	const char *subuid; /* path of subuid(5) */
+	struct owner_table owners;
 	struct quota_bucket bucket[QUOTA_BUCKETS];
 	char refusal[QUOTA_REFUSAL_MAX]; /* "": nothing was refused since quota_refusal_clear */
 };
@@ -94,7 +110,10 @@ void quota_machine_look(struct quota_machine *m);
 void quota_init(struct quota *q, const struct control_config *c, const struct quota_machine *m,
 		uid_t own_uid);
 
-/* Returns the user of a uid with an additional reference; NULL: no memory. */
+/*
+ * Returns the user that uid counts as, with an additional reference; NULL: no memory. Reads
+ * subuid(5) again if it has changed.
+ */
 struct quota_user *quota_user_get(struct quota *q, uid_t uid);
 /* Drops a reference. A caller of quota_take keeps one until it has given everything back. */
 void quota_user_put(struct quota_user *u);

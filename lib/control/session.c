@@ -23,7 +23,7 @@ session_may_change(const struct session *s)
 bool
 session_may_see(const struct session *s, const struct session *owner)
 {
-	return s->user == owner->user || s->user->privileged;
+	return s->peer.uid == owner->peer.uid || s->user->privileged;
 }
 
 /* On the worker: scans the context's QPs after its doorbell ring overflowed or was corrupted. */

@@ -24,8 +24,8 @@ struct qp_env;
 #define QP_SR_WIDE   160u /* PSNs outstanding while the peer holds some, at most */
 /* PSNs from una_psn on whose data may come early; a power of two */
 #define QP_SR_READ_WINDOW     2048u
-#define QP_SR_ASKS            8u /* parts of READs requested again at the same time, at most */
-#define QP_SR_QPS             256u /* of a worker: reorder buffers, scoreboards */
+#define QP_SR_ASKS            8u    /* parts of READs requested again at the same time, at most */
+#define QP_SR_QPS             256u  /* of a worker: reorder buffers, scoreboards */
 #define QP_SR_FRAMES          1024u /* copied requests that a worker holds, at most */
 #define QP_SR_FRAME_BYTES     4288u /* of a held request: overhead and the largest path MTU */
 

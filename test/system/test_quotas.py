@@ -4,8 +4,11 @@
 still allocate, and everything is freed."""
 import contextlib
 import errno
+import json
 import os
+import pathlib
 import select
+import shutil
 import struct
 import threading
 import time
@@ -17,12 +20,12 @@ ALICE, BOB, ROOT = 65534, 65533, 0
 GROUP = control.ipv4_gid("10.9.0.101")
 
 
-def start(*extra):
+def start(*extra, ns=None):
     """A daemon whose socket every user can reach."""
     folder = lib.tmpdir()
     folder.chmod(0o711)
     return lib.Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"],
-                      lib.netns(), (*lib.ONE_WORKER, "--socket-mode", "0666", *extra),
+                      ns or lib.netns(), (*lib.ONE_WORKER, "--socket-mode", "0666", *extra),
                       socket=folder / "uroced.sock")
 
 
@@ -302,6 +305,40 @@ def segments():
     daemon.stop()
 
 
+def subordinate():
+    """The uids of a user's rootless containers have one limit together with the user."""
+    ns = lib.netns()
+    etc = pathlib.Path("/etc/netns", ns)  # ip netns exec mounts its files over those of /etc
+    etc.mkdir(parents=True)
+    lib.processes.at_end(shutil.rmtree, etc)
+    (etc / "subuid").write_text(f"{ALICE}:700000:65536\n")
+    daemon = start("--max-qps-per-uid", "10", ns=ns)
+    with lib.case("subordinate uids count as their owner"):
+        makers = [Maker(daemon, uid) for uid in (ALICE, 700000, 765535, BOB)]
+        for maker in makers:
+            maker.base()
+        made = [maker.fill("qp") for maker in makers]
+        assert [m[:2] for m in made] == [(10, errno.ENOMEM), (0, errno.ENOMEM), (0, errno.ENOMEM), (10, errno.ENOMEM)], made
+        assert all(f"uid {ALICE} " in m[2] for m in made[:3]), made
+        tool = lib.public_copy() / "app/urocectl/urocectl"
+        become = ("setpriv", "--reuid=700000", "--regid=700000", "--clear-groups")
+        shown = json.loads(lib.sh(*become, tool, "--socket", daemon.socket, "--json", "show", "qp"))["qp"]
+        assert len(shown) == 20 and not any("qpn" in row for row in shown), shown  # it may not see its owner's
+        for maker in makers:
+            maker.close()
+        nothing_left(daemon)
+    daemon.stop()
+    daemon = start("--max-qps-per-uid", "10", "--quota-by", "uid", ns=ns)
+    with lib.case("quota-by=uid: each has its own limit"):
+        makers = [Maker(daemon, uid) for uid in (ALICE, 700000)]
+        for maker in makers:
+            maker.base()
+        assert [maker.fill("qp")[0] for maker in makers] == [10, 10]
+        for maker in makers:
+            maker.close()
+    daemon.stop()
+
+
 def neighbours():
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
             for i, end in enumerate("ab")]
@@ -399,6 +436,8 @@ def main():
     memory()
     descriptors()
     segments()
+    if os.path.exists("/etc/subuid"):  # else there is nothing to mount over
+        subordinate()
     neighbours()
     turns()
     lib.finish()

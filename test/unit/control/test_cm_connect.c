@@ -233,7 +233,7 @@ REQUIREMENT("CM-04", "CM-12")
 static void
 an_accept_with_a_qp_of_another_user_rejects(void **state)
 {
-	struct session theirs = {.user = quota_user_get(&d.quota, 1000)};
+	struct session theirs = {.user = quota_user_get(&d.quota, 1000), .peer.uid = 1000};
 	struct obj_qp object = {.o.s = &theirs};
 	struct qp qp = {.conn.qpn = 0x31, .bind.owner = &object};
 	struct rdma_ucm_event_resp e;
@@ -262,7 +262,7 @@ static void
 a_qp_of_another_user_is_refused(void **state)
 {
 	struct sockaddr_in in = cm_ipv4("10.0.0.1", 7471);
-	struct session theirs = {.user = quota_user_get(&d.quota, 1000)};
+	struct session theirs = {.user = quota_user_get(&d.quota, 1000), .peer.uid = 1000};
 	struct obj_qp object = {.o.s = &theirs};
 	struct qp qp = {.conn.qpn = 0x31, .bind.owner = &object};
 	struct rdma_ucm_connect q = {.conn_param = param(0x31, "to")};

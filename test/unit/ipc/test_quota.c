@@ -3,7 +3,10 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "options.h"
 #include "control/quota.h"
 
@@ -224,6 +227,80 @@ every_user_is_listed_once(void **state)
 		quota_user_put(u[i]);
 }
 
+/* subuid(5) with these lines, at a path that is the same each time. */
+static void
+write_subuid(const char *path, const char *lines)
+{
+	char next[64];
+	FILE *f;
+
+	snprintf(next, sizeof(next), "%s.next", path);
+	f = fopen(next, "w");
+	assert_non_null(f);
+	assert_true(fputs(lines, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(rename(next, path), 0); /* another inode */
+}
+
+/* A user's subordinate uids have one limit together with it; those of root each their own. */
+static void
+subordinate_uids_count_as_their_owner(void **state)
+{
+	static const char *const set[] = {"max-qps", "100", "max-qps-per-uid", "10", NULL};
+	static const char *const by_uid[] = {"quota-by", "uid", NULL};
+	char folder[] = "/tmp/test_quota.XXXXXX", path[64];
+	struct quota_user *u[5];
+	struct quota q;
+
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/subuid", folder);
+	start(&q, set);
+	q.subuid = path;
+	u[0] = quota_user_get(&q, 100000); /* there is no such file */
+	assert_int_equal(u[0]->uid, 100000);
+	quota_user_put(u[0]);
+	write_subuid(path, "1000:100000:65536\n\nno:colon\n1002:7:x\nnobody-has-this:300000:9\n"
+			   "root:200000:65536\n900:400000:10\n1001:165536:65536\n");
+	u[0] = quota_user_get(&q, 1000);
+	u[1] = quota_user_get(&q, 100000);
+	u[2] = quota_user_get(&q, 165535);
+	u[3] = quota_user_get(&q, 165536);
+	u[4] = quota_user_get(&q, 1001);
+	assert_ptr_equal(u[1], u[0]);
+	assert_ptr_equal(u[2], u[0]);
+	assert_ptr_equal(u[3], u[4]);
+	assert_ptr_not_equal(u[3], u[0]);
+	assert_int_equal(quota_take(u[1], QUOTA_QPS, 10), 0);
+	assert_int_equal(quota_take(u[2], QUOTA_QPS, 1), -ENOMEM);
+	assert_says(&q, "uid 1000 ");
+	assert_int_equal(quota_take(u[3], QUOTA_QPS, 1), 0);
+	quota_give(u[1], QUOTA_QPS, 10);
+	quota_give(u[3], QUOTA_QPS, 1);
+	for (unsigned i = 0; i < 5; i++)
+		quota_user_put(u[i]);
+	for (unsigned i = 0; i < 3;
+	     i++) { /* of root, of the daemon's user, of a name that is unknown */
+		static const uid_t alone[] = {200005, 400009, 300000};
+
+		u[i] = quota_user_get(&q, alone[i]);
+		assert_int_equal(u[i]->uid, alone[i]);
+		assert_false(u[i]->privileged);
+		quota_user_put(u[i]);
+	}
+	write_subuid(path, "1003:100000:65536\n");
+	u[0] = quota_user_get(&q, 100000);
+	assert_int_equal(u[0]->uid, 1003);
+	quota_user_put(u[0]);
+	owner_free(&q.owners);
+	start(&q, by_uid);
+	q.subuid = path;
+	u[0] = quota_user_get(&q, 100000);
+	assert_int_equal(u[0]->uid, 100000);
+	quota_user_put(u[0]);
+	unlink(path);
+	rmdir(folder);
+}
+
 int
 main(void)
 {
@@ -235,6 +312,7 @@ main(void)
 		cmocka_unit_test(limits_have_defaults),
 		cmocka_unit_test(limit_of_a_uid_changes_within_that_of_all),
 		cmocka_unit_test(every_user_is_listed_once),
+		cmocka_unit_test(subordinate_uids_count_as_their_owner),
 		cmocka_unit_test(user_lives_as_long_as_its_references),
 	};
 
