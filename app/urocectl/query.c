@@ -36,17 +36,35 @@ json_t *
 query(struct ipc_client *c, const char *what, const uint32_t *qpn)
 {
 	struct uroce_show_req req = {.has_arg = qpn != NULL, .arg = qpn != NULL ? *qpn : 0};
-	struct uroce_show_rep rep = {0};
-	struct ipc_call call = {
-		.op = UROCE_CTRL_SHOW,
-		.req = &req,
-		.req_len = sizeof(req),
-		.rep = &rep,
-		.rep_len = sizeof(rep),
-	};
+	json_t *all = NULL, *more;
+	struct uroce_show_rep rep;
 
 	strcpy(req.what, what);
-	return call_for_json(c, &call, &rep.bytes);
+	do {
+		struct ipc_call call = {
+			.op = UROCE_CTRL_SHOW,
+			.req = &req,
+			.req_len = sizeof(req),
+			.rep = &rep,
+			.rep_len = sizeof(rep),
+		};
+
+		memset(&rep, 0, sizeof(rep));
+		more = call_for_json(c, &call, &rep.bytes);
+		if (more == NULL) {
+			json_decref(all);
+			return NULL;
+		}
+		if (all == NULL) {
+			all = more;
+		} else {
+			json_array_extend(json_object_get(all, what), json_object_get(more, what));
+			json_decref(more);
+		}
+		req.from_client = rep.next_client;
+		req.from_pos = rep.next_pos;
+	} while (rep.next_client != 0);
+	return all;
 }
 
 json_t *

@@ -281,17 +281,16 @@ show_drops(const struct device *dev, json_t *out)
 	show_counters(dev, out, true);
 }
 
-static void
-show_client(const struct session *s, bool all, json_t *out)
+static json_t *
+show_client(const struct session *s, bool all)
 {
 	json_t *o = json_object();
 
 	show_set_int(o, "client", s->id);
 	show_set_int(o, "uid", s->peer.uid);
 	show_set(o, "device", json_string(s->dev->name));
-	json_array_append_new(out, o);
 	if (!all)
-		return;
+		return o;
 	show_set(o, "program", json_string(s->comm));
 	show_set_int(o, "pid", s->peer.pid);
 	show_set_int(o, "own_pid", s->client_pid);
@@ -303,101 +302,147 @@ show_client(const struct session *s, bool all, json_t *out)
 	show_set_int(o, "ring_bytes", (int64_t)ipc_arena_bytes(s->arena));
 	show_set(o, "huge", json_boolean(ipc_arena_huge(s->arena)));
 	show_set_int(o, "events_lost", (int64_t)s->async.lost);
+	return o;
 }
 
-static const struct {
+/* A topic has one of these. */
+struct topic {
 	const char *what;
 	void (*device)(const struct device *dev, json_t *out);
-	/* all: the caller may see every field. NULL for QPs, which take an argument */
-	void (*session)(const struct session *s, bool all, json_t *out);
-	void (*daemon)(const struct session *to, json_t *out); /* not about a client */
-} topics[] = {
-	{"device", show_device, NULL},
-	{"port", show_port, NULL},
-	{"gid", show_gid, NULL},
-	{"neigh", show_neigh, NULL},
-	{"stats", show_stats, NULL},
-	{"drops", show_drops, NULL},
-	{"client", NULL, show_client},
-	{"cq", NULL, show_cqs},
-	{"mr", NULL, show_mrs},
-	{"qp", NULL, NULL},
-	{"pd", NULL, show_pds},
-	{"srq", NULL, show_srqs},
-	{"mw", NULL, show_mws},
-	{"ah", NULL, show_ahs},
-	{"quota", NULL, NULL, show_quota},
-	{"worker", NULL, NULL, show_workers},
-	{"daemon", NULL, NULL, show_daemon},
-	{"config", NULL, NULL, show_config},
-	{"cm", NULL, NULL, show_cm},
-	{"cm_stats", NULL, NULL, show_cm_stats},
-	{"trace", NULL, NULL},
+	void (*daemon)(const struct session *to, json_t *out);
+	/* objects of clients: a row of each, and the offset of their table in the session */
+	json_t *(*row)(const void *obj, bool all);
+	size_t table;
+	json_t *(*client)(const struct session *s, bool all); /* a row of each client */
+	/* what `to` may see, from page on */
+	void (*paged)(const struct session *to, struct show_page *page, json_t *out);
+};
+#define OBJECTS(name, fn, member)                                                                  \
+	{                                                                                          \
+		.what = name, .row = fn, .table = offsetof(struct session, member)                 \
+	}
+static const struct topic topics[] = {
+	{"device", .device = show_device},
+	{"port", .device = show_port},
+	{"gid", .device = show_gid},
+	{"neigh", .device = show_neigh},
+	{"stats", .device = show_stats},
+	{"drops", .device = show_drops},
+	{"client", .client = show_client},
+	OBJECTS("cq", show_cq, cqs),
+	OBJECTS("mr", show_mr, mrs),
+	OBJECTS("qp", show_qp, qps),
+	OBJECTS("pd", show_pd, pds),
+	OBJECTS("srq", show_srq, srqs),
+	OBJECTS("mw", show_mw, mws),
+	OBJECTS("ah", show_ah, ah_ids),
+	{"quota", .daemon = show_quota},
+	{"worker", .daemon = show_workers},
+	{"daemon", .daemon = show_daemon},
+	{"config", .daemon = show_config},
+	{"cm", .paged = show_cm},
+	{"cm_stats", .daemon = show_cm_stats},
+	{"trace"},
 };
 #define NTOPICS (sizeof(topics) / sizeof(topics[0]))
 
+static const struct topic *
+topic_find(const char *what)
+{
+	for (size_t t = 0; t < NTOPICS; t++) {
+		if (strcmp(topics[t].what, what) == 0)
+			return &topics[t];
+	}
+	return NULL;
+}
+
+static bool
+is_qp(const void *obj, int64_t qpn)
+{
+	return ((const struct obj_qp *)obj)->qp->conn.qpn == qpn;
+}
+
+/*
+ * Adds the rows of a client's objects that fit. qpn: only that QP, which other users cannot look
+ * up; -1: all.
+ */
+static void
+add_objects(const struct session *s, const struct topic *t, bool all, int64_t qpn,
+	    struct show_page *page, json_t *out)
+{
+	const struct idtab *table = (const void *)((const uint8_t *)s + t->table);
+	uint32_t pos = s->id == page->client ? page->pos : 0;
+	const void *obj;
+
+	while ((obj = idtab_next(table, &pos)) != NULL) {
+		if (qpn >= 0 && !(all && is_qp(obj, qpn)))
+			continue;
+		if (!show_page_take(page, s->id, pos - 1))
+			return;
+		json_array_append_new(out, t->row(obj, all));
+	}
+}
+
+/* Adds the rows of clients, and of their objects, that fit. asker NULL: as root sees them. */
+static void
+add_clients(const struct daemon *d, const struct session *asker, const struct topic *t, int64_t qpn,
+	    struct show_page *page, json_t *out)
+{
+	const struct session *s;
+
+	TAILQ_FOREACH (s, &d->sessions, link) { /* in the order of their numbers */
+		bool all = asker == NULL || session_may_see(asker, s);
+
+		if (s->state != IPC_STATE_CONTEXT || s->id < page->client)
+			continue;
+		if (t->row != NULL)
+			add_objects(s, t, all, qpn, page, out);
+		else if (show_page_take(page, s->id, 0))
+			json_array_append_new(out, t->client(s, all));
+		if (page->full)
+			return;
+	}
+}
+
 /* Makes the JSON of a topic. Returns NULL if the topic does not exist. */
 static json_t *
-topic_json(const struct session *asker, const struct uroce_show_req *req)
+topic_json(const struct session *asker, const struct uroce_show_req *req, struct show_page *page)
 {
+	const struct topic *t = topic_find(req->what);
+	int64_t arg = req->has_arg ? (int64_t)req->arg : -1;
 	struct daemon *d = asker->d;
 	json_t *out, *all;
-	struct session *s;
-	unsigned t = 0;
 
-	while (t < NTOPICS && strcmp(topics[t].what, req->what) != 0)
-		t++;
-	if (t == NTOPICS)
+	if (t == NULL)
 		return NULL;
 	all = json_object();
 	out = json_array();
 	show_set(all, req->what, out);
-	if (topics[t].daemon != NULL) {
-		topics[t].daemon(asker, out);
-		return all;
-	}
-	for (uint32_t i = 0; topics[t].device != NULL && i < d->ndevs; i++)
-		topics[t].device(d->dev[i], out);
-	if (strcmp(req->what, "trace") == 0) {
-		show_traces(asker, req->has_arg ? (int64_t)req->arg : -1, out);
-		return all;
-	}
-	TAILQ_FOREACH (s, &d->sessions, link) {
-		if (s->state != IPC_STATE_CONTEXT || topics[t].device != NULL)
-			continue;
-		if (topics[t].session != NULL)
-			topics[t].session(s, session_may_see(asker, s), out);
-		else
-			show_qps(s, session_may_see(asker, s),
-				 req->has_arg ? (int64_t)req->arg : -1, out);
-	}
+	if (t->daemon != NULL)
+		t->daemon(asker, out);
+	else if (t->paged != NULL)
+		t->paged(asker, page, out);
+	else if (t->row != NULL || t->client != NULL)
+		add_clients(d, asker, t, arg, page, out);
+	else if (t->device == NULL)
+		show_traces(asker, arg, page, out);
+	for (uint32_t i = 0; t->device != NULL && i < d->ndevs; i++)
+		t->device(d->dev[i], out);
 	return all;
 }
 
 json_t *
 show_all(struct daemon *d, const char *what, int64_t arg)
 {
+	struct show_page page = {.left = UINT32_MAX};
 	json_t *all = json_object(), *out = json_array();
-	struct session *s;
-	unsigned t = 0;
+	const struct topic *t = topic_find(what);
 
 	show_set(all, what, out);
-	while (t < NTOPICS && strcmp(topics[t].what, what) != 0)
-		t++;
-	if (t == NTOPICS)
-		return all;
-	for (uint32_t i = 0; topics[t].device != NULL && i < d->ndevs; i++)
-		topics[t].device(d->dev[i], out);
-	if (topics[t].device != NULL)
-		return all;
-	TAILQ_FOREACH (s, &d->sessions, link) {
-		if (s->state != IPC_STATE_CONTEXT)
-			continue;
-		if (topics[t].session != NULL)
-			topics[t].session(s, true, out);
-		else
-			show_qps(s, true, arg, out);
-	}
+	for (uint32_t i = 0; t != NULL && t->device != NULL && i < d->ndevs; i++)
+		t->device(d->dev[i], out);
+	if (t != NULL && (t->row != NULL || t->client != NULL))
+		add_clients(d, NULL, t, arg, &page, out);
 	return all;
 }
 
@@ -440,11 +485,16 @@ int
 show_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	const struct uroce_show_req *q = req->body;
+	struct show_page page = {q->from_client, q->from_pos, SHOW_ROWS};
 	struct uroce_show_rep *rep = rp->body;
 	json_t *all;
 
 	if (memchr(q->what, '\0', sizeof(q->what)) == NULL)
 		return EINVAL;
-	all = topic_json(s, q);
+	all = topic_json(s, q, &page);
+	if (page.full) {
+		rep->next_client = page.client;
+		rep->next_pos = page.pos;
+	}
 	return all == NULL ? ENOENT : show_send(all, rp, &rep->bytes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parts of show.c and show_obj.c. Each function appends one JSON object for each entry to out. */
+/* Parts of show.c. A function with an array out appends one JSON object for each entry. */
 #ifndef UROCED_SHOW_H
 #define UROCED_SHOW_H
 
@@ -42,31 +42,53 @@ int show_send(json_t *all, struct ctrl_rep *rep, uint64_t *bytes);
 /* Handler of SHOW. */
 ctrl_handler show_request;
 
+/* Rows of a reply to SHOW, at most: others wait for the control thread while it makes them. */
+#define SHOW_ROWS 128u
+
+/* Where a reply begins; and where the next one does, if it is full. Rows are in this order. */
+struct show_page {
+	uint32_t client, pos; /* number of the client, slot of its object or the like */
+	uint32_t left;        /* rows that still fit */
+	bool full;
+};
+
+/* Returns whether the row of a client at pos fits, and counts it. */
+static inline bool
+show_page_take(struct show_page *p, uint32_t client, uint32_t pos)
+{
+	if (p->left == 0) {
+		p->client = client;
+		p->pos = pos;
+		p->full = true;
+		return false;
+	}
+	p->left--;
+	return true;
+}
+
 /*
- * show_obj.c: every object of a kind that s owns. all: with every field; otherwise only the fields
- * that other users may see (session_may_see). qpn: only this QP, or -1 for all; other users cannot
- * look up a QP by its number.
+ * show_obj.c, show_pd.c: the row of an object (struct obj_qp and so on). all: with every field;
+ * otherwise only the fields that other users may see (session_may_see).
  */
-void show_qps(const struct session *s, bool all, int64_t qpn, json_t *out);
+json_t *show_qp(const void *obj, bool all);
+json_t *show_cq(const void *obj, bool all);
+json_t *show_mr(const void *obj, bool all);
+json_t *show_pd(const void *obj, bool all);
+json_t *show_srq(const void *obj, bool all);
+json_t *show_mw(const void *obj, bool all);
+json_t *show_ah(const void *obj, bool all);
 /* show_trace.c: why (as conn.why) and the last fault of a QP as members of o. */
 void show_fault(json_t *o, const struct qp_recorder *r, uint32_t why);
 /*
  * show_trace.c: the QPs that asker may see, including destroyed ones. qpn: a QP's number for that
  * QP with its recorder; -1 for all QPs, each with its owner and last fault only.
  */
-void show_traces(const struct session *asker, int64_t qpn, json_t *out);
+void show_traces(const struct session *asker, int64_t qpn, struct show_page *page, json_t *out);
 /* show_caps.c: returns an object with the capabilities of a port's device. */
 json_t *show_caps(const struct port_caps *caps);
-void show_cqs(const struct session *s, bool all, json_t *out);
-void show_mrs(const struct session *s, bool all, json_t *out);
 
 /* Returns an object with the owner and device; unless all, only with the uid of the owner. */
 json_t *show_owned_by(const struct session *s, bool all);
-/* show_pd.c: as above. */
-void show_pds(const struct session *s, bool all, json_t *out);
-void show_srqs(const struct session *s, bool all, json_t *out);
-void show_mws(const struct session *s, bool all, json_t *out);
-void show_ahs(const struct session *s, bool all, json_t *out);
 
 /* show_daemon.c: the daemon's limits, workers and options, as `to` may see them. */
 void show_quota(const struct session *to, json_t *out);
@@ -78,7 +100,7 @@ struct options;
 void show_config_of(const struct options *o);
 
 /* show_cm.c: ids and MAD counters of rdma_cm, as `to` may see them. */
-void show_cm(const struct session *to, json_t *out);
+void show_cm(const struct session *to, struct show_page *page, json_t *out);
 /* Adds the ECE words that the peer of a QP of s has sent; zeroes if none, or without rdma_cm. */
 void show_cm_ece(json_t *o, const struct session *s, uint32_t qpn);
 void show_cm_stats(const struct session *to, json_t *out);

@@ -125,22 +125,32 @@ put_orphan(json_t *out, const struct cm_service *svc, const struct cm_info *c,
 	put_connection(o, svc, c, to->user->privileged);
 }
 
+/* In a page, ids are client 1, and connections whose ids the programs have destroyed client 2. */
+#define PAGE_IDS     1
+#define PAGE_ORPHANS 2
+
 void
-show_cm(const struct session *to, json_t *out)
+show_cm(const struct session *to, struct show_page *page, json_t *out)
 {
 	const struct cm_service *svc = to->d->ucma;
+	uint32_t pos = page->pos, at, id;
 	struct cma_info i;
 	struct cm_info c;
-	uint32_t pos = 0, id;
 
 	if (svc == NULL)
 		return;
-	while (cma_next(svc->cma, &pos, &i))
+	for (at = pos; page->client <= PAGE_IDS && cma_next(svc->cma, &pos, &i); at = pos) {
+		if (!show_page_take(page, PAGE_IDS, at))
+			return;
 		put_id(out, svc, &i, to);
-	pos = 0;
-	while ((id = cm_next_id(cma_cm(svc->cma), &pos)) != 0) {
-		if (cm_info_get(cma_cm(svc->cma), id, &c) == 0 && c.orphan)
-			put_orphan(out, svc, &c, to);
+	}
+	pos = page->client == PAGE_ORPHANS ? page->pos : 0;
+	for (at = pos; (id = cm_next_id(cma_cm(svc->cma), &pos)) != 0; at = pos) {
+		if (cm_info_get(cma_cm(svc->cma), id, &c) < 0 || !c.orphan)
+			continue;
+		if (!show_page_take(page, PAGE_ORPHANS, at))
+			return;
+		put_orphan(out, svc, &c, to);
 	}
 }
 

@@ -144,12 +144,13 @@ put_alternate(json_t *o, const struct qp *qp)
 	show_set(o, "alt_path", loaded ? path_kind(alt->loopback, alt->path_ok) : json_null());
 }
 
-static json_t *
-qp_json(const struct obj_qp *q, bool all)
+json_t *
+show_qp(const void *obj, bool all)
 {
 	static const char *const type[] = {
 		[QP_TYPE_RC] = "RC", [QP_TYPE_UC] = "UC", [QP_TYPE_UD] = "UD"};
 	static struct qp copy; /* large, and there is one control thread */
+	const struct obj_qp *q = obj;
 	const struct qp *qp = &copy;
 	json_t *o = show_owned_by(q->o.s, all);
 
@@ -179,67 +180,46 @@ qp_json(const struct obj_qp *q, bool all)
 	return o;
 }
 
-void
-show_qps(const struct session *s, bool all, int64_t qpn, json_t *out)
+json_t *
+show_cq(const void *obj, bool all)
 {
-	const struct obj_qp *q;
-	uint32_t pos = 0;
+	const struct obj_cq *q = obj;
+	json_t *o = show_owned_by(q->o.s, all);
 
-	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-		if (qpn < 0 || (all && q->qp->conn.qpn == qpn))
-			json_array_append_new(out, qp_json(q, all));
-	}
+	if (!all)
+		return o;
+	show_set_int(o, "cq", q->cq.id);
+	show_set_int(o, "entries", q->cq.ring->mask + 1);
+	show_set_int(o, "posted", q->cq.ring->prod);
+	show_set_int(o, "waiting", (int64_t)(uint32_t)(q->cq.ring->prod - q->cq.ring->hdr->cons));
+	show_set(o, "armed", json_boolean(q->cq.ring->hdr->arm != UROCE_CQ_UNARMED));
+	show_set(o, "channel", json_boolean(q->channel != NULL));
+	show_set_int(o, "queues", q->o.refs);
+	show_set(o, "error", json_boolean(q->cq.dead));
+	return o;
 }
 
-void
-show_cqs(const struct session *s, bool all, json_t *out)
-{
-	const struct obj_cq *q;
-	uint32_t pos = 0;
-
-	while ((q = idtab_next(&s->cqs, &pos)) != NULL) {
-		json_t *o = show_owned_by(s, all);
-
-		json_array_append_new(out, o);
-		if (!all)
-			continue;
-		show_set_int(o, "cq", q->cq.id);
-		show_set_int(o, "entries", q->cq.ring->mask + 1);
-		show_set_int(o, "posted", q->cq.ring->prod);
-		show_set_int(o, "waiting",
-			     (int64_t)(uint32_t)(q->cq.ring->prod - q->cq.ring->hdr->cons));
-		show_set(o, "armed", json_boolean(q->cq.ring->hdr->arm != UROCE_CQ_UNARMED));
-		show_set(o, "channel", json_boolean(q->channel != NULL));
-		show_set_int(o, "queues", q->o.refs);
-		show_set(o, "error", json_boolean(q->cq.dead));
-	}
-}
-
-void
-show_mrs(const struct session *s, bool all, json_t *out)
+json_t *
+show_mr(const void *obj, bool all)
 {
 	static const char *const path[] = {
 		[UROCE_MR_PATH_COPY] = "copy",
 		[UROCE_MR_PATH_ADOPTED] = "adopted",
 		[UROCE_MR_PATH_SHARED] = "shared",
 	};
-	const struct obj_mr *m;
-	uint32_t pos = 0;
+	const struct obj_mr *m = obj;
+	json_t *o = show_owned_by(m->o.s, all);
 
-	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
-		json_t *o = show_owned_by(s, all);
-
-		json_array_append_new(out, o);
-		if (!all)
-			continue;
-		show_set(o, "key", show_hex(m->mr.key));
-		show_set_int(o, "pd", m->mr.pd);
-		show_set_int(o, "windows", m->mr.windows);
-		show_set(o, "address", show_hex(m->mr.va));
-		show_set(o, "iova", show_hex(m->mr.iova));
-		show_set_int(o, "length", (int64_t)m->mr.len);
-		show_set(o, "access", show_access(m->mr.access));
-		show_set(o, "path", json_string(path[mrmap_path(m->map)]));
-		show_set(o, "failed", json_boolean(mrmap_failed(m->map)));
-	}
+	if (!all)
+		return o;
+	show_set(o, "key", show_hex(m->mr.key));
+	show_set_int(o, "pd", m->mr.pd);
+	show_set_int(o, "windows", m->mr.windows);
+	show_set(o, "address", show_hex(m->mr.va));
+	show_set(o, "iova", show_hex(m->mr.iova));
+	show_set_int(o, "length", (int64_t)m->mr.len);
+	show_set(o, "access", show_access(m->mr.access));
+	show_set(o, "path", json_string(path[mrmap_path(m->map)]));
+	show_set(o, "failed", json_boolean(mrmap_failed(m->map)));
+	return o;
 }

@@ -365,7 +365,7 @@ show_kept(const struct past_qp *q, bool records, json_t *out)
 }
 
 void
-show_traces(const struct session *asker, int64_t qpn, json_t *out)
+show_traces(const struct session *asker, int64_t qpn, struct show_page *page, json_t *out)
 {
 	static struct past_qp now; /* large, and there is one control thread */
 	const struct past_qp *old;
@@ -374,17 +374,22 @@ show_traces(const struct session *asker, int64_t qpn, json_t *out)
 	uint32_t pos = 0;
 
 	epoch_set();
-	while ((old = qp_history_next(&asker->d->kept, &pos)) != NULL) {
+	/* The first page has all of these, however many they are: at most QP_HISTORY. */
+	while (page->client == 0 && (old = qp_history_next(&asker->d->kept, &pos)) != NULL) {
 		if ((qpn < 0 || old->qpn == qpn) &&
 		    (old->uid == asker->peer.uid || asker->user->privileged))
 			show_kept(old, qpn >= 0, out);
 	}
 	TAILQ_FOREACH (s, &asker->d->sessions, link) {
-		if (s->state != IPC_STATE_CONTEXT || !session_may_see(asker, s))
+		if (s->state != IPC_STATE_CONTEXT || s->id < page->client ||
+		    !session_may_see(asker, s))
 			continue;
-		for (pos = 0; (q = idtab_next(&s->qps, &pos)) != NULL;) {
+		pos = s->id == page->client ? page->pos : 0;
+		while ((q = idtab_next(&s->qps, &pos)) != NULL) {
 			if (qpn >= 0 && q->qp->conn.qpn != qpn)
 				continue;
+			if (!show_page_take(page, s->id, pos - 1))
+				return;
 			qp_history_look(q, &now);
 			show_kept(&now, qpn >= 0, out);
 		}

@@ -442,20 +442,23 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_list_devices_rep) == 1288, "list_devices_re
 /*
  * The reply's descriptor [0] is a sealed memfd that holds the JSON text. For objects of another uid
  * it shows only device and uid, for QPs also type, state and both GIDs, and for clients their
- * number. Root and the daemon's uid get everything.
+ * number. Root and the daemon's uid get everything. A reply has a limited number of rows: the next
+ * request continues at next_client, next_pos of the reply. Both are 0 when there are no more.
  */
 struct uroce_show_req {
 	char what[32]; /* a topic of `urocectl show`, or "trace" */
 	uint32_t arg;  /* qpn and the like */
 	uint32_t has_arg;
+	uint32_t from_client, from_pos; /* 0, 0: from the first row on */
 	uint8_t spare[8];
 };
-UROCE_ABI_ASSERT(sizeof(struct uroce_show_req) == 48, "show_req size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_show_req) == 56, "show_req size");
 struct uroce_show_rep {
 	uint64_t bytes;
+	uint32_t next_client, next_pos;
 	uint8_t spare[8];
 };
-UROCE_ABI_ASSERT(sizeof(struct uroce_show_rep) == 16, "show_rep size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_show_rep) == 24, "show_rep size");
 
 /*
  * The fault injector of a device (drivers/impair). SET and CLEAR are for observers that are root or

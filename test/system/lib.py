@@ -260,10 +260,10 @@ def link_memif(extra=ONE_WORKER, more=""):
     return Link("memif", *sides, 4096)
 
 
-def link_ring(extra=ONE_WORKER, huge=False, addr6=False):
+def link_ring(extra=ONE_WORKER, huge=False, addr6=False, more=""):
     """One daemon with two devices joined by rings in memory."""
     six = ",addr=fd00::{}/64" if addr6 else ""
-    devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096{six.format(101 + i)}"
+    devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096{six.format(101 + i)}{more}"
             for i, end in enumerate("ab")]
     daemon = Daemon([], devs, netns(), ("--pair", "pair", *extra), huge=huge)
     return Link("ring", Side(daemon, "uroce0", "127.0.0.1"), Side(daemon, "uroce1", "127.0.0.1"),

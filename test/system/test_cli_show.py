@@ -269,11 +269,30 @@ def strangers(daemon):
                 assert {row["uid"] for row in rows} == {12345}, rows
 
 
+def long_topic(daemon):
+    """Many clients and objects: every row comes once, though a reply has 128."""
+    fd = control.memfd()
+    clients = [control.Client(daemon.socket, f"uroce{i}") for i in (0, 1, 0)]
+    before = len(daemon.show("mr")["mr"])
+    for client, n in zip(clients, (300, 128, 1)):
+        assert client.make("ALLOC_PD")[0] == 0
+        for _ in range(n):
+            status, _, _ = client.make("REG_MR", control.region(0), [fd])
+            assert status == 0, status
+    rows = daemon.show("mr")["mr"]
+    assert len(rows) == before + 429 and len({row["key"] for row in rows}) == len(rows), len(rows)
+    assert len({row["client"] for row in rows}) >= 3
+    for client in clients:
+        client.close()
+    os.close(fd)
+
+
 def main():
     lib.need_root()
     with lib.case("schemas describe every member and allow no other"):
         schemas_are_strict()
-    link = lib.link_ring(("--workers", "2", "--socket-mode", "0666"))
+    # probes are switched off while QPs exist
+    link = lib.link_ring(("--workers", "2", "--socket-mode", "0666"), more=",sr=off")
     daemon = link.a.daemon
     daemon.socket.parent.chmod(0o755)
     lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "-g", "1", "--ops", "50", "--max-len", "9000"],
@@ -288,6 +307,8 @@ def main():
     filters(daemon)
     rdma(daemon)
     strangers(daemon)
+    with lib.case("a topic with more rows than a reply has"):
+        long_topic(daemon)
     with lib.case("trace QPN, as described"):
         for row in daemon.show("trace")["trace"]:
             cli.shown(daemon, "trace", "trace", row["qpn"])

@@ -119,7 +119,9 @@ a_hello_that_contradicts_itself_is_refused(void **state)
 static void
 spare_bytes_of_a_hello_stay_zero(void **state)
 {
-	struct uroce_hello_req req = {.version_min = 7, .version_max = 7, .spare = {[39] = 1}};
+	struct uroce_hello_req req = {.version_min = UROCE_ABI_VERSION,
+				      .version_max = UROCE_ABI_VERSION,
+				      .spare = {[39] = 1}};
 	struct uroce_hello_rep rep = {0};
 
 	assert_int_equal(ipc_hello_agree(&ipc_offer_own, &req, &rep, why), EINVAL);

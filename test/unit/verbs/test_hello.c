@@ -108,7 +108,7 @@ a_version_that_was_not_offered_is_refused(void **state)
 	assert_int_equal(open_device(said), EPROTO);
 	assert_non_null(strstr(said,
 			       "the daemon chose version 8 of uroce's ABI, the client offered "
-			       "7 to 7"));
+			       "8 to 8"));
 	fixture.f->hello_version = UROCE_ABI_VERSION_MIN - 1;
 	assert_int_equal(open_device(said), EPROTO);
 	assert_true(open_fds() >= before);
