@@ -22,7 +22,7 @@ setup_packages $BUILD_PACKAGES
 # shellcheck disable=SC2086
 [ "$(id -u)" != 0 ] || setup_packages $DEMO_PACKAGES
 # what runs below, not the tests
-setup_targets="$RUN_TARGETS app/uroce-bench/uroce-bench app/uroce-bench/check/rcdata"
+setup_targets=$DEMO_TARGETS
 setup_build build
 setup_hugepages 384
 

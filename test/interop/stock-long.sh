@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every combination of stock.py, also with other kernels than suite stock's. Takes a quarter of an hour for each.
+# Every combination of stock.py, also with other kernels than suite stock's. Takes an hour for each.
 #
 #   stock-long.sh BUILD
 export UROCE_BUILD="$1" UROCE_TEST_FULL=1

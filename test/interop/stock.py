@@ -3,9 +3,9 @@
 """uroce on an ordinary machine: a guest with a distribution's kernel, which has the RDMA core as a module, and with
 this machine's programs. The kernel that runs the other tests has no RDMA core.
 
-    stock.py [states] [user]    these parts, else all
+    stock.py [states] [distros] [user] [demo]    these parts, else all but demo
 
-UROCE_TEST_FULL=1 runs every combination, and transfers of the README's length.
+UROCE_TEST_FULL=1 runs every part and combination, and transfers of the README's length.
 UROCE_STOCK_KERNEL names another kernel: SUITE/PACKAGE, as trixie/linux-image-amd64.
 
 The guest's processor lacks some instructions of this machine's, so uroce is built for any x86-64 in build-stock."""
@@ -16,6 +16,7 @@ import sys
 
 import guest as guestlib
 from guest import lib
+import debian_root  # noqa: E402, behind guest, which knows its folder
 
 SOURCE = lib.HERE.parent.parent
 BUILD = SOURCE / "build-stock"
@@ -24,13 +25,14 @@ OPTIONS = ("-Dtarget=x86-64-v2", "-Dtests=false", "-Dtransport_lto=false", "-Dma
 LOCK = SOURCE / "test/unit/verbs/test_run.py"
 USERS = {"root": "", "uid 65534": "setpriv --reuid 65534 --regid 65534 --clear-groups "}
 VIEWS = ("namespace", "preload")
+RELEASES = ("trixie", "sid")  # rdma-core 56 and later; this machine has 44
 
 
-def build():
-    """Builds what runs in the guest, unless it is there."""
+def build(targets):
+    """Builds what runs in the guest, unless it is there. targets: a variable of setup.sh."""
     with open(guestlib.cache_dir() / "stock.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        lib.sh("bash", "-c", f"cd {SOURCE} && . scripts/setup.sh && setup_targets=$RUN_TARGETS && "
+        lib.sh("bash", "-c", f"cd {SOURCE} && . scripts/setup.sh && setup_targets=${targets} && "
                f"setup_build build-stock {' '.join(OPTIONS)}",
                timeout=1800)
 
@@ -39,14 +41,14 @@ class Machine:
     """The guest, and scripts in it that have the functions of guest/stock.sh."""
 
     def __init__(self):
-        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", "3000"],
+        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", "9000" if lib.FULL else "3000"],
                                     kernel=os.environ.get("UROCE_STOCK_KERNEL") or None)
         self.good(f"stock_programs {BUILD}")
         print(f"# kernel {self.good('uname -r').strip()}", flush=True)
 
-    def good(self, script):
+    def good(self, script, timeout=700):
         """Runs it. What it printed; fails with that if its status is not 0."""
-        rc, out = self.guest.run(f". guest/stock.sh; PATH=/run/bin:$PATH\n{script}", timeout=700)
+        rc, out = self.guest.run(f". guest/stock.sh; PATH=/run/bin:$PATH\n{script}", timeout=timeout)
         assert rc == 0, f"{script}: status {rc}\n{out}"
         return out
 
@@ -88,7 +90,41 @@ def states(machine):
         else:
             with lib.case(f"urocectl install, RDMA core {state}: devices without uroce-run, and none behind uninstall"):
                 machine.good(f"installed {USERS['uid 65534']}")
-    machine.good("kill $(cat /run/uroced.pid)")
+    machine.good("daemon_ends")
+
+
+def distros(machine):
+    """Programs of later releases. From rdma-core 56 on librdmacm, too, asks the kernel first."""
+    machine.good("pair_daemon")
+    for release in RELEASES if lib.FULL else RELEASES[:1]:
+        machine.good(f"other_root {release} {debian_root.programs_of(release)} {BUILD}")
+        enter = f"nsenter --mount=/run/roots/{release} "
+        version = machine.good(enter + "dpkg-query -Wf '${Version}' librdmacm1t64").strip()
+        print(f"# {release}: librdmacm {version}", flush=True)
+        # rping of rdma-core 65: long_distros.py
+        bound = "bound='timeout 120'; " if release == "sid" else ""
+        for state in ("unloaded", "loaded", "rxe") if lib.FULL else ("loaded", "rxe"):
+            machine.good(f"core {state}")
+            if state == "rxe":
+                with lib.case(f"{release}: without uroce-run, libibverbs finds the kernel's device"):
+                    machine.good(f"{enter} ibv_devices >/run/said && grep rxe0 /run/said && ! grep uroce /run/said")
+            for name, run in runs(state) if lib.FULL or state == "rxe" else ():
+                with lib.case(f"{release}, RDMA core {state}, {name}: devices, messages, rdma_cm"):
+                    machine.good(f"{bound}found {enter}{run} && transfers 18600 {enter}{run} && connected 18610 {enter}{run}")
+            if state != "rxe":
+                with lib.case(f"{release}, RDMA core {state}: urocectl install"):
+                    machine.good(f"{bound}inside='{enter}'; installed {USERS['uid 65534']}")
+    machine.good("core unloaded && daemon_ends")
+
+
+def demo(machine):
+    """demo.sh as root, in a folder whose build is build-stock: nothing is compiled in the guest."""
+    with lib.case("demo.sh"):
+        out = machine.good(f"mkdir /tmp/demo && cd /tmp/demo && ln -s {SOURCE}/* . && ln -sfn build-stock build && ./demo.sh",
+                           timeout=3000)
+        assert out.count("all bytes equal:") == 2 and out.endswith("demo.sh: success: all bytes received as sent\n"), out
+    # the figures are those of an emulated processor
+    print("".join(f"# {line}\n" for line in out.splitlines()), flush=True)
 
 
 def firewall(machine, rule):
@@ -132,11 +168,12 @@ def main():
     for program in ("qemu-system-x86_64", "mmdebstrap"):
         if not shutil.which(program):
             lib.skip(f"{program} is not installed")
-    build()
+    parts = [part for part in (states, distros, user, demo) if part.__name__ in sys.argv[1:]] or \
+        [states, distros, user] + [demo] * lib.FULL
+    build("DEMO_TARGETS" if demo in parts else "RUN_TARGETS")
     machine = Machine()
-    for part in (states, user):
-        if not sys.argv[1:] or part.__name__ in sys.argv[1:]:
-            part(machine)
+    for part in parts:
+        part(machine)
     with lib.case("the guest's kernel has nothing to complain about"):
         machine.guest.stop()
         said = machine.guest.proc.output()

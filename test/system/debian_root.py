@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Roots of Debian in the build folder's releases/, made by mmdebstrap, with the source in them."""
+"""Roots of Debian in the build folder, made by mmdebstrap: in releases/ with the source, in distros/ with the programs
+of rdma-core."""
 import ctypes
+import hashlib
 import os
 import pathlib
 import shutil
 import subprocess
 
+import container_kit
 import lib
 
 MIRROR = "http://deb.debian.org/debian"
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TREE = "/srv/uroce"  # not in /root: tests run programs of it as another user
 CLONE_NEWUSER = 0x10000000
+PROGRAMS = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")  # and rdma-core, with the tests of pyverbs
 # Runs the rest of its arguments in a root, with the file systems that a machine has. $2: a command for the root.
 ENTER = """root=$1; prepare=$2; shift 2
 mount --bind "$root" "$root" # what makes namespaces there expects a mount point
@@ -22,6 +26,23 @@ eval "$prepare"
 exec chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
 "$@"
 """
+
+
+def kept(folder, release, *options):
+    """This folder. Makes it as Root.made() if it does not exist."""
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fresh = folder.with_name(f"{folder.name}.{os.getpid()}")
+        lib.processes.at_end(lambda: shutil.rmtree(fresh, ignore_errors=True))
+        Root.made(fresh, release, *options)
+        fresh.rename(folder)
+    return folder
+
+
+def programs_of(release):
+    """The folder with the release's rdma-core and perftest. Makes it at the first call (250 MB)."""
+    name = f"{release}-{hashlib.sha256(' '.join(PROGRAMS).encode()).hexdigest()[:8]}"
+    return kept(lib.BUILD / "distros" / name, release, "--include=" + ",".join(PROGRAMS))
 
 
 class Root:
@@ -42,13 +63,7 @@ class Root:
     @classmethod
     def of(cls, name, release, *options):
         """The root of this name, made if there is none, with this source in it."""
-        folder = lib.BUILD / "releases" / name
-        if not folder.exists():
-            folder.parent.mkdir(exist_ok=True)
-            fresh = folder.with_name(f"{name}.{os.getpid()}")
-            lib.processes.at_end(lambda: shutil.rmtree(fresh, ignore_errors=True))
-            cls.made(fresh, release, *options)
-            fresh.rename(folder)
+        folder = kept(lib.BUILD / "releases" / name, release, *options)
         copy_source(folder / TREE[1:])
         return cls(folder)
 

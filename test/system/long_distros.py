@@ -6,7 +6,6 @@ and all get the same provider file.
 
 long_distros.py [RELEASE ..]. The releases' files are in the build folder's distros/, made by mmdebstrap at the first
 run (2 GB); delete a folder there to make it again."""
-import hashlib
 import json
 import os
 import pathlib
@@ -15,13 +14,12 @@ import shutil
 import sys
 
 import container_kit
+import debian_root
 import lib
 import perftool
 import pyverbs_run
 
 RELEASES = ("bullseye", "bookworm", "trixie", "forky", "sid")
-MIRROR = "http://deb.debian.org/debian"
-PACKAGES = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")  # and rdma-core, with the tests of pyverbs
 ADDRESSES = ("10.9.0.101", "10.9.0.102")
 LOOP = "uroce2"  # a device connected to itself, for pyverbs' tests
 UNPRIVILEGED = ("--network", "none", "--user", "1000:1000", "--cap-drop", "all", "--security-opt", "no-new-privileges",
@@ -30,27 +28,12 @@ SCRIPTS = ("cm_addrinfo.py", "pyverbs/constants.py", "pyverbs/imports.py", "pyve
 PERFTEST = ("-x", "1", "-F", "-n", "500", *perftool.PATIENT)
 
 
-def root_of(release):
-    """The folder with the release's files."""
-    name = f"{release}-{hashlib.sha256(' '.join(PACKAGES).encode()).hexdigest()[:8]}"
-    folder = lib.BUILD / "distros" / name
-    if not folder.exists():
-        folder.parent.mkdir(exist_ok=True)
-        fresh = folder.with_name(f"{name}.{os.getpid()}")
-        lib.processes.at_end(lambda: shutil.rmtree(fresh, ignore_errors=True))
-        # an archived mirror's lists have expired
-        lib.sh("mmdebstrap", "--quiet", "--variant=minbase", "--include=" + ",".join(PACKAGES),
-               '--aptopt=Acquire::Check-Valid-Until "false"', release, fresh, MIRROR, timeout=1500)
-        fresh.rename(folder)
-    return folder
-
-
 class Container:
     """An idle container of a release. options, env: of podman run and podman exec."""
 
     def __init__(self, podman, release, options, env):
         self.podman, self.release, self.env, self.prefix = podman, release, [f"--env={pair}" for pair in env], ()
-        self.main, self.name = podman.spawn(*UNPRIVILEGED, *options, "--rootfs", f"{root_of(release)}:O", "sleep", "infinity")
+        self.main, self.name = podman.spawn(*UNPRIVILEGED, *options, "--rootfs", f"{debian_root.programs_of(release)}:O", "sleep", "infinity")
         self.pid = lib.until("the container runs", self.find_pid, every=0.2)
 
     def find_pid(self):
@@ -194,7 +177,7 @@ def with_cdi(podman, release, daemon, spec):
     # the tests of later releases ask it for the device's interface
     (scripts / "rdma").write_text("#!/bin/sh\necho []\n")
     (scripts / "rdma").chmod(0o755)
-    tests = pyverbs_run.unpack(root_of(release) / "usr/share/doc/rdma-core/tests")
+    tests = pyverbs_run.unpack(debian_root.programs_of(release) / "usr/share/doc/rdma-core/tests")
     for folder in (scripts, tests, tests / "tests"):
         folder.chmod(0o755)
     with lib.case(f"{release}: a container with the devices"):

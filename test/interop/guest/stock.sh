@@ -39,6 +39,22 @@ until_true() {
 	return 1
 }
 
+# other_root NAME DIR BUILD: a mount namespace whose root is DIR, another release's files, with this machine's daemon and
+# with the build BUILD at its path. in_root NAME COMMAND.. runs COMMAND there.
+other_root() {
+	[ -d /run/roots ] || { mkdir /run/roots && mount -t tmpfs roots /run/roots && mount --make-private /run/roots; } || return
+	touch "/run/roots/$1" && unshare --mount="/run/roots/$1" bash -ec '
+		mount --bind "$1" "$1"
+		cd "$1"
+		cp -L /usr/lib/x86_64-linux-gnu/libjansson.so.4 usr/lib/x86_64-linux-gnu/ # for urocectl
+		mkdir -p ".$2" mnt/old
+		mount --bind "$2" ".$2"
+		for dir in proc sys dev run tmp; do mount --rbind "/$dir" "$dir"; done
+		pivot_root . mnt/old
+		umount -l /mnt/old' other_root "$2" "$3"
+}
+in_root() { nsenter --mount="/run/roots/$1" "${@:2}"; }
+
 listens() { ss -ltnH "sport = :$1" | grep -q .; }
 
 # pair_daemon: root's daemon for everybody, with two devices that are connected in memory
@@ -48,11 +64,16 @@ pair_daemon() {
 	echo $! >/run/uroced.pid
 	until_true grep -q '^uroced: ready' /run/uroced.log
 }
+daemon_ends() { kill "$(cat /run/uroced.pid)" && until_true [ ! -d "/proc/$(cat /run/uroced.pid)" ]; }
 
 # core STATE: the kernel's RDMA core: unloaded, loaded, or with a device (rxe0 on an interface). DPDK's driver for mlx5
 # has loaded it when uroced starts.
 core_loaded() { grep -q '^ib_core ' /proc/modules; }
 core() {
+	if ip link show rxe-port >/dev/null 2>&1; then
+		[ ! -d /sys/class/infiniband/rxe0 ] || rdma link del rxe0
+		modprobe -r rdma_rxe && ip link del rxe-port || return
+	fi
 	case $1 in
 	unloaded)
 		modprobe -qr rdma_ucm ib_umad ib_uverbs ib_core
@@ -66,13 +87,16 @@ core() {
 	esac
 }
 
-# seen RUN..: the devices that libraries and programs find when RUN starts them
-seen() {
+# found RUN..: the devices that libibverbs finds when RUN starts a program. seen: and other libraries and programs
+found() {
 	[ "$("$@" ibv_devices | awk '/uroce|rxe/ {print $1}' | tr '\n' ' ')" = "uroce0 uroce1 " ] || return
 	"$@" ibv_devinfo -d uroce0 | grep -q PORT_ACTIVE || return
-	"$@" ibstat uroce0 | grep -q 'State: Active' || return
-	"$@" ucx_info -d | grep -A1 'Transport: rc_verbs' | grep -q uroce0 || return
 	"$@" ls /sys/class/infiniband | tr '\n' ' ' | grep -qx 'uroce0 uroce1 '
+}
+seen() {
+	found "$@" || return
+	"$@" ibstat uroce0 | grep -q 'State: Active' || return
+	"$@" ucx_info -d | grep -A1 'Transport: rc_verbs' | grep -q uroce0
 }
 
 # transfers PORT RUN..: messages, and connections by rdma_cm
@@ -82,12 +106,33 @@ transfers() {
 	"$@" ibv_rc_pingpong -d uroce1 -g 1 -c -n 50 -p "$port" &
 	server=$!
 	until_true listens "$port" && "$@" ibv_rc_pingpong -d uroce0 -g 1 -c -n 50 -p "$port" 127.0.0.1 && wait $server || return
-	"$@" rping -s -a 10.9.0.2 -p "$port" -C 5 -V &
-	server=$!
-	until_true cm_listens && "$@" rping -c -a 10.9.0.2 -p "$port" -C 5 -V && wait $server
+	by_cm "rping -s -a 10.9.0.2 -p $port -C 5 -V" "$bound rping -c -a 10.9.0.2 -p $port -C 5 -V" "$@"
+}
+
+# connected PORT RUN..: other programs that connect by rdma_cm
+connected() {
+	local port=$1
+	shift
+	by_cm "ucmatose -p $port -b 10.9.0.2" "ucmatose -p $port -b 10.9.0.1 -s 10.9.0.2" "$@" &&
+		by_cm "udaddy -b 10.9.0.2" "udaddy -b 10.9.0.1 -s 10.9.0.2" "$@" &&
+		by_cm "ib_write_bw -R -F -x 1 -n 100 -p $port -d uroce1" "ib_write_bw -R -F -x 1 -n 100 -p $port -d uroce0 10.9.0.2" "$@"
 }
 
 cm_listens() { urocectl --json show cm | grep -q '"LISTEN"'; }
+cm_idle() { ! cm_listens; }
+
+# by_cm SERVER CLIENT RUN..: a server and a client, each started by RUN, that connect by rdma_cm. bound: words that end
+# the client of a release that may hang at its end; its server still checks that all came.
+bound=''
+by_cm() {
+	local server
+	until_true cm_idle || return
+	# shellcheck disable=SC2086
+	"${@:3}" $1 &
+	server=$!
+	# shellcheck disable=SC2086
+	until_true cm_listens && { "${@:3}" $2 || [ $? = 124 ]; } && wait $server
+}
 
 # kept RUN..: with --keep programs have the devices of both
 kept() {
@@ -100,10 +145,13 @@ kept() {
 	done
 }
 
-# installed BECOME..: urocectl install shows the devices to every program, and leaves the kernel as it was
+# installed BECOME..: urocectl install shows the devices to every program, and leaves the kernel as it was. inside: words
+# that enter the root of another release
+inside=''
 installed() {
-	urocectl install && "$@" ibv_devices | grep uroce0 || return
-	! core_loaded && transfers 18580 "$@" && urocectl uninstall && ! "$@" ibv_devices | grep uroce0 && [ ! -e /run/modprobe.d ]
+	$inside urocectl install && $inside "$@" ibv_devices | grep uroce0 || return
+	! core_loaded && transfers 18580 $inside "$@" && $inside urocectl uninstall && ! $inside "$@" ibv_devices | grep uroce0 &&
+		[ ! -e /run/modprobe.d ]
 }
 
 # refused WORDS: urocectl install says them, and leaves nothing
