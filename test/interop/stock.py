@@ -70,6 +70,8 @@ def states(machine):
             with lib.case(f"RDMA core {state}, {name}: devices, messages, rdma_cm"):
                 machine.good(f"seen {run} && transfers 18600 {run}")
             if lib.FULL or (state, name) == ("loaded", "uid 65534, preload"):
+                with lib.case(f"RDMA core {state}, {name}: verbs as NCCL uses them"):
+                    machine.good(f"{run} collective uroce0 uroce1")
                 with lib.case(f"RDMA core {state}, {name}: UCX, MPI"):
                     become, bare = run.split("uroce-run")[0], "uroce-run" + run.split("uroce-run")[1]
                     machine.good(f"ucx 18650 {run} && become='{become}' && mpi {bare}")
