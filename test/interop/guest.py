@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent / "system"))
 import lib  # noqa: E402
 
 ADDR = "10.77.0.2"
-BOOT_S = 120
+BOOT_S = 600
 
 
 def kernel_package():

@@ -125,8 +125,7 @@ def demo(machine):
         out = machine.good(f"mkdir /tmp/demo && cd /tmp/demo && ln -s {SOURCE}/* . && ln -sfn build-stock build && ./demo.sh",
                            timeout=3000)
         assert out.count("all bytes equal:") == 2 and out.endswith("demo.sh: success: all bytes received as sent\n"), out
-    # the figures are those of an emulated processor
-    print("".join(f"# {line}\n" for line in out.splitlines()), flush=True)
+        print("".join(f"# {line}\n" for line in out.splitlines()), flush=True)  # figures of an emulated processor
 
 
 def firewall(machine, rule):

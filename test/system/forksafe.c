@@ -21,7 +21,8 @@
 
 #define PAGE  4096u
 #define BYTES (2 * PAGE) /* of each buffer */
-#define AT    2000u      /* of the region in its page */
+#define HUGE  (2u << 20)
+#define AT    2000u /* of the region in its page */
 #define LEN   100u
 
 static struct side side;
@@ -117,6 +118,44 @@ private_memory(void)
 	check_kind(mapped(MAP_PRIVATE | MAP_ANONYMOUS, -1), false);
 }
 
+/* Two small pages in the middle of a huge one. */
+REQUIREMENT("MEM-05")
+static void
+a_transparent_huge_page(void)
+{
+	uint8_t *p =
+		mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	p += HUGE - (uintptr_t)p % HUGE;
+	madvise(p, HUGE, MADV_HUGEPAGE); /* fails in kernels without them */
+	memset(p, 7, HUGE);
+	check_kind(p + HUGE / 2, false);
+	for (uint8_t *at = p; at < p + HUGE; at += HUGE - BYTES)
+		CHECK(child_has(at, 7, false));
+}
+
+/*
+ * A region in a page of hugetlbfs. libibverbs marks the whole page, and only with
+ * RDMAV_HUGEPAGES_SAFE does it accept such memory. The machine may have no free page.
+ */
+REQUIREMENT("MEM-05")
+static void
+a_reserved_huge_page(void)
+{
+	uint8_t *p;
+
+	if (!getenv("RDMAV_HUGEPAGES_SAFE"))
+		return;
+	p = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1,
+		 0);
+	if (p == MAP_FAILED) {
+		printf("# no free huge page\n");
+		return;
+	}
+	check_kind(p, false);
+}
+
 REQUIREMENT("MEM-05")
 static void
 the_heap(void)
@@ -173,6 +212,8 @@ main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
 		SIDE_TEST(private_memory),
+		SIDE_TEST(a_transparent_huge_page),
+		SIDE_TEST(a_reserved_huge_page),
 		SIDE_TEST(the_heap),
 		SIDE_TEST(the_stack),
 		SIDE_TEST(initialised_data),

@@ -8,10 +8,12 @@ import lib
 def main():
     lib.need_root()
     link = lib.link_loop()
-    for mode in "auto", "copy":
-        for program in "forksafe", "forks":
-            lib.tap(link.a.spawn([lib.BUILD / "test/system" / program, link.a.dev],
-                                 env={"UROCE_MR_MODE": mode}), f"{program}, UROCE_MR_MODE={mode}")
+    runs = [(program, {"UROCE_MR_MODE": mode}) for mode in ("auto", "copy") for program in ("forksafe", "forks")]
+    # libibverbs then accepts huge pages
+    runs.append(("forksafe", {"RDMAV_HUGEPAGES_SAFE": "1"}))
+    for program, env in runs:
+        lib.tap(link.a.spawn([lib.BUILD / "test/system" / program, link.a.dev], env=env),
+                ", ".join([program, *map("=".join, env.items())]))
     link.end()
     lib.finish()
 
