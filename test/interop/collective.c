@@ -24,7 +24,7 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-#define MESSAGES 64
+#define MESSAGES 16
 #define LEN      (1U << 20)
 #define SLOTS    32
 #define VERSION  "IBVERBS_1.1"
