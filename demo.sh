@@ -66,7 +66,7 @@ bench=build/app/uroce-bench/uroce-bench
 pair() {
 	on "$bench" check -d uroce1 -p "$port" >"$run/server" 2>&1 &
 	server=$!
-	if ! timeout 600 build/app/uroce-run/uroce-run --socket "$run/sock" \
+	if ! timeout 3600 build/app/uroce-run/uroce-run --socket "$run/sock" \
 		"$bench" check -d uroce0 -p "$port" "$@" 127.0.0.1 >"$run/client" 2>&1 || ! wait "$server"; then
 		cat "$run/client" "$run/server" "$run/log" >&2
 		setup_fail "the transfer failed"
@@ -92,7 +92,7 @@ daemon=$!
 ready
 on "$bench" check -d uroce_lo -p "$port" >"$run/server" 2>&1 &
 server=$!
-if ! timeout 600 build/app/uroce-run/uroce-run --socket "$run/sock" \
+if ! timeout 3600 build/app/uroce-run/uroce-run --socket "$run/sock" \
 	"$bench" check -d uroce_lo -p "$port" --ops 2000 --seed "$$" 127.0.0.1 >"$run/client" 2>&1 || ! wait "$server"; then
 	cat "$run/client" "$run/server" "$run/log" >&2
 	setup_fail "the transfer failed"

@@ -41,7 +41,7 @@ class Machine:
     """The guest, and scripts in it that have the functions of guest/stock.sh."""
 
     def __init__(self):
-        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", "9000" if lib.FULL else "3000"],
+        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", "9000"],
                                     kernel=os.environ.get("UROCE_STOCK_KERNEL") or None)
         self.good(f"stock_programs {BUILD}")
         print(f"# kernel {self.good('uname -r').strip()}", flush=True)
@@ -123,7 +123,7 @@ def demo(machine):
     """demo.sh as root, in a folder whose build is build-stock: nothing is compiled in the guest."""
     with lib.case("demo.sh"):
         out = machine.good(f"mkdir /tmp/demo && cd /tmp/demo && ln -s {SOURCE}/* . && ln -sfn build-stock build && ./demo.sh",
-                           timeout=3000)
+                           timeout=8000)
         assert out.count("all bytes equal:") == 2 and out.endswith("demo.sh: success: all bytes received as sent\n"), out
         print("".join(f"# {line}\n" for line in out.splitlines()), flush=True)  # figures of an emulated processor
 

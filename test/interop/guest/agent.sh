@@ -20,7 +20,7 @@ tap)
     for _ in $(seq 50); do [ -n "$(gid_index rxe0)" ] && break; sleep 0.1; done
     ;;
 two) two_rxe "$2" || exit 1 ;;
-stock) stock_root "$2" && limit=3000 || exit 1 ;;
+stock) stock_root "$2" && limit=8000 || exit 1 ;;
 *) echo "agent: tap, two MTU or stock, not '$1'"; exit 2 ;;
 esac
 mkdir -p cmd; : >cmd/ready
