@@ -107,7 +107,7 @@ a_version_that_was_not_offered_is_refused(void **state)
 	fixture.f->hello_version = NEXT_VERSION;
 	assert_int_equal(open_device(said), EPROTO);
 	assert_non_null(strstr(said,
-			       "the daemon chose version 8 of uroce's ABI, the client offered "
+			       "the daemon chose version 9 of uroce's ABI, the client offered "
 			       "8 to 8"));
 	fixture.f->hello_version = UROCE_ABI_VERSION_MIN - 1;
 	assert_int_equal(open_device(said), EPROTO);
