@@ -66,6 +66,7 @@ TOUCHES = {
     "scripts/cross/*": ["release_arm64"],
     "scripts/release.sh": ["release_install"],
     "config/Containerfile": ["release_install"],
+    "config/kubernetes/*": ["kubernetes", "package"],
     "lib/mem/*": ["release_arm64"],
     "*.md": ["docs"],
     "test/kit_py/*": ["system"],

@@ -17,7 +17,7 @@ SOURCE = HERE.parent.parent
 sys.path.insert(0, str(SOURCE / "test/system"))
 import lib  # noqa: E402
 
-PACKAGES = ("uroce", "liburoce-ibverbs", "uroce-bench", "uroce-dev")
+PACKAGES = ("uroce", "liburoce-ibverbs", "uroce-bench", "uroce-kubernetes", "uroce-dev")
 TOOLS = "debhelper dpkg-dev lintian mmdebstrap scdoc systemd-container libssl-dev"
 SYSTEM = "systemd,systemd-sysv,ibverbs-utils,ibverbs-providers,perftest,procps,iproute2,python3-minimal,python3"
 # What differs in a system that merely ran for a while.
@@ -175,7 +175,7 @@ def main():
     tree = work / "b/uroce-0.1.0"
     tree.mkdir(parents=True)
     copy_source(tree)
-    with lib.case("dpkg-buildpackage builds the four packages"):
+    with lib.case("dpkg-buildpackage builds the five packages"):
         build(tree)
         assert len(debs(work / "b", "0.1.0")) == len(PACKAGES), os.listdir(work / "b")
     with lib.case("lintian finds no error and no warning"):
@@ -205,6 +205,8 @@ def main():
     with lib.case("a verbs program runs on the daemon of the unit"):
         assert "uroce0" in machine.sh("urocectl show device")
         pingpong(machine)
+    with lib.case("the Kubernetes device plugin has what it needs"):
+        assert "--kubelet-dir" in machine.sh("/usr/libexec/uroce/uroce-device-plugin --help")
     with lib.case("share=yes: perftest on the interface's own address"):
         shared(machine)
     with lib.case("a QP broken on purpose: urocectl tells why"):
@@ -218,7 +220,7 @@ def main():
         assert "0.1.1" in machine.sh("dpkg-query -W uroce")
         pingpong(machine)
     with lib.case("removing the package ends the daemon"):
-        machine.sh("dpkg --remove uroce-bench uroce")
+        machine.sh("dpkg --remove uroce-bench uroce-kubernetes uroce")
         assert not machine.ok("pgrep uroced"), machine.sh("ps ax")
     with lib.case("purging leaves no trace"):
         machine.sh("dpkg --purge " + " ".join(PACKAGES))

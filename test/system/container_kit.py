@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """podman for tests: images that are built once, private storage and a private CDI folder."""
+import json
 import os
 import pathlib
 import resource
@@ -13,6 +14,11 @@ import lib
 CACHE = pathlib.Path("/var/tmp/uroce-images")
 TOOLS = "podman crun runc uidmap mmdebstrap"
 RDMA_PACKAGES = ("ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils")  # in the image; none is from uroce
+# What podman's profile allows to everybody and Docker's only with CAP_SYS_ADMIN, or never.
+REFUSED = {"unshare", "setns", "mount", "mount_setattr", "umount", "umount2", "move_mount", "open_tree", "fsopen", "fsconfig",
+           "fsmount", "fspick", "pivot_root", "keyctl", "add_key", "request_key", "clone", "clone3", "io_uring_setup",
+           "io_uring_enter", "io_uring_register", "userfaultfd"}
+NAMESPACES = 0x7E020000  # CLONE_NEW* of clone
 USER, SUBIDS = 4711, "200000:65536"  # of rootless podman
 
 
@@ -23,9 +29,9 @@ def private_mounts():
         os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
 
 
-def install():
-    """Installs what containers need, by the function that check.sh uses."""
-    lib.sh("bash", "-c", f". {lib.HERE.parent.parent}/scripts/setup.sh; setup_packages {TOOLS}", timeout=300)
+def install(more=""):
+    """Installs what containers need, and more packages, by the function that check.sh uses."""
+    lib.sh("bash", "-c", f". {lib.HERE.parent.parent}/scripts/setup.sh; setup_packages {TOOLS} {more}", timeout=300)
 
 
 def image(packages=RDMA_PACKAGES):
@@ -70,6 +76,41 @@ def private_null():
     (folder / "null").chmod(0o666)
     lib.sh("mount", "--bind", folder / "null", "/dev/null")
     lib.sh("umount", "-l", folder)
+
+
+def docker_profile():
+    """A file with Docker's default profile, as far as it differs from podman's in what uroce could use."""
+    profile = json.loads(pathlib.Path("/usr/share/containers/seccomp.json").read_text())
+    for rule in profile["syscalls"]:
+        if not rule.get("includes"):
+            rule["names"] = [name for name in rule["names"] if name not in REFUSED]
+    profile["syscalls"] += [
+        {"names": ["clone"], "action": "SCMP_ACT_ALLOW",
+         "args": [{"index": 0, "value": NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]},
+        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
+        {"names": sorted(REFUSED - {"clone", "clone3"}), "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]
+    profile["syscalls"] = [rule for rule in profile["syscalls"] if rule["names"]]
+    path = lib.tmpdir() / "docker.json"
+    path.write_text(json.dumps(profile))
+    return path
+
+
+def usr():
+    """Options of podman that show this machine's programs and libraries in a container with a skeleton."""
+    return [f"-v={path}:{path}:ro" for path in ("/usr", "/etc/libibverbs.d", "/etc/alternatives", "/etc/ld.so.cache")]
+
+
+def skeleton():
+    """A folder for --rootfs, which needs usr()."""
+    root = lib.tmpdir()
+    root.chmod(0o755)
+    for inside in ("usr", "etc/libibverbs.d", "etc/alternatives", "opt", "proc", "sys", "dev", "run", "tmp", "var/lib"):
+        (root / inside).mkdir(parents=True)
+    (root / "var/run").symlink_to("/run")
+    (root / "etc/ld.so.cache").touch()
+    for link in ("bin", "sbin", "lib", "lib64"):
+        (root / link).symlink_to(f"usr/{link}")
+    return root
 
 
 class Podman:
@@ -120,3 +161,13 @@ class Podman:
     def remove(self):
         for name in self.names:
             subprocess.run([*map(str, self.base), "rm", "-f", "-t", "0", name], capture_output=True, check=False)
+
+
+def listening(proc, podman, name, port):
+    """Does a program in the container listen on this TCP port?"""
+    if proc.poll() is not None:
+        return True
+    shown = subprocess.run([*map(str, podman.base), "exec", name, "cat", "/proc/net/tcp", "/proc/net/tcp6"],
+                           text=True, capture_output=True, check=False).stdout
+    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+               for line in shown.splitlines() if ": " in line)

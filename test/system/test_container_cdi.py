@@ -68,22 +68,12 @@ def wrong_use(daemon):
     assert done.returncode == 1 and "no state of a container" in done.stderr, done
 
 
-def listening(proc, podman, name, port):
-    """Does a program in the container listen on this TCP port?"""
-    if proc.poll() is not None:
-        return True
-    shown = subprocess.run([*map(str, podman.base), "exec", name, "cat", "/proc/net/tcp", "/proc/net/tcp6"],
-                           text=True, capture_output=True, check=False).stdout
-    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
-               for line in shown.splitlines() if ": " in line)
-
-
 def transfer(podman, *options):
     """ib_write_bw from one container to another; they share a network, because its ends connect by TCP first."""
     port = lib.tcp_port()
     tool = ("ib_write_bw", "-x", "1", "-F", "-n", "500", "-p", port, *perftool.PATIENT)
     server, name = podman.spawn("--network", "none", *options, *device("uroce0"), "rdma", *tool)
-    lib.until("the server listens", lambda: listening(server, podman, name, port), every=0.5)
+    lib.until("the server listens", lambda: container_kit.listening(server, podman, name, port), every=0.5)
     assert server.poll() is None, server.output()
     said = podman.run("--network", f"container:{name}", *options, *device("uroce1"), "rdma", *tool, "127.0.0.1")
     server.result(60)

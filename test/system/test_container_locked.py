@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """doc/ci.md's pod: an ordinary user without capabilities, no-new-privileges, a read-only root, and Docker's default
 seccomp profile, which refuses namespaces and mounts. The daemon runs in the same pod."""
-import json
-import pathlib
-
 import container_kit
 import lib
 import perftool
@@ -12,28 +9,6 @@ import perftool
 USER = 1000
 LOCKED = ("--user", f"{USER}:{USER}", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--read-only",
           "--read-only-tmpfs=false")
-# What podman's profile allows to everybody and Docker's only with CAP_SYS_ADMIN, or never.
-REFUSED = {"unshare", "setns", "mount", "mount_setattr", "umount", "umount2", "move_mount", "open_tree", "fsopen", "fsconfig",
-           "fsmount", "fspick", "pivot_root", "keyctl", "add_key", "request_key", "clone", "clone3", "io_uring_setup",
-           "io_uring_enter", "io_uring_register", "userfaultfd"}
-NAMESPACES = 0x7E020000  # CLONE_NEW* of clone
-
-
-def docker_profile():
-    """A file with Docker's default profile, as far as it differs from podman's in what uroce could use."""
-    profile = json.loads(pathlib.Path("/usr/share/containers/seccomp.json").read_text())
-    for rule in profile["syscalls"]:
-        if not rule.get("includes"):
-            rule["names"] = [name for name in rule["names"] if name not in REFUSED]
-    profile["syscalls"] += [
-        {"names": ["clone"], "action": "SCMP_ACT_ALLOW",
-         "args": [{"index": 0, "value": NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]},
-        {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
-        {"names": sorted(REFUSED - {"clone", "clone3"}), "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]
-    profile["syscalls"] = [rule for rule in profile["syscalls"] if rule["names"]]
-    path = lib.tmpdir() / "docker.json"
-    path.write_text(json.dumps(profile))
-    return path
 
 
 class Pod:
@@ -42,29 +17,18 @@ class Pod:
 
     def __init__(self, podman):
         self.podman = podman
-        self.profile = docker_profile()
+        self.profile = container_kit.docker_profile()
         self.shared = lib.tmpdir()
         self.shared.chmod(0o777)
         self.first = None
 
-    def skeleton(self):
-        root = lib.tmpdir()
-        root.chmod(0o755)
-        for inside in ("usr", "etc/libibverbs.d", "etc/alternatives", "opt", "proc", "sys", "dev", "run", "tmp"):
-            (root / inside).mkdir(parents=True)
-        (root / "etc/ld.so.cache").touch()
-        for link in ("bin", "sbin", "lib", "lib64"):
-            (root / link).symlink_to(f"usr/{link}")
-        return root
-
     def container(self, script):
         """Starts a container that runs the script."""
         shared = [f"--{space}=container:{self.first}" for space in ("network", "pid")] if self.first else ["--network=none"]
-        binds = [f"-v={path}:{path}:ro" for path in ("/usr", "/etc/libibverbs.d", "/etc/alternatives", "/etc/ld.so.cache")]
         proc, name = self.podman.spawn(
-            *shared, *LOCKED, "--security-opt", f"seccomp={self.profile}", *binds,
+            *shared, *LOCKED, "--security-opt", f"seccomp={self.profile}", *container_kit.usr(),
             f"-v={lib.public_copy()}:/opt:ro", f"-v={self.shared}:/tmp", "--env",
-            "PATH=/opt/app/uroced:/opt/app/uroce-run:/opt/app/urocectl:/usr/bin:/usr/sbin", "--rootfs", self.skeleton(),
+            "PATH=/opt/app/uroced:/opt/app/uroce-run:/opt/app/urocectl:/usr/bin:/usr/sbin", "--rootfs", container_kit.skeleton(),
             "sh", "-c", script)
         self.first = self.first or name
         return proc
