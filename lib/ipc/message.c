@@ -65,10 +65,6 @@ ipc_msg_receive(int sock, struct ipc_msg *m)
 bool
 ipc_msg_end(int sock)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct ucred))];
-	} control;
 	const int on = 1;
 
 	shutdown(sock, SHUT_RDWR);
@@ -76,6 +72,10 @@ ipc_msg_end(int sock)
 	if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
 		return false;
 	for (;;) {
+		union {
+			struct cmsghdr first;
+			char bytes[CMSG_SPACE(sizeof(struct ucred))];
+		} control = {0};
 		struct msghdr msg = {.msg_control = control.bytes,
 				     .msg_controllen = sizeof(control.bytes)};
 
@@ -83,7 +83,8 @@ ipc_msg_end(int sock)
 			return errno == EAGAIN;
 		if (msg.msg_flags & MSG_CTRUNC)
 			return false;
-		if (msg.msg_controllen == 0)
+		/* qemu-user leaves msg_controllen as it was. */
+		if (msg.msg_controllen == 0 || control.first.cmsg_len == 0)
 			return true;
 		if (recv(sock, NULL, 0, MSG_DONTWAIT) < 0)
 			return false;
