@@ -5,10 +5,11 @@
 #   release.sh [--output DIR] [--arch ARCH] [WHAT..]
 #
 #   --output DIR  folder for the results; default: build/release
-#   --arch ARCH   Debian's name of the architecture; default: this machine's, the only one so far
+#   --arch ARCH   Debian's name of the architecture; default: this machine's. arm64 on another machine: a cross build, without
+#                 the images; needs Linux 6.7
 #   WHAT          deb12, deb13: packages for Debian 12 and 13, in debian12/ and debian13/ (debsid: for a test)
 #                 tarball: programs that run wherever they are unpacked, with glibc 2.31 or later
-#                 image: an OCI image with the tarball, made by podman
+#                 image: OCI images with the tarball, made by podman: uroced, and the DaemonSet of Kubernetes
 #                 default: all of these
 #
 # Builds in roots of Debian in build/releases, made at the first run (2 GB). Needs root, git, mmdebstrap and podman.
@@ -40,10 +41,22 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ ${#what[@]} -gt 0 ] || what=(deb12 deb13 tarball image)
-[ "$arch" = "$(dpkg --print-architecture)" ] || setup_fail "--arch $arch: this machine makes only $(dpkg --print-architecture)"
+native=$(dpkg --print-architecture) cross=''
+case $arch in
+"$native") [ ${#what[@]} -gt 0 ] || what=(deb12 deb13 tarball image) ;;
+arm64)
+	cross=-arm64
+	export UROCE_FOREIGN=1 # for enter.sh
+	[ ${#what[@]} -gt 0 ] || what=(deb12 deb13 tarball)
+	[[ " ${what[*]} " != *" image "* ]] || setup_fail "--arch arm64: images are made on a machine of that kind"
+	;;
+*) setup_fail "--arch $arch: this machine makes $native and arm64" ;;
+esac
 [ "$(id -u)" = 0 ] || setup_fail "needs root, which mmdebstrap's folders belong to"
-machine=$(uname -m)
+if [ -n "$cross" ] && ! scripts/userns.py unshare --mount mount -t binfmt_misc binfmt_misc /mnt 2>/dev/null; then
+	setup_fail "--arch arm64: no binfmt_misc in a user namespace, which Linux 6.7 brought"
+fi
+if [ -n "$cross" ]; then machine=aarch64; else machine=$(uname -m); fi
 name=uroce-$version-linux-$machine
 work=$(mktemp -d /tmp/uroce-release.XXXXXX)
 finish() {
@@ -64,15 +77,21 @@ debian() {
 
 # prepare RELEASE: sets root to its folder with this source in /srv/uroce and the packages that it needs.
 prepare() {
-	root=$roots/$1
+	root=$roots/$1$cross
 	if [ ! -e "$root" ]; then
 		mkdir -p "$roots"
-		debian "$1" "$work/$1" --variant=minbase
+		if [ -n "$cross" ]; then
+			debian "$1" "$work/$1" --variant=minbase --architectures="$native,$arch" --include=qemu-user-static
+		else
+			debian "$1" "$work/$1" --variant=minbase
+		fi
 		mv "$work/$1" "$root"
 	fi
 	mkdir -p "$root/srv/uroce"
 	git ls-files -z | tar --null --ignore-failed-read -cf - -T - 2>/dev/null | tar -xf - -C "$root/srv/uroce"
-	inside "packages for the build on $1" "apt-get -q update; apt-get -q -y --no-install-recommends build-dep ./"
+	inside "packages for the build on $1" "apt-get -q update
+		apt-get -q -y --no-install-recommends install build-essential ${cross:+crossbuild-essential-$arch}
+		apt-get -q -y --no-install-recommends --host-architecture $arch build-dep ./"
 }
 
 inside() { # inside WHAT SCRIPT: runs a script in the root's source folder
@@ -83,7 +102,8 @@ deb() { # deb RELEASE FOLDER
 	prepare "$1"
 	inside "packages of $1" "rm -rf /srv/packages; mkdir /srv/packages
 		tar -c --exclude='uroce/build*' -C /srv uroce | tar -x -C /srv/packages
-		cd /srv/packages/uroce; dpkg-buildpackage -b -us -uc"
+		cd /srv/packages/uroce
+		UROCE_RUNS=$cross dpkg-buildpackage --host-arch $arch -b -us -uc"
 	mkdir -p "$output/$2"
 	cp "$root"/srv/packages/*.deb "$output/$2"
 }
@@ -92,7 +112,7 @@ deb() { # deb RELEASE FOLDER
 old_glibc() {
 	local from=$work/bullseye to=$root$glibc lib
 	[ ! -e "$to" ] || return 0
-	debian bullseye "$from" --variant=extract --include=libc6-dev
+	debian bullseye "$from" --variant=extract --include=libc6-dev --architectures="$arch"
 	mkdir "$work/glibc"
 	for lib in c.so.6 m.so.6 pthread.so.0 dl.so.2 rt.so.1; do
 		cp -L "$from"/lib/*-linux-gnu/lib$lib "$work/glibc"
@@ -104,23 +124,27 @@ old_glibc() {
 }
 
 tarball() {
-	local target='' made files
+	local target='' options='' prefix='' made files
 	[ "$arch" != amd64 ] || target=x86-64-v2
+	if [ -n "$cross" ]; then
+		target=armv8-a+crc prefix=aarch64-linux-gnu-
+		options="--cross-file scripts/cross/aarch64.ini --cross-file scripts/cross/run.ini"
+	fi
 	prepare bookworm
 	old_glibc
 	made=$root/srv/made/usr/local
 	inside "programs for $machine" "[ -e build-static/build.ninja ] ||
 			meson setup build-static --prefix=/usr/local --sbindir=bin --libdir=lib --sysconfdir=etc \
-			-Dtests=false -Dman=enabled -Dstatic=$glibc -Dtarget=$target
+			-Dtests=false -Dman=enabled -Dstatic=$glibc -Dtarget=$target $options
 		rm -rf /srv/made
 		ninja -C build-static; DESTDIR=/srv/made meson install -C build-static --no-rebuild --quiet
 		cd /srv/made/usr/local
-		cp -L /usr/lib/*-linux-gnu/libisal.so.2 lib/
+		cp -L /usr/lib/$machine-linux-gnu/libisal.so.2 lib/
 		mkdir -p share/doc/uroce/licenses; cp /srv/uroce/LICENSE /srv/uroce/README.md share/doc/uroce
 		for package in libdpdk-dev libisal2 libjansson4 libssl3 libxdp1 libbpf1 libelf1 zlib1g libnuma1 libbsd0 libmd0 libc6; do
 			cp /usr/share/doc/\$package/copyright share/doc/uroce/licenses/\$package
 		done
-		find bin lib libexec -type f -exec sh -c 'strip --strip-unneeded \"\$@\" 2>/dev/null' sh {} + || true"
+		find bin lib libexec -type f -exec sh -c '${prefix}strip --strip-unneeded \"\$@\" 2>/dev/null' sh {} + || true"
 	mapfile -t files < <(find "$made"/{bin,lib,libexec} -type f -exec sh -c 'head -c4 "$1" | grep -q ELF' sh {} \; -print)
 	/usr/bin/python3 test/lint/symbols.py "$made/lib/libibverbs/liburoce-rdmav34.so" "${files[@]}"
 	setup_say "$output/$name.tar.xz"
@@ -139,12 +163,17 @@ image() {
 		--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --dpkgopt=path-exclude=/usr/share/{doc,info,locale,man}/'*' \
 		'--dpkgopt=path-include=/usr/share/doc/*/copyright' --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*'
 	logged "base of the image" "${podman[@]}" import "$work/base.tar" docker.io/library/debian:bookworm-slim
-	logged "image" "${podman[@]}" build --pull=never --network host --isolation chroot -t "localhost/uroce:$version" \
-		-f config/Containerfile "$context"
-	rm -f "$output/uroce-$version-image-$machine.tar"
-	logged "$output/uroce-$version-image-$machine.tar" "${podman[@]}" save -q --format oci-archive \
-		-o "$output/uroce-$version-image-$machine.tar" "localhost/uroce:$version"
+	one_image image uroce config/Containerfile
+	one_image kubernetes uroce-kubernetes config/kubernetes/Containerfile
 	"${podman[@]}" rmi -af >/dev/null
+}
+
+one_image() { # one_image PART NAME CONTAINERFILE: builds the image NAME and saves it; for image()
+	local file=$output/uroce-$version-$1-$machine.tar
+	logged "image $2" "${podman[@]}" build --pull=never --network host --isolation chroot -t "localhost/$2:$version" \
+		--build-arg "VERSION=$version" -f "$3" "$context"
+	rm -f "$file"
+	logged "$file" "${podman[@]}" save -q --format oci-archive -o "$file" "localhost/$2:$version"
 }
 
 for part in "${what[@]}"; do

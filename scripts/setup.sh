@@ -4,7 +4,8 @@
 # skips what is done already.
 
 # Names of Debian 12; "a|b": of another release, the first that it has; "a|": nothing where it has none. Not run on
-# Ubuntu: 24.04 and 26.04 have a DPDK that is new enough (by packages.ubuntu.com), 22.04 has not (21.11).
+# Ubuntu: 24.04 and 26.04 have the rarer of these names by packages.ubuntu.com, most in the component universe; 22.04 lacks
+# libclang-rt-dev, and its DPDK (21.11) is too old.
 BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev librdmacm-dev libjansson-dev
 	libssl-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
 TEST_PACKAGES="infiniband-diags git libclang-rt-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev

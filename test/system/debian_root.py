@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Roots of Debian in the build folder, made by mmdebstrap: in releases/ with the source, in distros/ with the programs
 of rdma-core."""
-import ctypes
 import hashlib
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import container_kit
 import lib
 
 MIRROR = "http://deb.debian.org/debian"
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "scripts"))
+import userns  # noqa: E402
+
 TREE = "/srv/uroce"  # not in /root: tests run programs of it as another user
-CLONE_NEWUSER = 0x10000000
 PROGRAMS = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")  # and rdma-core, with the tests of pyverbs
 # Runs the rest of its arguments in a root, with the file systems that a machine has. $2: a command for the root.
 ENTER = """root=$1; prepare=$2; shift 2
@@ -92,23 +94,7 @@ mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\x
 printf %s ":qemu-aarch64:M::$magic:$mask:$root/usr/bin/qemu-aarch64-static:F" >"$root/mnt/register"
 """
 
-    @staticmethod
-    def preexec():
-        """Enters a user namespace. A process outside of it has to write its maps."""
-        ready, tell = os.pipe()
-        outside = os.fork()
-        if outside == 0:
-            os.close(tell)
-            os.read(ready, 1)  # its end: the namespace exists
-            for kind in ("uid", "gid"):
-                pathlib.Path(f"/proc/{os.getppid()}/{kind}_map").write_text("0 0 65536", encoding="ascii")
-            os._exit(0)
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.unshare(CLONE_NEWUSER):
-            raise OSError(ctypes.get_errno(), "unshare")
-        os.close(tell)
-        os.close(ready)
-        assert os.waitpid(outside, 0)[1] == 0, "no map of the namespace's users"
+    preexec = staticmethod(userns.enter)
 
     @classmethod
     def works(cls):
