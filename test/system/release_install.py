@@ -118,11 +118,11 @@ bin/uroced --no-huge --pair p --dev name=uroce0,port=net_ring_pa,addr=10.9.0.1/2
 until grep -q 'uroced: ready' /tmp/uroced; do kill -0 $! || { cat /tmp/uroced; exit 1; }; sleep 0.5; done
 bin/urocectl show device
 bin/uroce-run --view preload ibv_devinfo
-"""
+""" + debian.PINGS.format("bin/", "uroce0", "uroce0").replace("uroce-run", "uroce-run --view preload") + "cat /tmp/server"
 
 
 def arm64():
-    """By qemu-user, which has neither namespaces' seccomp filters nor userfaultfd: a daemon, and a client that only looks."""
+    """By qemu-user, which has no seccomp filters, so the programs' devices are shown by the preloaded library."""
     if not debian_root.ForeignRoot.works():
         lib.skip("no binfmt_misc in a user namespace, which Linux 6.7 brought")
     with lib.case("arm64: release.sh makes a tarball and packages"):
@@ -134,9 +134,9 @@ def arm64():
     root = debian_root.ForeignRoot.made(lib.tmpdir() / "arm64", "bookworm", "--architectures=amd64,arm64",
                                         "--include=qemu-user-static,xz-utils,libibverbs1:arm64,librdmacm1:arm64,ibverbs-utils:arm64")
     shutil.copy(tarball, root.folder / "root")
-    with lib.case("arm64: the daemon starts, and the provider shows its device to Debian's ibv_devinfo"):
+    with lib.case("arm64: the daemon starts, Debian's ibv_devinfo shows its device, and two programs transfer"):
         said = root.run("bash", "-ec", ARM64)
-        assert "hca_id:\turoce0" in said and "PORT_ACTIVE" in said, said
+        assert "hca_id:\turoce0" in said and "PORT_ACTIVE" in said and said.count(debian.PONGS) == 2, said
     lib.finish()
 
 
