@@ -32,7 +32,7 @@ SLOWER = 1.5  # a step may take this times the expected time
 
 # The suites to run in each build directory, in this order.
 STEPS = {
-    "build": ["system", "cli", "docs", "cm", "programs", "container", "interop", "stock", "seeds", "release",
+    "build": ["system", "cli", "docs", "cm", "programs", "container", "interop", "stock", "nic", "seeds", "release",
               "package"],
     "build-sanitized": ["system", "cm", "seeds"],
     "build-tsan": ["races"],
@@ -54,7 +54,7 @@ TOUCHES = {
     "lib/control/cm_*": ["cm", "cm_abi", "cm_query", "cm_route", "interop"],
     "lib/control/*": ["control", "hostile", "quotas", "errors", "races"],
     "lib/map/*": ["regions", "forks", "mappings", "stuck", "arming", "prog_mpi"],
-    "lib/port/*": ["port_packet", "port_udp", "port_xdp_share", "memif", "udp_hosts"],
+    "lib/port/*": ["nic", "port_packet", "port_udp", "port_xdp_share", "memif", "udp_hosts"],
     "lib/worker/*": ["soak", "kill9", "runtime", "races", "storm"],
     "lib/engine/*": ["seeds", "interop", "soak", "selective"],
     "lib/qp/*": ["seeds", "interop", "soak", "selective"],

@@ -58,7 +58,8 @@ d=$root/lib/modules/$kver
 mkdir -p "$d/kernel"
 cp "$mods"/modules.{builtin,order}* "$d/"
 for p in net drivers/infiniband drivers/virtio drivers/block/virtio_blk.ko* drivers/net/veth.ko* \
-         drivers/net/virtio_net.ko* drivers/net/net_failover.ko* \
+         drivers/net/virtio_net.ko* drivers/net/net_failover.ko* drivers/vfio virt/lib \
+         drivers/net/ethernet/intel/{e1000e,igb} drivers/net/vmxnet3 drivers/dca drivers/i2c/algos/i2c-algo-bit.ko* \
          drivers/char/virtio_console.ko* drivers/char/hw_random \
          fs/9p fs/netfs fs/fscache fs/configfs fs/overlayfs fs/ext4 fs/jbd2 fs/mbcache.ko* lib crypto arch/x86/crypto; do
     for found in "$mods"/kernel/$p; do # the kernel may have it built in; a later one's modules are compressed

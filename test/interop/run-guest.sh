@@ -14,13 +14,17 @@
 #   --mem MiB       guest memory (default 2048)       --smp N      vCPUs (default 2)
 #   --timeout S     give up after S seconds (default 600, exit status 124)
 #   --append STR    more kernel command line
+#   --pci-nics KIND two NICs of QEMU's device KIND (with properties, as virtio-net-pci,mq=on), for vfio-pci in the guest:
+#                   nic0 and nic1 on one hub, hot-pluggable, behind an IOMMU
+#   --monitor PATH  QEMU's monitor as a unix socket
+#   --qemu DIR      QEMU of packages that were unpacked in DIR, instead of this machine's
 #   --image DIR     where build-image.sh put its output
 #
 # Accelerator: KVM where it can run an ordinary kernel, else TCG with a warning.
 # ACCEL=kvm or ACCEL=tcg in the environment decides it by hand.
 set -euo pipefail
-img='' script='' share='' mem=2048 smp=2 tmo=600 mtu=1500 mac=52:54:00:77:00:02 append=''
-taps=() args=() root=()
+img='' script='' share='' mem=2048 smp=2 tmo=600 mtu=1500 mac=52:54:00:77:00:02 append='' pci='' machine=q35
+taps=() args=() root=() monitor=(-monitor none) qemu=(qemu-system-x86_64)
 while [ $# -gt 0 ]; do
     case $1 in
     --tap) taps+=("$2"); shift 2;;
@@ -32,6 +36,10 @@ while [ $# -gt 0 ]; do
     --smp) smp=$2; shift 2;;
     --timeout) tmo=$2; shift 2;;
     --append) append=$2; shift 2;;
+    --pci-nics) pci=$2; shift 2;;
+    --monitor) monitor=(-monitor "unix:$2,server=on,wait=off"); shift 2;;
+    --qemu) qemu=("$2/usr/bin/qemu-system-x86_64" -L "$2/usr/share/qemu" -L "$2/usr/share/seabios")
+            export QEMU_MODULE_DIR=$2/usr/lib/x86_64-linux-gnu/qemu; shift 2;;
     --image) img=$2; shift 2;;
     --) shift; args=("$@"); break;;
     -h|--help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0;;
@@ -45,7 +53,7 @@ done
 for f in vmlinuz initrd.gz root.img; do
     [ -f "$img/$f" ] || { echo "run-guest: $img/$f is missing, run build-image.sh" >&2; exit 2; }
 done
-command -v qemu-system-x86_64 >/dev/null || { echo "run-guest: install qemu-system-x86" >&2; exit 2; }
+command -v "${qemu[0]}" >/dev/null || { echo "run-guest: install qemu-system-x86" >&2; exit 2; }
 
 # KVM needs the device *and* hardware virtualisation: some nested hosts offer a /dev/kvm
 # that only runs specially built guest kernels.
@@ -82,10 +90,19 @@ for t in ${taps[@]+"${taps[@]}"}; do
           -device "virtio-net-pci,netdev=n$n,mac=$m,host_mtu=$mtu,csum=off,guest_csum=off,gso=off,host_tso4=off,host_tso6=off,host_ufo=off,host_ecn=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,guest_ecn=off,mrg_rxbuf=on,romfile=")
     n=$((n + 1))
 done
+if [ -n "$pci" ]; then
+    machine=q35,kernel-irqchip=split
+    append="intel_iommu=on iommu=pt $append"
+    net+=(-device intel-iommu,intremap=on,caching-mode=on)
+    for n in 0 1; do
+        net+=(-device "pcie-root-port,id=rp$n,chassis=$((n + 1)),slot=$((n + 1))" -netdev "hubport,id=h$n,hubid=7"
+              -device "$pci,id=nic$n,netdev=h$n,mac=52:54:00:99:00:0$((n + 1)),romfile=,bus=rp$n")
+    done
+fi
 
 set +e
-timeout --foreground "$tmo" qemu-system-x86_64 "${acc[@]}" -M q35 -smp "$smp" -m "$mem" \
-    -nodefaults -no-user-config -display none -no-reboot -monitor none \
+timeout --foreground "$tmo" "${qemu[@]}" "${acc[@]}" -M "$machine" -smp "$smp" -m "$mem" \
+    -nodefaults -no-user-config -display none -no-reboot "${monitor[@]}" \
     -kernel "$img/vmlinuz" -initrd "$img/initrd.gz" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on net.ifnames=0 cryptomgr.notests apparmor=0 audit=0 no_timer_check $append" \
     -drive "file=$img/root.img,format=raw,if=virtio,readonly=on,file.locking=off" \

@@ -28,11 +28,11 @@ VIEWS = ("namespace", "preload")
 RELEASES = ("trixie", "sid")  # rdma-core 56 and later; this machine has 44
 
 
-def build(targets):
-    """Builds what runs in the guest, unless it is there. targets: a variable of setup.sh."""
+def build(targets="$RUN_TARGETS"):
+    """Builds what runs in the guest, unless it is there. targets: as for setup_build of scripts/setup.sh."""
     with open(guestlib.cache_dir() / "stock.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        lib.sh("bash", "-c", f"cd {SOURCE} && . scripts/setup.sh && setup_targets=${targets} && "
+        lib.sh("bash", "-c", f"cd {SOURCE} && . scripts/setup.sh && setup_targets=\"{targets}\" && "
                f"setup_build build-stock {' '.join(OPTIONS)}",
                timeout=1800)
 
@@ -40,8 +40,9 @@ def build(targets):
 class Machine:
     """The guest, and scripts in it that have the functions of guest/stock.sh."""
 
-    def __init__(self):
-        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", "9000"],
+    def __init__(self, more=()):
+        """more: options of run-guest.sh"""
+        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", "9000", *more],
                                     kernel=os.environ.get("UROCE_STOCK_KERNEL") or None)
         self.good(f"stock_programs {BUILD}")
         print(f"# kernel {self.good('uname -r').strip()}", flush=True)

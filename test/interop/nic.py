@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroced on PCI NICs under vfio-pci: a guest with an emulated IOMMU and two NICs of QEMU on one hub.
+
+    nic.py [DRIVER..]    virtio-net-pci, e1000e, vmxnet3, igb; default: all
+
+igb needs QEMU 8 or later. Where this machine's is older, that of bookworm-backports is unpacked in the cache folder.
+Every driver has a guest of its own. doc/hardware.md says what was found."""
+import fcntl
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+
+import guest as guestlib
+import stock
+from guest import lib
+
+NICS = {  # name: QEMU's device, the kernel's driver
+    "virtio-net-pci": ("virtio-net-pci,disable-legacy=on,iommu_platform=on", "virtio-pci"),
+    "e1000e": ("e1000e", "e1000e"),
+    "vmxnet3": ("vmxnet3", "vmxnet3"),
+    "igb": ("igb", "igb"),
+}
+QEMU_PACKAGES = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios")
+BACKPORTS = "deb http://deb.debian.org/debian bookworm-backports main"
+
+
+def qemu_has(nic, more=()):
+    """Whether a QEMU knows this device."""
+    program, env = "qemu-system-x86_64", dict(os.environ)
+    if more:
+        program = f"{more[1]}/usr/bin/qemu-system-x86_64"
+        env["QEMU_MODULE_DIR"] = f"{more[1]}/usr/lib/x86_64-linux-gnu/qemu"
+    asked = subprocess.run([program, "-device", f"{nic},help"], capture_output=True, env=env, timeout=60, check=False)
+    return asked.returncode == 0
+
+
+def newer_qemu():
+    """The folder with the unpacked QEMU of bookworm-backports. Installs nothing."""
+    final = guestlib.cache_dir() / "qemu-backports"
+    with open(guestlib.cache_dir() / "qemu.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if final.exists():
+            return final
+        work = lib.tmpdir()
+        for folder in ("lists/partial", "archives/partial", "debs", "root"):
+            (work / folder).mkdir(parents=True)
+        (work / "sources.list").write_text(BACKPORTS + "\n")
+        apt = ["apt-get", "-qq", "-o", f"Dir::Etc::sourcelist={work}/sources.list", "-o",
+               "Dir::Etc::sourceparts=/dev/null", "-o", f"Dir::State::lists={work}/lists", "-o", f"Dir::Cache={work}",
+               "-o", "APT::Sandbox::User=root"]
+        lib.sh(*apt, "update", timeout=300)
+        lib.sh("bash", "-c", f"cd {work}/debs && \"$@\"", "apt", *apt, "download", *QEMU_PACKAGES, timeout=600)
+        for deb in (work / "debs").glob("*.deb"):
+            lib.sh("dpkg-deb", "-x", str(deb), str(work / "root"))
+        shutil.copytree(work / "root", final.with_suffix(".partial"), symlinks=True, dirs_exist_ok=True)
+        final.with_suffix(".partial").rename(final)
+    return final
+
+
+class Monitor:
+    """QEMU's monitor."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(lib.processes.HANGS_S)
+        self.sock.connect(str(path))
+        self.answer()
+
+    def answer(self):
+        text = b""
+        while not text.endswith(b"(qemu) "):
+            got = self.sock.recv(4096)
+            assert got, f"QEMU has ended: {text}"
+            text += got
+        return text.decode(errors="replace")
+
+    def run(self, command):
+        self.sock.sendall(command.encode() + b"\n")
+        answer = self.answer()
+        assert "Error" not in answer, answer
+
+
+class Nic(stock.Machine):
+    """A guest with two NICs of one kind. /run/uroced.log is what the running uroced has said."""
+
+    def __init__(self, name, more):
+        self.name, (device, self.kernel) = name, NICS[name]
+        monitor = lib.tmpdir() / "monitor"
+        super().__init__(["--pci-nics", device, "--monitor", str(monitor), *more])
+        self.monitor = Monitor(monitor)
+        self.good("nic_huge 256")
+
+    def good(self, script):
+        return super().good(f". guest/nic.sh; nic_build={stock.BUILD}\n{script}")
+
+    def daemon(self, *words, keys=""):
+        """uroced on both NICs, until both links are up."""
+        self.good(f"nic_daemon {' '.join(words)} $(nic_dev 0 10.9.0.1/24 {keys}) $(nic_dev 1 10.9.0.2/24 {keys}) && "
+                  "nic_until_link uroce0 up && nic_until_link uroce1 up")
+
+    def stop(self):
+        said = self.good("nic_stop")
+        print("".join(f"# {line}\n" for line in said.splitlines()), end="", flush=True)
+        return said
+
+
+def unbound(nic):
+    """A NIC that the kernel's driver has: an error that says what to do."""
+    out = nic.good("! uroced --mem 256 $(nic_dev 0 10.9.0.1/24) 2>&1")
+    line = [text for text in out.splitlines() if text.startswith("uroced: ") and "0000:01:00.0" in text]
+    assert line and "vfio-pci" in line[0] and nic.kernel in line[0], out
+
+
+def transfers(nic):
+    """Ready on both NICs; checked data, and connections by rdma_cm."""
+    nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
+    nic.daemon()
+    print(f"# {nic.good('nic_says')}", flush=True)
+    nic.good("nic_data && transfers 18600 uroce-run && nic_perftest")
+
+
+def link(nic):
+    """The cable is pulled and plugged in again: programs are told."""
+    nic.good("nic_watch uroce0")
+    nic.monitor.run("set_link nic0 off")
+    nic.good("nic_until_link uroce0 down && until_true grep -q 'port error' /run/watch")
+    nic.monitor.run("set_link nic0 on")
+    nic.good("nic_until_link uroce0 up && until_true grep -q 'port active' /run/watch && nic_unwatch && nic_data")
+
+
+def killed(nic):
+    """SIGKILL leaves the NICs as they are; the next daemon takes them."""
+    nic.good("kill -9 $(cat /run/uroced.pid) && until_true nic_gone $(cat /run/uroced.pid)")
+    nic.daemon()
+    nic.good("nic_data")
+    nic.stop()
+
+
+def large(nic):
+    """Path MTU 4096, which needs jumbo frames, with VLAN tags, on two workers."""
+    nic.daemon("--workers", "2", keys="mtu=4096,vlan=5")
+    says = nic.good("nic_says")
+    print(f"# {says}", flush=True)
+    nic.good("nic_data")
+    assert re.search(r"link_mtu (4[1-9]\d\d|9\d\d\d)", says) or "carries" in nic.good("cat /run/uroced.log"), says
+    nic.stop()
+
+
+def kernel_peer(nic):
+    """The kernel's rxe behind the other NIC. That NIC's neighbour drops frames to other MACs."""
+    nic.good(f"nic_bind 1 {nic.kernel} && nic_rxe")
+    nic.good("nic_daemon $(nic_dev 0 10.9.0.1/24) && nic_until_link uroce0 up && nic_with_rxe")
+    nic.good("nic_filters")
+
+
+def unplugged(nic):
+    """The NIC is removed from the machine: its programs are told, and the daemon lives."""
+    nic.good("nic_watch uroce0")
+    nic.monitor.run("device_del nic0")
+    nic.good("until_true grep -q fatal /run/watch && until_true nic_absent 0 && nic_link uroce0 down && "
+             "! uroce-run ibv_devinfo -d uroce0")
+    said = nic.stop()
+    assert "0000:01:00.0 is removed" in said, said
+
+
+CASES = (unbound, transfers, link, killed, large, kernel_peer, unplugged)
+
+
+def run(name, more):
+    """One driver."""
+    with lib.case(f"{name}: a guest with two NICs"):
+        nic = Nic(name, more)
+        for part in CASES:
+            with lib.case(f"{name}: {part.__doc__.splitlines()[0]}"):
+                part(nic)
+        nic.guest.stop()
+        said = nic.guest.proc.output()
+        assert "BUG" not in said and "Oops" not in said, said
+
+
+def main():
+    lib.need_root()
+    for program in ("qemu-system-x86_64", "mmdebstrap"):
+        if not shutil.which(program):
+            lib.skip(f"{program} is not installed")
+    stock.build(f"{stock.RUN_TARGETS} app/uroce-bench/check/rcdata")
+    for name in sys.argv[1:] or NICS:
+        more = []
+        if not qemu_has(name):
+            try:
+                more = ["--qemu", str(newer_qemu())]
+            except (lib.processes.Failed, OSError) as why:
+                print(f"# {why}")
+            if not more or not qemu_has(name, more):
+                lib.skip_case(name, "this machine's QEMU has no such NIC, and that of bookworm-backports was not "
+                                    "to be had")
+                continue
+        run(name, more)
+    lib.finish()
+
+
+if __name__ == "__main__":
+    main()
