@@ -15,6 +15,7 @@
 #include "control/neigh.h"
 #include "control/obj.h"
 #include "control/program.h"
+#include "control/session.h"
 
 #define LINK_POLL_NS 500000000ull
 
@@ -47,6 +48,45 @@ look_at_link(struct device *dev)
 		neigh_announce(dev);
 }
 
+/* Returns a client of dev; NULL: none. */
+static struct session *
+any_client(const struct device *dev)
+{
+	struct session *s;
+
+	TAILQ_FOREACH(s, &dev->d->sessions, link)
+	{
+		if (s->dev == dev)
+			return s;
+	}
+	return NULL;
+}
+
+/*
+ * The machine loses the port's device. Its clients lose their connections, which their contexts
+ * report as DEVICE_FATAL (EVT-14). The device stays, with its link down, but accepts no clients.
+ */
+static void
+leave_port(struct device *dev)
+{
+	struct daemon *d = dev->d;
+	struct session *s;
+
+	LOG(ERR,
+	    "%s: %s is removed from the machine: its clients end; restart uroced when it is back",
+	    dev->name, dev->port.name);
+	/* one by one: the end of a session may end others */
+	while ((s = any_client(dev)) != NULL)
+		session_destroy(s);
+	cms_device_gone(dev);
+	worker_pause_port(d->workers, &dev->port);
+	if (d->program->port_released != NULL)
+		d->program->port_released(dev);
+	port_leave(&dev->port);
+	if (dev->hostif != NULL)
+		hostif_set_link(dev->hostif, false);
+}
+
 static void
 on_tick(struct watch *w, uint32_t events)
 {
@@ -58,6 +98,8 @@ on_tick(struct watch *w, uint32_t events)
 	mr_sweep_lost(dev->d);
 	if (daemon_now_ns() >= dev->next_link_ns) {
 		dev->next_link_ns = daemon_now_ns() + LINK_POLL_NS;
+		if (port_must_leave(&dev->port))
+			leave_port(dev);
 		look_at_link(dev);
 		host_tick(dev);
 		if (port_wants_restart(&dev->port))
@@ -102,6 +144,10 @@ log_ports(const char *wrong)
 {
 	char list[512];
 
+	if (port_pci_why(wrong, list, sizeof(list))) {
+		LOG(ERR, "option --dev: port '%s' does not exist: %s", wrong, list);
+		return;
+	}
 	LOG(ERR, "option --dev: port '%s' does not exist; there %s%s", wrong,
 	    port_list(list, sizeof(list)) > 0 ? "are:" : "is none", list);
 }

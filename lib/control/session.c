@@ -160,7 +160,7 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		return 0;
 	}
 	dev = daemon_device_named(d, hello->device);
-	if (dev == NULL)
+	if (dev == NULL || dev->port.gone)
 		return ENODEV;
 	/* Only the pidfd distinguishes the client from a later process of the same pid. */
 	if (s->peer.pidfd < 0)

@@ -22,6 +22,7 @@
 #include "port/port.h"
 #include "port/queue.h"
 #include "port/udp.h"
+#include "port/unplug.h"
 #include "port/xdp.h"
 
 #define DEFAULT_DESCRIPTORS 1024
@@ -425,6 +426,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 		return rc;
 	}
 	port_caps_ask(&p->caps, p->id, &info);
+	port_unplug_watch(p, &info);
 	keep_tags(p);
 	p->rx_fd = port_find_rx_fd(p);
 	if (p->shared)
@@ -463,8 +465,11 @@ port_close(struct port *p)
 		port_packet_close(p);
 		return;
 	}
+	if (p->gone)
+		return;
 	if (p->neigh_fd > 0)
 		close(p->neigh_fd);
+	port_unplug_unwatch(p);
 	stop(p);
 	/*
 	 * The driver frees a memif server's listening socket without unregistering it from EAL's
@@ -486,7 +491,7 @@ port_close(struct port *p)
 bool
 port_wants_restart(const struct port *p)
 {
-	return !p->started || (p->memif_client && !p->link_up);
+	return !p->gone && (!p->started || (p->memif_client && !p->link_up));
 }
 
 int

@@ -65,6 +65,7 @@ struct port {
 	uint32_t link_mtu; /* longest IP packet, bytes */
 	uint16_t vlan;     /* as in struct port_params */
 	bool started;      /* its queues may be used */
+	bool gone;         /* after port_leave */
 	bool link_up;      /* atomic: another thread writes it to files (app/uroced/live.c) */
 	bool memif_client;
 	bool tx_multi_seg; /* accepts frames of several segments */
@@ -140,6 +141,11 @@ int port_xdp_share_program(char *path, size_t room);
  */
 size_t port_list(char *list, size_t room);
 /*
+ * If name is a PCI address that is no port: stores in why (room bytes) the reason and what to do.
+ * Returns false for other names.
+ */
+bool port_pci_why(const char *name, char *why, size_t room);
+/*
  * Stops and closes the port. An ethdev no longer exists then, except a memif server's, which EAL's
  * cleanup closes. No worker may use the port any more.
  */
@@ -198,6 +204,17 @@ bool port_wants_restart(const struct port *p);
  * Stops and starts the port. No worker may use it. Returns 0, or -errno with p->started false.
  */
 int port_restart(struct port *p);
+
+/*
+ * Returns true if the port's device is being removed from the machine. The removal waits until the
+ * caller calls port_leave.
+ */
+bool port_must_leave(const struct port *p);
+/*
+ * Closes an ethdev port and gives its device back for good: the port stays down, and port_close
+ * does nothing any more. No worker may use the port.
+ */
+void port_leave(struct port *p);
 
 /*
  * Creates two net_ring ports back to back in this process: each receives what the other sends. The

@@ -127,9 +127,9 @@ def link(nic):
     """The cable is pulled and plugged in again: programs are told."""
     nic.good("nic_watch uroce0")
     nic.monitor.run("set_link nic0 off")
-    nic.good("nic_until_link uroce0 down && until_true grep -q 'port error' /run/watch")
+    nic.good("nic_until_link uroce0 down && until_true grep -q PORT_ERR /run/watch")
     nic.monitor.run("set_link nic0 on")
-    nic.good("nic_until_link uroce0 up && until_true grep -q 'port active' /run/watch && nic_unwatch && nic_data")
+    nic.good("nic_until_link uroce0 up && until_true grep -q PORT_ACTIVE /run/watch && nic_unwatch && nic_data")
 
 
 def killed(nic):
@@ -161,7 +161,7 @@ def unplugged(nic):
     """The NIC is removed from the machine: its programs are told, and the daemon lives."""
     nic.good("nic_watch uroce0")
     nic.monitor.run("device_del nic0")
-    nic.good("until_true grep -q fatal /run/watch && until_true nic_absent 0 && nic_link uroce0 down && "
+    nic.good("until_true grep -q DEVICE_FATAL /run/watch && until_true nic_absent 0 && nic_link uroce0 down && "
              "! uroce-run ibv_devinfo -d uroce0")
     said = nic.stop()
     assert "0000:01:00.0 is removed" in said, said

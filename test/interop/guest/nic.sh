@@ -51,13 +51,18 @@ nic_gone() { [ ! -e "/proc/$1" ]; }
 nic_link() { urocectl --json show port | grep -A20 "\"$1\"" | grep -m1 '"link"' | grep -q "\"$2\""; }
 nic_until_link() { until_true nic_link "$1" "$2"; }
 
-# nic_says: driver, queues and MTU of every port, on a line
+# nic_says: what the daemon found out about uroce0's port, on a line
 nic_says() {
-	urocectl --json show port | awk -F'[:,] *' '/"(driver|link_mtu|rx_queues|tx_queues|max_rx_queues|max_mtu|flow_rule)"/ {
-		gsub(/[" ]/, "", $1); printf "%s %s; ", $1, $2} /"(MULTI_SEGS|SCATTER|IPV4_CKSUM|ipv4-udp)"/ {printf "%s; ", $1}'
+	urocectl --json show port | /usr/bin/python3 -c '
+import json, sys
+port = json.load(sys.stdin)["port"][0]
+caps = port["capabilities"]
+print(port["driver"], "link_mtu", port["link_mtu"], "max_mtu", caps.get("max_mtu"), "rx_queues", port["rx_queues"],
+      "of", caps["max_rx_queues"], "rss", caps["rss"], "rss_used", caps["rss_used"], "flow_rule", caps["flow_rule"],
+      caps.get("flow_rule_why", ""), "rx", caps["rx_offloads"], "tx", caps["tx_offloads"])'
 }
 
-# nic_data [CLIENT..]: random WRITEs, READs and SENDs of up to 64 KiB both ways, every byte compared
+# nic_data: random WRITEs, READs and SENDs of up to 64 KiB both ways, every byte compared
 nic_data() {
 	local server check=$nic_build/app/uroce-bench/check/rcdata
 	uroce-run "$check" -d uroce1 -p 18800 --stall 60 >/run/server 2>&1 &

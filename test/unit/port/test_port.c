@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_ether.h>
 #include <rte_mbuf.h>
@@ -265,6 +266,44 @@ impossible_configurations_are_refused(void **state)
 	port_close(&p);
 }
 
+/* EVT-14: the driver's device is removed from the machine while the port is open. */
+static void
+a_removed_device_is_given_back(void **state)
+{
+	struct port_params params = {.name = "net_ring_pi", .nqueues = 1};
+	char list[512];
+	struct port p;
+
+	assert_int_equal(port_ring_pair("pi", "pj", 1, 64), 0);
+	assert_int_equal(port_open(&p, &params, pool), 0);
+	assert_false(port_must_leave(&p));
+	rte_dev_event_callback_process("net_ring_pi", RTE_DEV_EVENT_ADD);
+	rte_dev_event_callback_process("net_ring_pj", RTE_DEV_EVENT_REMOVE);
+	assert_false(port_must_leave(&p));
+	rte_dev_event_callback_process("net_ring_pi", RTE_DEV_EVENT_REMOVE);
+	assert_true(port_must_leave(&p));
+	port_leave(&p);
+	assert_false(port_must_leave(&p));
+	assert_false(port_poll_link(&p));
+	assert_false(p.link_up);
+	assert_false(port_wants_restart(&p));
+	assert_true(port_list(list, sizeof(list)) > 0);
+	assert_null(strstr(list, "net_ring_pi"));
+	port_close(&p);
+}
+
+static void
+a_missing_pci_port_has_a_reason(void **state)
+{
+	char why[512];
+
+	assert_false(port_pci_why("net_ring_pz", why, sizeof(why)));
+	assert_false(port_pci_why("0000:03:00/0", why, sizeof(why)));
+	assert_false(port_pci_why("0000:03:00.00", why, sizeof(why)));
+	assert_true(port_pci_why("ffff:ff:1f.7", why, sizeof(why)));
+	assert_non_null(strstr(why, "no PCI device ffff:ff:1f.7"));
+}
+
 static int
 start_eal(void **state)
 {
@@ -297,6 +336,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(memif_links_up_and_carries_a_full_frame),
 		cmocka_unit_test(memif_client_waits_for_its_server),
 		cmocka_unit_test(impossible_configurations_are_refused),
+		cmocka_unit_test(a_removed_device_is_given_back),
+		cmocka_unit_test(a_missing_pci_port_has_a_reason),
 	};
 
 	if (argc == 3 && strcmp(argv[1], "server") == 0)
