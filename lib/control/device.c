@@ -54,8 +54,7 @@ any_client(const struct device *dev)
 {
 	struct session *s;
 
-	TAILQ_FOREACH(s, &dev->d->sessions, link)
-	{
+	TAILQ_FOREACH (s, &dev->d->sessions, link) {
 		if (s->dev == dev)
 			return s;
 	}

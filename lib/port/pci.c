@@ -8,9 +8,8 @@
 
 #define PCI_ADDRESS "0000:03:00.0" /* shape: '0' stands for a hexadecimal digit */
 
-/* Returns true if name has the shape of a PCI address, so that it cannot name another path. */
-static bool
-is_pci_address(const char *name)
+bool
+port_is_pci(const char *name)
 {
 	const char *shape = PCI_ADDRESS;
 
@@ -43,10 +42,9 @@ kernel_driver(const char *address, char driver[64])
 bool
 port_pci_why(const char *name, char *why, size_t room)
 {
-	char path[64], driver[64] = "none";
-	bool bound;
+	char path[64], driver[64];
 
-	if (!is_pci_address(name))
+	if (!port_is_pci(name))
 		return false;
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", name);
 	if (access(path, F_OK) != 0) {
@@ -54,8 +52,12 @@ port_pci_why(const char *name, char *why, size_t room)
 			 name);
 		return true;
 	}
-	bound = kernel_driver(name, driver);
-	if (!bound || strcmp(driver, "vfio-pci") != 0)
+	if (!kernel_driver(name, driver))
+		snprintf(why, room,
+			 "PCI device %s has no kernel driver: bind it to vfio-pci (`driverctl "
+			 "set-override %s vfio-pci`)",
+			 name, name);
+	else if (strcmp(driver, "vfio-pci") != 0)
 		snprintf(why, room,
 			 "PCI device %s is bound to the kernel driver '%s': bind it to vfio-pci "
 			 "(`driverctl set-override %s vfio-pci`; mlx5 keeps its driver)",

@@ -177,12 +177,41 @@ copies(const struct port *p, const struct rte_eth_dev_info *info)
 	return strcmp(p->driver, "net_af_packet") == 0;
 }
 
+/* The driver refused p->link_mtu and keeps its own MTU. */
+static void
+lower_mtu(struct port *p)
+{
+	uint16_t mtu;
+
+	if (rte_eth_dev_get_mtu(p->id, &mtu) != 0 || mtu == 0 || mtu >= p->link_mtu)
+		return;
+	PORT_LOG(WARNING, p->name, "the driver refuses an MTU of %u, its MTU remains %u",
+		 p->link_mtu, mtu);
+	p->link_mtu = mtu;
+}
+
+/* Logs if a NIC cannot spread frames over the workers. wanted: their number. rss: as configured. */
+static void
+log_lost_queues(const struct port *p, unsigned wanted, uint64_t rss)
+{
+	if (p->nrxq < wanted)
+		PORT_LOG(NOTICE, p->name,
+			 "%s has %u receive queues for %u workers: the other workers' frames are "
+			 "handed over",
+			 p->driver, p->nrxq, wanted);
+	else if (wanted > 1 && (rss & RTE_ETH_RSS_UDP) == 0)
+		PORT_LOG(NOTICE, p->name,
+			 "%s has no RSS over UDP ports: frames of a pair of hosts arrive on one "
+			 "queue and are handed over",
+			 p->driver);
+}
+
 /*
- * Configures queues, offloads and MTU. Tries the optional settings (MTU, RSS) first and drops them
- * if the driver refuses.
+ * Configures queues, offloads and MTU of a port for wanted workers. Tries the optional settings
+ * (MTU, RSS) first and drops them if the driver refuses.
  */
 static int
-configure(struct port *p, const struct rte_eth_dev_info *info)
+configure(struct port *p, const struct rte_eth_dev_info *info, unsigned wanted)
 {
 	struct rte_eth_conf conf = {.rxmode.mtu = p->link_mtu};
 	int rc;
@@ -209,6 +238,11 @@ configure(struct port *p, const struct rte_eth_dev_info *info)
 		conf.rx_adv_conf.rss_conf.rss_hf = 0;
 		rc = rte_eth_dev_configure(p->id, p->nrxq, p->ntxq, &conf);
 	}
+	/* other drivers report an MTU that means nothing (net_ring) */
+	if (rc == 0 && conf.rxmode.mtu == 0 && port_is_pci(p->name))
+		lower_mtu(p);
+	if (rc == 0 && port_is_pci(p->name))
+		log_lost_queues(p, wanted, conf.rx_adv_conf.rss_conf.rss_hf);
 	if (rc != 0)
 		PORT_LOG(ERR, p->name, "cannot configure %u and %u queues: %s", p->nrxq, p->ntxq,
 			 rte_strerror(-rc));
@@ -410,7 +444,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	rc = -EINVAL;
 	p->link_mtu = port_find_mtu(p, &info, params->link_mtu, pool_room(pool));
 	if (p->link_mtu != 0)
-		rc = configure(p, &info);
+		rc = configure(p, &info, params->nqueues);
 	if (rc == 0)
 		rc = setup_queues(p, params, &info, pool);
 	if (rc == 0)

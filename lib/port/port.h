@@ -140,6 +140,8 @@ int port_xdp_share_program(char *path, size_t room);
  * Returns the length of the list, without the NUL.
  */
 size_t port_list(char *list, size_t room);
+/* Returns true if name has the shape of a PCI address; it then contains no path. */
+bool port_is_pci(const char *name);
 /*
  * If name is a PCI address that is no port: stores in why (room bytes) the reason and what to do.
  * Returns false for other names.

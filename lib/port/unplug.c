@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a PCI device is removed (hot-unplug, or `echo 1 >remove` in sysfs), vfio-pci asks the process
- * that has it to close it, and the removal waits until it does. EAL turns the request into an event
- * on its interrupt thread.
+ * When a PCI device is removed (hot-unplug, or `echo 1 >remove` in sysfs), vfio-pci asks the
+ * process that has it to close it, and the removal waits until it does. EAL turns the request into
+ * an event on its interrupt thread.
  */
 #include <string.h>
 #include <rte_dev.h>
