@@ -5,7 +5,7 @@
     nic.py [DRIVER..]    virtio-net-pci, e1000e, vmxnet3, igb; default: all
 
 igb needs QEMU 8 or later. Where this machine's is older, that of bookworm-backports is unpacked in the cache folder.
-Every driver has a guest of its own. doc/hardware.md says what was found."""
+Every driver has a separate guest. doc/hardware.md says what was found."""
 import fcntl
 import os
 import re
@@ -126,7 +126,7 @@ def transfers(nic):
 
 
 def link(nic):
-    """The cable is pulled and plugged in again: programs are told."""
+    """Link down and up: programs get PORT_ERR and PORT_ACTIVE."""
     nic.good("nic_watch uroce0")
     nic.monitor.run("set_link nic0 off")
     nic.good("nic_until_link uroce0 down && until_true grep -q PORT_ERR /run/watch")
@@ -153,14 +153,14 @@ def large(nic):
 
 
 def kernel_peer(nic):
-    """The kernel's rxe behind the other NIC. That NIC's neighbour drops frames to other MACs."""
+    """The kernel's rxe behind the other NIC; frames to another MAC do not arrive."""
     nic.good(f"nic_bind 1 {nic.kernel} && nic_rxe")
     nic.good("nic_daemon $(nic_dev 0 10.9.0.1/24) && nic_until_link uroce0 up && nic_with_rxe")
     nic.good("nic_filters")
 
 
 def unplugged(nic):
-    """The NIC is removed from the machine: its programs are told, and the daemon lives."""
+    """Hot-unplug: programs get DEVICE_FATAL, and the daemon lives."""
     nic.good("nic_watch uroce0")
     nic.monitor.run("device_del nic0")
     nic.good("until_true grep -q DEVICE_FATAL /run/watch && until_true nic_absent 0 && nic_link uroce0 down && "
