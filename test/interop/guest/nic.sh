@@ -67,7 +67,9 @@ nic_data() {
 	local server check=$nic_build/app/uroce-bench/check/rcdata
 	uroce-run "$check" -d uroce1 -p 18800 --stall 60 >/run/server 2>&1 &
 	server=$!
-	until_true listens 18800 && uroce-run "$check" -d uroce0 -p 18800 --stall 60 --qps 2 --ops 30 127.0.0.1 && wait $server
+	until_true listens 18800 && uroce-run "$check" -d uroce0 -p 18800 --stall 60 --qps 2 --ops 30 127.0.0.1 && wait $server && return
+	cat /run/server
+	return 1
 }
 
 # nic_perftest: WRITE, READ and SEND of 64 B and of 64 KiB
