@@ -77,7 +77,7 @@ leave_port(struct device *dev)
 	/* one by one: the end of a session may end others */
 	while ((s = any_client(dev)) != NULL)
 		session_destroy(s);
-	cms_device_gone(dev);
+	ucma_device_gone(dev);
 	worker_pause_port(d->workers, &dev->port);
 	if (d->program->port_released != NULL)
 		d->program->port_released(dev);

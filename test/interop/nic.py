@@ -189,7 +189,7 @@ def main():
     for program in ("qemu-system-x86_64", "mmdebstrap"):
         if not shutil.which(program):
             lib.skip(f"{program} is not installed")
-    stock.build(f"{stock.RUN_TARGETS} app/uroce-bench/check/rcdata")
+    stock.build("$RUN_TARGETS app/uroce-bench/check/rcdata")
     for name in sys.argv[1:] or NICS:
         more = []
         if not qemu_has(name):

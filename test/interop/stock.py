@@ -172,7 +172,7 @@ def main():
             lib.skip(f"{program} is not installed")
     parts = [part for part in (states, distros, user, demo) if part.__name__ in sys.argv[1:]] or \
         [states, distros, user] + [demo] * lib.FULL
-    build("DEMO_TARGETS" if demo in parts else "RUN_TARGETS")
+    build("$DEMO_TARGETS" if demo in parts else "$RUN_TARGETS")
     machine = Machine()
     for part in parts:
         part(machine)
