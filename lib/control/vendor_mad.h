@@ -16,6 +16,7 @@ enum {
 	VENDOR_MAD_CLASS = 1,
 	VENDOR_MAD_CLASS_VERSION = 2,
 	VENDOR_MAD_METHOD = 3,
+	VENDOR_MAD_STATUS = 4,     /* 2 bytes */
 	VENDOR_MAD_TID = 8,        /* 8 bytes */
 	VENDOR_MAD_ATTRIBUTE = 16, /* 2 bytes */
 	VENDOR_MAD_OUI = 37,       /* 3 bytes */
@@ -41,7 +42,11 @@ vendor_mad_init(uint8_t *mad, uint8_t method, uint16_t attribute, uint64_t tid)
 	memcpy(mad + VENDOR_MAD_OUI, VENDOR_MAD_OUI_BYTES, 3);
 }
 
-/* Returns true if g, received for QP1, is at least a MAD and a uroced's with this attribute. */
+/*
+ * Returns true if g, received for QP1, is at least a MAD and a uroced's with this attribute. A
+ * response with a status is not: Linux's MAD layer may return a query that nobody knows with all
+ * its other bytes as they were.
+ */
 static inline bool
 vendor_mad_is(const struct slow_datagram *g, uint16_t attribute)
 {
@@ -51,6 +56,7 @@ vendor_mad_is(const struct slow_datagram *g, uint16_t attribute)
 	       g->remote_qpn == WIRE_GSI_QPN && mad[VENDOR_MAD_BASE_VERSION] == 1 &&
 	       mad[VENDOR_MAD_CLASS] == VENDOR_MAD_CLASS_UROCE &&
 	       mad[VENDOR_MAD_CLASS_VERSION] == 1 &&
+	       (mad[VENDOR_MAD_STATUS] | mad[VENDOR_MAD_STATUS + 1]) == 0 &&
 	       (mad[VENDOR_MAD_ATTRIBUTE] << 8 | mad[VENDOR_MAD_ATTRIBUTE + 1]) == attribute &&
 	       memcmp(mad + VENDOR_MAD_OUI, VENDOR_MAD_OUI_BYTES, 3) == 0;
 }

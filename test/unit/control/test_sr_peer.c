@@ -25,6 +25,7 @@
 #define ANSWER 0x81
 /* Offsets in a MAD (doc/selective-repeat.md). */
 #define METHOD  3
+#define STATUS  4
 #define TID     8
 #define VERSION 40
 #define FLAGS   41
@@ -167,6 +168,25 @@ a_peer_without_selective_repeat_is_not_agreed_with(void **state)
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
 }
 
+/*
+ * A peer that does not know the class may send the query back as a response with a status
+ * (UnsupMethodAttrib): Linux's MAD layer does for drivers such as mlx5's.
+ */
+REQUIREMENT("SR-01")
+static void
+a_query_that_is_returned_as_unsupported_agrees_to_nothing(void **state)
+{
+	uint8_t returned[256];
+
+	memcpy(returned, query(), sizeof(returned));
+	returned[STATUS + 1] = 0x0c;
+	assert_false(peer_mad(returned, ANSWER, 1));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
+	returned[STATUS + 1] = 0;
+	assert_true(peer_mad(returned, ANSWER, 1));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
+}
+
 REQUIREMENT("SR-01")
 static void
 only_the_reply_to_the_query_counts(void **state)
@@ -275,6 +295,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_query_waits_for_the_mac_and_its_reply_agrees),
 		TEST(a_peer_without_selective_repeat_is_not_agreed_with),
+		TEST(a_query_that_is_returned_as_unsupported_agrees_to_nothing),
 		TEST(only_the_reply_to_the_query_counts),
 		TEST(a_reply_waits_for_the_mac_of_the_next_hop),
 		TEST(a_device_without_selective_repeat_says_so),
