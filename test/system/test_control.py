@@ -30,8 +30,8 @@ def connections(path):
     assert c.call("ALLOC_PD")[0] == errno.EPERM
     assert c.hello("uroce0")[0] == errno.EINVAL
     assert c.call(999)[0] == errno.EOPNOTSUPP
-    assert c.call("SHOW", b"\xff" * 40 + bytes(8))[0] == errno.EINVAL
-    assert c.call("SHOW", b"nothing".ljust(48, b"\0"))[0] == errno.ENOENT
+    assert c.call("SHOW", b"\xff" * 40 + bytes(16))[0] == errno.EINVAL
+    assert c.call("SHOW", b"nothing".ljust(56, b"\0"))[0] == errno.ENOENT
     assert c.call("SHOW", b"qp") is control.CLIENT_ENDED, "a request of the wrong length"
 
 

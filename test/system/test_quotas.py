@@ -369,7 +369,7 @@ def neighbours():
 
 class Askers(threading.Thread):
     """Observers of one user, each with a pending SHOW at all times."""
-    ASK = struct.pack("<32sII8x", b"qp", 0, 0)
+    ASK = struct.pack("<32sII16x", b"qp", 0, 0)
 
     def __init__(self, daemon, uid, n):
         super().__init__(daemon=True)
