@@ -83,6 +83,7 @@ signals_open(struct daemon *d)
 
 	signal(SIGPIPE, SIG_IGN); /* virtio_user may write to a peer that has ended */
 	signal(SIGXFSZ, SIG_IGN); /* at RLIMIT_FSIZE calls fail instead */
+	signal(SIGCHLD, SIG_IGN); /* a broker that has ended leaves no zombie */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);

@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "control/daemon.h"
 #include "control/log.h"
@@ -95,7 +94,6 @@ restart(struct daemon *d)
 		log_event(RTE_LOG_ERR, LOG_EVENT_BROKER_LOST, &none,
 			  "the broker (pid %d) has ended", b->pid);
 	}
-	waitpid(b->pid, NULL, WNOHANG);
 	if (daemon_now_ns() - b->spawned_ns < RETRY_NS)
 		return;
 	rc = start(d);
