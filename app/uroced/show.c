@@ -305,7 +305,7 @@ show_client(const struct session *s, bool all)
 	return o;
 }
 
-/* A topic has one of these. */
+/* A topic has one of these functions; "trace" has none, because it takes an argument. */
 struct topic {
 	const char *what;
 	void (*device)(const struct device *dev, json_t *out);

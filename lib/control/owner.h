@@ -30,11 +30,13 @@ struct owner_table {
 
 /*
  * Reads the file subuid, with the names of passwd, if it has changed since the last call. A file
- * that is missing or cannot be read has no ranges. Lines that are not valid are skipped.
+ * that is missing or cannot be read has no ranges. Lines that are not valid are skipped; without
+ * memory, the rest of them.
  */
 void owner_refresh(struct owner_table *t, const char *subuid, const char *passwd);
 /* Returns the owner of the first range that has uid; uid itself: no range has it. */
 uid_t owner_of(const struct owner_table *t, uid_t uid);
+/* Frees the ranges; t is all zero then. */
 void owner_free(struct owner_table *t);
 
 #endif

@@ -8,7 +8,7 @@
  *
  *   A client on the worker's CPU that yields while its CQ is empty (uroce_cq_hdr.yield_cpu) gets
  * the core for one yield, or one sleep of the worker if a yield does not reach it (waiter.c). A
- * client elsewhere, if it polls, has HOLD_SPIN_NS, in which the worker polls its queue only.
+ * client elsewhere, if it polls, has DELAY_SPIN_NS, in which the worker polls its queue only.
  *
  * An ACK waits once, and only if all frames to send are ACKs. The peer's requester does not care
  * about the order of ACKs and our requests. If there was no answer, or if the wait took long, the
@@ -21,11 +21,11 @@
 #include "qp/table.h"
 #include "worker/worker_parts.h"
 
-#define HOLD_ACKS     4        /* hold no more: a burst for many QPs is not a question */
-#define HOLD_RX       4        /* and after no more received frames than this */
-#define HOLD_LONG_NS  50000ull /* a yield that took longer was not worth it */
-#define HOLD_SPIN_NS  1500ull  /* a completion's way to another core, and the answer's back */
-#define HOLD_SKIP_MAX 1024     /* ACKs sent at once after yields that were not worth it */
+#define DELAY_ACKS     4        /* delay no more: a burst for many QPs is not a question */
+#define DELAY_RX       4        /* and after no more received frames than this */
+#define DELAY_LONG_NS  50000ull /* a yield that took longer was not worth it */
+#define DELAY_SPIN_NS  1500ull  /* a completion's way to another core, and the answer's back */
+#define DELAY_SKIP_MAX 1024     /* ACKs sent at once after yields that were not worth it */
 
 /* Returns true if all frames to send are ACKs and leave through sockets of this worker. */
 static bool
@@ -33,7 +33,7 @@ all_acks(const struct worker *w)
 {
 	const struct qp_env *env = &w->engine.env;
 
-	if (likely(env->acks == 0 || env->acks != env->tx_n || env->acks > HOLD_ACKS))
+	if (likely(env->acks == 0 || env->acks != env->tx_n || env->acks > DELAY_ACKS))
 		return false;
 	for (uint32_t i = 0; i < env->tx_n; i++) {
 		const struct worker_dev *d = &w->dev[env->tx[i]->port];
@@ -64,7 +64,7 @@ client_is_here(const struct worker *w)
 static void
 begin(struct worker *w, unsigned received)
 {
-	if (received > HOLD_RX || w->more || w->ncaps != 0 || w->fwd_n != 0 || w->lo_n != 0 ||
+	if (received > DELAY_RX || w->more || w->ncaps != 0 || w->fwd_n != 0 || w->lo_n != 0 ||
 	    !rte_ring_empty(w->out))
 		return;
 	if (backoff_skips(&w->hold.tries))
@@ -77,16 +77,16 @@ begin(struct worker *w, unsigned received)
 static void
 end(struct worker *w, unsigned received)
 {
-	struct rte_mbuf *acks[HOLD_ACKS];
+	struct rte_mbuf *acks[DELAY_ACKS];
 	struct qp_env *env = &w->engine.env;
 	uint32_t n = w->hold.n, answers = env->tx_n - n;
 
 	if (w->hold.spin && answers == 0 && received == 0 &&
-	    w->now_ns - w->hold.since_ns < HOLD_SPIN_NS)
+	    w->now_ns - w->hold.since_ns < DELAY_SPIN_NS)
 		return;
 	w->hold.n = 0;
-	backoff_tried(&w->hold.tries, answers != 0 && w->now_ns - w->hold.since_ns <= HOLD_LONG_NS,
-		      HOLD_SKIP_MAX);
+	backoff_tried(&w->hold.tries, answers != 0 && w->now_ns - w->hold.since_ns <= DELAY_LONG_NS,
+		      DELAY_SKIP_MAX);
 	/* a received frame may have caused a response: keep the order of responses */
 	if (answers == 0 || received != 0)
 		return;

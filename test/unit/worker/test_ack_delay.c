@@ -14,9 +14,9 @@
 #define QPN      5
 #define DEV      2
 #define YIELD_NS 3000
-#define SPIN_NS  1500  /* ack_delay.c's HOLD_SPIN_NS */
+#define SPIN_NS  1500  /* ack_delay.c's DELAY_SPIN_NS */
 #define LONG_NS  60000 /* longer than a wait that was worth it */
-#define SKIP_MAX 1024  /* ack_delay.c's HOLD_SKIP_MAX */
+#define SKIP_MAX 1024  /* ack_delay.c's DELAY_SKIP_MAX */
 
 static bool may_yield;
 
