@@ -10,8 +10,8 @@
  *
  * The first request is HELLO (hello.h, also for clients of other versions). It creates the context:
  * closing the socket destroys everything the context owns. A HELLO with an empty device name
- * creates an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE, SET, CM_OPEN and
- * ASK_PEER work.
+ * creates an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE, SET, CM_OPEN, ASK_PEER,
+ * PAUSE_THREADS and RESUME_THREADS work.
  *
  *   client                                  daemon
  *   HELLO(device, versions)   -->
@@ -93,6 +93,8 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_QUERY_CLOCK,
 	UROCE_CTRL_CM_OPEN,
 	UROCE_CTRL_ASK_PEER,
+	UROCE_CTRL_PAUSE_THREADS,
+	UROCE_CTRL_RESUME_THREADS,
 	UROCE_CTRL_OPS,
 };
 
@@ -576,5 +578,19 @@ struct uroce_ask_peer_rep {
 	uint8_t spare[8];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_ask_peer_rep) == 32, "ask_peer_rep size");
+
+/*
+ * PAUSE_THREADS stops all threads of the client's process but one (map/pause.h), until
+ * RESUME_THREADS, the end of the connection, or UROCE_PAUSE_MS: a client without the right to a
+ * userfaultfd moves pages meanwhile. EPERM: the daemon may not trace the process, or another one
+ * does; EBUSY: a thread cannot stop now, or threads are paused already. RESUME_THREADS gets
+ * ETIMEDOUT if the pause has ended before.
+ */
+#define UROCE_PAUSE_MS 5000u
+struct uroce_pause_threads_req {
+	uint32_t tid; /* the thread that goes on, in the client's own pid namespace */
+	uint8_t spare[4];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_pause_threads_req) == 8, "pause_threads_req size");
 
 #endif

@@ -195,6 +195,21 @@ on_message(struct watch *w, uint32_t events)
 		restart(d);
 }
 
+/* What the broker did not do for a request in time. */
+static const char *
+late_work(uint16_t op)
+{
+	switch (op) {
+	case UROCE_CTRL_DEREG_MR:
+		return "its memory could not be released";
+	case UROCE_CTRL_PAUSE_THREADS:
+	case UROCE_CTRL_RESUME_THREADS:
+		return "its threads could not be stopped";
+	default:
+		return "its memory could not be looked up";
+	}
+}
+
 static void
 on_timer(struct watch *w, uint32_t events)
 {
@@ -208,10 +223,8 @@ on_timer(struct watch *w, uint32_t events)
 	if (b->w.fd < 0)
 		restart(d);
 	while ((first = TAILQ_FIRST(&b->waits)) != NULL && first->until_ns <= now) {
-		LOG_LIMITED(NOTICE,
-			    "client %u: %s (pid %d): its memory could not be %s within %u s",
-			    first->s->id, first->s->comm, first->s->peer.pid,
-			    first->m.hdr.op == UROCE_CTRL_DEREG_MR ? "released" : "looked up",
+		LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s within %u s", first->s->id,
+			    first->s->comm, first->s->peer.pid, late_work(first->m.hdr.op),
 			    (unsigned)(LIMIT_NS / SECOND_NS));
 		wait_fail(b, first, -ETIMEDOUT);
 	}
@@ -351,6 +364,17 @@ int
 broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem)
 {
 	struct broker_cmd c = {.op = BROKER_SETTLE, .mem = mem};
+
+	return ask(s, m, &c, 0);
+}
+
+int
+broker_pause(struct session *s, const struct ipc_msg *m)
+{
+	const struct uroce_pause_threads_req *q = (const void *)m->body;
+	bool pause = m->hdr.op == UROCE_CTRL_PAUSE_THREADS;
+	struct broker_cmd c = {.op = pause ? BROKER_PAUSE : BROKER_RESUME,
+			       .tid = pause ? q->tid : 0};
 
 	return ask(s, m, &c, 0);
 }

@@ -92,6 +92,12 @@ int broker_copy(void *ctx, uint64_t id, int mem, int shared);
  */
 int broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem);
 
+/*
+ * Has the broker stop the threads of s's process, or let them continue (PAUSE_THREADS,
+ * RESUME_THREADS), and continues m through broker.found. Returns 0 or -errno.
+ */
+int broker_pause(struct session *s, const struct ipc_msg *m);
+
 /* Drops the waiting request of a session that ends. */
 void broker_forget(struct session *s);
 

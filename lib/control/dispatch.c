@@ -55,6 +55,13 @@ list_devices(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep
 	return 0;
 }
 
+/* PAUSE_THREADS, RESUME_THREADS: the broker has done it. */
+static int
+threads_done(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)
+{
+	return -req->found->err;
+}
+
 static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_HELLO] = session_hello,
 	[UROCE_CTRL_QUERY_DEVICE] = query_device,
@@ -87,6 +94,8 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_SET] = set_request,
 	[UROCE_CTRL_CM_OPEN] = ucma_channel_open,
 	[UROCE_CTRL_ASK_PEER] = peer_probe_request,
+	[UROCE_CTRL_PAUSE_THREADS] = threads_done,
+	[UROCE_CTRL_RESUME_THREADS] = threads_done,
 };
 
 /* Operations that destroy the object they name. DEREG_MR has additional reasons to refuse. */

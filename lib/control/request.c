@@ -224,6 +224,12 @@ session_request(struct session *s, struct ipc_msg *m)
 		return rc;
 	if (rc > 0)
 		return session_refuse_form(s, m, rc);
+	if (m->hdr.op == UROCE_CTRL_PAUSE_THREADS || m->hdr.op == UROCE_CTRL_RESUME_THREADS) {
+		rc = broker_pause(s, m);
+		if (rc == 0)
+			session_pause(s);
+		return rc < 0 ? session_refuse_form(s, m, -rc) : 0;
+	}
 	q = memory_of(m);
 	if (q != NULL && !mrmap_must_look(q))
 		return session_answer_kept(s, m, q);

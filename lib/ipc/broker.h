@@ -12,6 +12,7 @@
  *     daemon.
  *   - Inspection of clients: /proc/PID/maps, map_files and mem, which may block on the client's
  *     mmap_lock or the server of its files (mrmap_find).
+ *   - Pauses of a client's threads while one of them moves its pages (map/pause.h).
  *   - Accesses to memory that the daemon cannot map, for the workers (map/copier.h), by one thread
  *     per address space.
  *
@@ -44,25 +45,27 @@ enum broker_op {
 	BROKER_FIND,     /* mrmap_find for the client of id; if nfds is not 0, its
 			  * descriptors are queued in the connection */
 	BROKER_COPY,     /* serve a copier (map/copier.h); fds: /proc/PID/mem, the area */
+	BROKER_PAUSE,    /* stop all threads of the client of id but tid; respond as to FIND */
+	BROKER_RESUME,   /* let them continue; respond as to FIND */
 	BROKER_SETTLE,   /* respond as to FIND once the outstanding copy in mem is done */
 };
 struct broker_cmd {
 	uint32_t op; /* enum broker_op */
 	uint32_t uid;
-	uint64_t id;   /* of the connection: unique, never reused */
-	uint64_t job;  /* FIND, SETTLE: unique */
-	uint64_t mem;  /* COPY, SETTLE: the address space, mrmap_found.mem_id */
-	int32_t pid;   /* KEEP */
-	uint32_t take; /* FIND: receive a message with descriptors first */
-	uint32_t nfds; /* FIND: descriptors that the message announces */
-	uint32_t rsvd;
+	uint64_t id;                 /* of the connection: unique, never reused */
+	uint64_t job;                /* FIND, SETTLE, PAUSE, RESUME: unique */
+	uint64_t mem;                /* COPY, SETTLE: the address space, mrmap_found.mem_id */
+	int32_t pid;                 /* KEEP */
+	uint32_t take;               /* FIND: receive a message with descriptors first */
+	uint32_t nfds;               /* FIND: descriptors that the message announces */
+	uint32_t tid;                /* PAUSE */
 	struct uroce_reg_mr_req req; /* FIND */
 };
 #define BROKER_CMD_SHORT offsetof(struct broker_cmd, req) /* length of all but FIND */
 
 /* Messages from the broker. */
 enum broker_says {
-	BROKER_FOUND = 1, /* response to FIND and SETTLE, with the fds of found */
+	BROKER_FOUND = 1, /* response to FIND, SETTLE, PAUSE and RESUME, with the fds of found */
 	BROKER_TAKEN,     /* FIND's message was received; its response follows */
 	BROKER_BUSY,      /* too many jobs of uid are blocked: refuse its connections */
 	BROKER_CLEAR,     /* uid is no longer BUSY */

@@ -155,6 +155,7 @@ thread_main(void *arg)
 			continue;
 		}
 		u = job->user;
+		stay = !job->ends_thread;
 		pthread_mutex_unlock(&lock);
 		job->run(job);
 		pthread_mutex_lock(&lock);
@@ -253,7 +254,7 @@ jobs_close(uint32_t uid, int fd)
 	jobs_submit(job, uid, run_close);
 }
 
-static void
+void
 kept_put(struct kept *k)
 {
 	if (__atomic_sub_fetch(&k->refs, 1, __ATOMIC_ACQ_REL) != 0)

@@ -180,6 +180,41 @@ settle(const struct broker_cmd *c)
 	job_free(job);
 }
 
+static void
+pause_threads(const struct broker_cmd *c)
+{
+	struct kept *k = *find_kept(c->id);
+	struct job *job = calloc(1, sizeof(*job));
+	int rc = -ENOENT;
+
+	if (job == NULL)
+		return; /* as in find */
+	job->cmd = *c;
+	job->kept = k;
+	if (k != NULL)
+		rc = jobs_busy(c->uid) ? -EBUSY : pauses_begin(job);
+	if (rc == 0)
+		return;
+	job->found.err = rc;
+	job_answer(job);
+	job_free(job);
+}
+
+static void
+resume_threads(const struct broker_cmd *c)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (job == NULL)
+		return; /* as in find */
+	job->cmd = *c;
+	if (pauses_end(c->id, job))
+		return;
+	job->found.err = -ETIMEDOUT;
+	job_answer(job);
+	job_free(job);
+}
+
 static bool
 serve_one(int chan)
 {
@@ -202,7 +237,14 @@ serve_one(int chan)
 		keep(&c, fds, nfds);
 		break;
 	case BROKER_DROP:
+		pauses_end(c.id, NULL);
 		drop(c.id);
+		break;
+	case BROKER_PAUSE:
+		pause_threads(&c);
+		break;
+	case BROKER_RESUME:
+		resume_threads(&c);
 		break;
 	case BROKER_FIND:
 		find(&c);
@@ -255,6 +297,7 @@ broker_main(int chan)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	fcntl(chan, F_SETFD, FD_CLOEXEC);
 	raise_fd_limit();
+	pauses_open();
 	jobs_open(chan);
 	while (serve_one(chan))
 		;

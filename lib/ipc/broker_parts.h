@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <time.h>
 #include "ipc/broker.h"
 
 /* What a job does with the client of a connection. */
@@ -41,6 +42,13 @@ struct job {
 	void (*run)(struct job *job);
 	struct kept *kept; /* a reference, or NULL */
 	int fd;            /* to close */
+	bool ends_thread;  /* the thread that has run it ends */
+	struct {           /* PAUSE */
+		TAILQ_ENTRY(job) link;
+		struct timespec start_by;
+		bool over;
+		struct job *resume; /* to answer when it is over, or NULL */
+	} pause;
 	/* for FIND: */
 	bool taken;
 	struct broker_cmd cmd;
@@ -63,6 +71,19 @@ void jobs_find(struct job *job);
 /* Returns true if too many jobs of uid are blocked. */
 bool jobs_busy(uint32_t uid);
 
+/*
+ * Stop the threads of job->kept's client but job->cmd.tid, and respond to job. They continue after
+ * pauses_end, or after UROCE_PAUSE_MS. -EBUSY: there is a pause already; the caller keeps job.
+ */
+int pauses_begin(struct job *job);
+/*
+ * Ends the pause of connection id, and then responds to resume (or NULL) and frees it. Returns
+ * false if there is none; the caller then keeps resume.
+ */
+bool pauses_end(uint64_t id, struct job *resume);
+/* Before the others. */
+void pauses_open(void);
+
 /* Serve a copier's area by a separate thread, which takes over both descriptors. */
 void copies_start(uint32_t uid, uint64_t id, int mem, int shared);
 /* Any thread. Are so many of uid's copy threads blocked on its memory that it gets no more? */
@@ -77,6 +98,8 @@ bool copies_settle(struct job *job);
 void jobs_tell(const struct broker_msg *m);
 /* Any thread. Send the daemon the result of job. */
 void job_answer(struct job *job);
+/* Any thread. Release a reference to k; the last one closes its descriptors, which may block. */
+void kept_put(struct kept *k);
 /* Any thread. The message's descriptors are closed by a separate job. */
 void job_free(struct job *job);
 

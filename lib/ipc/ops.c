@@ -59,6 +59,7 @@ SPARE(cm_open_req, AT(cm_open_req, spare));
 SPARE(cm_open_rep, AT(cm_open_rep, spare));
 SPARE(ask_peer_req, AT(ask_peer_req, spare));
 SPARE(ask_peer_rep, AT(ask_peer_rep, spare));
+SPARE(pause_threads_req, AT(pause_threads_req, spare));
 
 #define BODY(type)                                                                                 \
 	{                                                                                          \
@@ -111,6 +112,8 @@ static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
 	OP(IMPORT_MR, BODY(import_req), BODY(import_mr_rep), CONTEXT, 0),
 	OP(CM_OPEN, BODY(cm_open_req), BODY(cm_open_rep), OBSERVER, 0),
 	OP(ASK_PEER, BODY(ask_peer_req), BODY(ask_peer_rep), OBSERVER, 0),
+	OP(PAUSE_THREADS, BODY(pause_threads_req), NONE, OBSERVER, 0),
+	OP(RESUME_THREADS, NONE, NONE, OBSERVER, 0),
 };
 
 const struct ipc_op *

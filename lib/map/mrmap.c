@@ -63,16 +63,16 @@ request_ok(const struct uroce_reg_mr_req *req, unsigned nfds)
 }
 
 bool
-mrmap_peer_is_client(const struct mrmap_job *j)
+mrmap_client_is(const struct mrmap_client *c)
 {
 	char path[48];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)j->c->pid);
-	if (stat(path, &st) != 0 || (j->c->uid != 0 && st.st_uid != j->c->uid))
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)c->pid);
+	if (stat(path, &st) != 0 || (c->uid != 0 && st.st_uid != c->uid))
 		return false;
 	/* EPERM: it is there, but the broker may not send signals to it. */
-	return j->c->pidfd < 0 || syscall(SYS_pidfd_send_signal, j->c->pidfd, 0, NULL, 0) == 0 ||
+	return c->pidfd < 0 || syscall(SYS_pidfd_send_signal, c->pidfd, 0, NULL, 0) == 0 ||
 	       errno == EPERM;
 }
 

@@ -72,6 +72,13 @@ struct mrmap_client {
 };
 
 /*
+ * Returns true if pid is still the client and runs a program that the client may inspect. The owner
+ * of /proc/PID/mem is root while the program is set-id or not dumpable, else the effective uid. A
+ * client that is root may inspect any program.
+ */
+bool mrmap_client_is(const struct mrmap_client *c);
+
+/*
  * The copiers of one client: one for each address space that it had, at most MRMAP_MAX_COPIERS. The
  * caller sets the first fields and zeroes the rest. Outlives the regions.
  */

@@ -105,12 +105,12 @@ mrmap_find_copy(struct mrmap_job *j)
 	int err;
 
 	j->found->path = UROCE_MR_PATH_COPY;
-	if (!mrmap_peer_is_client(j))
+	if (!mrmap_client_is(j->c))
 		return -EPERM;
 	err = check_rights(j);
 	if (err == 0)
 		err = mem_get(j);
-	if (err == 0 && !mrmap_peer_is_client(j))
+	if (err == 0 && !mrmap_client_is(j->c))
 		err = -EPERM;
 	if (err == 0) {
 		j->found->mem_id = j->c->mem.id;

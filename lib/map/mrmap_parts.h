@@ -48,13 +48,6 @@ mrmap_vma_grants(const struct vma *v, bool writable)
 	return (v->prot & need) == need;
 }
 
-/*
- * Returns true if pid is still the client and runs a program that the client may inspect. The owner
- * of /proc/PID/mem is root while the program is set-id or not dumpable, else the effective uid. A
- * client that is root may inspect any program.
- */
-bool mrmap_peer_is_client(const struct mrmap_job *j);
-
 /* Add a descriptor to the result. Returns its index, or -EAGAIN if there is no space. */
 int mrmap_file_add(struct mrmap_job *j, int fd, bool lent);
 

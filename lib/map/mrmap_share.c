@@ -313,7 +313,7 @@ mrmap_find_shared(struct mrmap_job *j)
 			err = find_mapped(j, p) != 0 ? -EAGAIN : 0;
 		}
 	}
-	return err == 0 && looked && !mrmap_peer_is_client(j) ? -EPERM : err;
+	return err == 0 && looked && !mrmap_client_is(j->c) ? -EPERM : err;
 }
 
 /* Reserves addresses for the region, at the same offset within a huge page as in the client. */

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Threads of another process are stopped and continue (map/pause.h). */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+#include "map/pause.h"
+
+#define NTHREADS 4u
+#define SIGNALS  60u
+#define STEPS    1000u /* of the caller, while the others stand still */
+
+/* Shared with the process whose threads are stopped. */
+static struct shared {
+	_Atomic uint64_t steps[NTHREADS], caller_steps, handled, born;
+	atomic_uint ready, stop;
+	atomic_int tid; /* of its first thread */
+} * sh;
+
+static void *
+stepper(void *arg)
+{
+	atomic_ullong *steps = arg;
+
+	sh->tid = (int)syscall(SYS_gettid);
+	sh->ready++;
+	while (!sh->stop)
+		atomic_fetch_add((_Atomic uint64_t *)steps, 1);
+	return NULL;
+}
+
+/* The threads, and the main thread, which goes on when they are stopped. */
+static void
+steppers(void)
+{
+	pthread_t t;
+
+	for (unsigned i = 0; i < NTHREADS; i++)
+		CHECK(pthread_create(&t, NULL, stepper, &sh->steps[i]) == 0);
+	while (!sh->stop) {
+		sh->caller_steps++;
+		sched_yield();
+	}
+}
+
+static void *
+short_lived(void *arg)
+{
+	sh->born++;
+	return NULL;
+}
+
+static void *
+creator(void *arg)
+{
+	pthread_t t;
+
+	sh->ready++;
+	while (!sh->stop) {
+		if (pthread_create(&t, NULL, short_lived, NULL) == 0)
+			pthread_join(t, NULL);
+	}
+	return NULL;
+}
+
+static void
+creators(void)
+{
+	pthread_t t;
+
+	for (unsigned i = 0; i < NTHREADS; i++)
+		CHECK(pthread_create(&t, NULL, creator, NULL) == 0);
+	while (!sh->stop) {
+		sh->caller_steps++;
+		sched_yield();
+	}
+}
+
+static void
+on_signal(int sig)
+{
+	sh->handled++;
+}
+
+static void
+with_handler(void)
+{
+	signal(SIGRTMIN, on_signal);
+	steppers();
+}
+
+/* A thread in vfork is in state D until its child executes or ends. */
+static int vfork_pipe[2];
+
+static void *
+vforker(void *arg)
+{
+	char byte;
+	pid_t pid;
+
+	sh->tid = (int)syscall(SYS_gettid);
+	sh->ready++;
+	pid = vfork();
+	if (pid == 0) {
+		syscall(SYS_read, vfork_pipe[0], &byte, 1);
+		_exit(0);
+	}
+	return NULL;
+}
+
+static void
+with_vfork(void)
+{
+	pthread_t t;
+
+	CHECK(pthread_create(&t, NULL, vforker, NULL) == 0);
+	close(vfork_pipe[1]);
+	steppers();
+}
+
+static pid_t
+start(void (*run)(void), unsigned ready)
+{
+	pid_t pid;
+
+	memset(sh, 0, sizeof(*sh));
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		run();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	while (sh->ready < ready)
+		sched_yield();
+	return pid;
+}
+
+static void
+finish(pid_t pid)
+{
+	sh->stop = 1;
+	assert_true(has_status(pid, false, 0));
+}
+
+static uint64_t
+sum(void)
+{
+	uint64_t n = sh->born;
+
+	for (unsigned i = 0; i < NTHREADS; i++)
+		n += sh->steps[i];
+	return n;
+}
+
+static void
+until_more_than(const _Atomic uint64_t *counter, uint64_t value)
+{
+	while (*counter <= value)
+		sched_yield();
+}
+
+/* A pause, by a thread that ends afterwards, as the contract wants it. */
+struct call {
+	pid_t pid, caller;
+	int rc;
+	void (*meanwhile)(pid_t pid); /* NULL: the thread ends without pause_end */
+};
+
+static void *
+call_main(void *arg)
+{
+	struct call *c = arg;
+	struct pause *p;
+
+	c->rc = pause_begin(c->pid, c->caller, &p);
+	if (c->rc == 0 && c->meanwhile != NULL) {
+		c->meanwhile(c->pid);
+		pause_end(p);
+	} else if (c->rc == 0) {
+		free(p);
+	}
+	return NULL;
+}
+
+static int
+paused(pid_t pid, pid_t caller, void (*meanwhile)(pid_t))
+{
+	struct call c = {.pid = pid, .caller = caller, .meanwhile = meanwhile};
+	pthread_t t;
+
+	assert_int_equal(pthread_create(&t, NULL, call_main, &c), 0);
+	pthread_join(t, NULL);
+	return c.rc;
+}
+
+/* The caller goes on, and the others stand still. */
+static void
+only_the_caller_runs(pid_t pid)
+{
+	uint64_t before = sum();
+
+	until_more_than(&sh->caller_steps, sh->caller_steps + STEPS);
+	assert_true(sum() == before);
+}
+
+static void
+all_run(void)
+{
+	for (unsigned i = 0; i < NTHREADS; i++)
+		until_more_than(&sh->steps[i], sh->steps[i]);
+}
+
+static void
+threads_stand_still_and_continue(void **state)
+{
+	pid_t pid = start(steppers, NTHREADS);
+
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(paused(pid, pid, only_the_caller_runs), 0);
+		all_run();
+	}
+	finish(pid);
+}
+
+static void
+threads_that_are_born_meanwhile_stop_too(void **state)
+{
+	pid_t pid = start(creators, NTHREADS);
+
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(paused(pid, pid, only_the_caller_runs), 0);
+		until_more_than(&sh->born, sh->born);
+	}
+	finish(pid);
+}
+
+static void
+queue_one(pid_t pid)
+{
+	assert_int_equal(sigqueue(pid, SIGRTMIN, (union sigval){0}), 0);
+}
+
+static void
+no_signal_is_lost(void **state)
+{
+	pid_t pid = start(with_handler, NTHREADS);
+
+	/* Before, at the same time, during: one is handled for each that was queued. */
+	for (unsigned i = 0; i < SIGNALS / 2; i++) {
+		queue_one(pid);
+		assert_int_equal(paused(pid, pid, queue_one), 0);
+	}
+	until_more_than(&sh->handled, SIGNALS - 1);
+	all_run();
+	finish(pid);
+	assert_int_equal(sh->handled, SIGNALS);
+}
+
+static void
+kill_it(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGKILL), 0);
+}
+
+static void
+process_can_be_killed_meanwhile(void **state)
+{
+	pid_t pid = start(steppers, NTHREADS);
+
+	assert_int_equal(paused(pid, pid, kill_it), 0);
+	assert_true(has_status(pid, true, SIGKILL));
+}
+
+static void
+thread_that_cannot_stop_fails_the_pause(void **state)
+{
+	pid_t pid;
+
+	assert_int_equal(pipe(vfork_pipe), 0);
+	pid = start(with_vfork, NTHREADS + 1);
+	close(vfork_pipe[0]);
+	assert_int_equal(paused(pid, pid, only_the_caller_runs), -EBUSY);
+	all_run();
+	close(vfork_pipe[1]); /* its read returns */
+	/* The thread is in vfork until its child has ended. */
+	while (paused(pid, pid, only_the_caller_runs) == -EBUSY)
+		sched_yield();
+	all_run();
+	finish(pid);
+}
+
+static void
+traced_process_is_left_alone(void **state)
+{
+	pid_t pid = start(steppers, NTHREADS);
+
+	assert_int_equal(ptrace(PTRACE_SEIZE, sh->tid, NULL, NULL), 0);
+	assert_int_equal(paused(pid, pid, only_the_caller_runs), -EPERM);
+	all_run();
+	assert_int_equal(ptrace(PTRACE_INTERRUPT, sh->tid, NULL, NULL), 0);
+	assert_int_equal(waitpid(sh->tid, NULL, __WALL), sh->tid);
+	assert_int_equal(ptrace(PTRACE_DETACH, sh->tid, NULL, NULL), 0);
+	finish(pid);
+}
+
+static void
+threads_continue_if_the_tracer_ends(void **state)
+{
+	pid_t pid = start(steppers, NTHREADS);
+
+	assert_int_equal(paused(pid, pid, NULL), 0);
+	all_run();
+	finish(pid);
+}
+
+static void
+unknown_caller_or_process_is_an_error(void **state)
+{
+	pid_t pid = start(steppers, NTHREADS);
+
+	assert_int_equal(paused(pid, getpid(), only_the_caller_runs), -ESRCH);
+	all_run();
+	finish(pid);
+	assert_int_equal(paused(pid, pid, only_the_caller_runs), -ESRCH);
+}
+
+/* As in a container: the caller's number is that of its own namespace. */
+static void
+caller_of_another_pid_namespace_is_found(void **state)
+{
+	int ns;
+	pid_t pid;
+
+	ns = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	assert_true(ns >= 0);
+	if (unshare(CLONE_NEWPID) != 0) {
+		close(ns);
+		skip();
+	}
+	pid = start(steppers, NTHREADS);
+	assert_int_equal(setns(ns, CLONE_NEWPID), 0); /* else it could make no threads */
+	close(ns);
+	assert_int_equal(paused(pid, 1, only_the_caller_runs), 0);
+	all_run();
+	finish(pid);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_stand_still_and_continue),
+		cmocka_unit_test(threads_that_are_born_meanwhile_stop_too),
+		cmocka_unit_test(no_signal_is_lost),
+		cmocka_unit_test(process_can_be_killed_meanwhile),
+		cmocka_unit_test(thread_that_cannot_stop_fails_the_pause),
+		cmocka_unit_test(traced_process_is_left_alone),
+		cmocka_unit_test(threads_continue_if_the_tracer_ends),
+		cmocka_unit_test(unknown_caller_or_process_is_an_error),
+		cmocka_unit_test(caller_of_another_pid_namespace_is_found),
+	};
+
+	if (!harness_can_run())
+		return 77;
+	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (sh == MAP_FAILED)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
