@@ -7,7 +7,9 @@
 #include <unistd.h>
 #include "alone.h"
 
-#define RING_NAME "anon_inode:[io_uring]"
+/* What descriptors of the kernel's own writers refer to: the beginnings of names. */
+static const char *const writers[] = {"anon_inode:[io_uring]", "/dev/vhost-"};
+#define NAME_BYTES 24
 
 struct dirent64_abi {
 	uint64_t ino;
@@ -27,18 +29,22 @@ has_one_thread(void)
 	       st.st_nlink == 3;
 }
 
-/* Returns true if entry name of folder dir is an io_uring. */
+/* Returns true if entry name of folder dir is a descriptor of one of the writers. */
 static bool
-is_ring(int dir, const char *name)
+is_writer(int dir, const char *name)
 {
-	char to[sizeof(RING_NAME)];
-	long n = syscall(SYS_readlinkat, dir, name, to, sizeof(to));
+	char to[NAME_BYTES] = {0};
 
-	return n == sizeof(RING_NAME) - 1 && memcmp(to, RING_NAME, sizeof(RING_NAME) - 1) == 0;
+	if (syscall(SYS_readlinkat, dir, name, to, sizeof(to) - 1) <= 0)
+		return false;
+	for (unsigned i = 0; i < sizeof(writers) / sizeof(writers[0]); i++)
+		if (strncmp(to, writers[i], strlen(writers[i])) == 0)
+			return true;
+	return false;
 }
 
-static bool
-has_no_ring(void)
+bool
+process_has_kernel_stores(void)
 {
 	_Alignas(struct dirent64_abi) char buf[2048];
 	bool found = false;
@@ -48,21 +54,21 @@ has_no_ring(void)
 	dir = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",
 			   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		return false;
+		return true;
 	while (!found && (n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
 		for (long pos = 0; !found && pos < n;) {
 			struct dirent64_abi *d = (struct dirent64_abi *)(buf + pos);
 
-			found = is_ring(dir, d->name);
+			found = is_writer(dir, d->name);
 			pos += d->reclen;
 		}
 	}
 	syscall(SYS_close, dir);
-	return !found && n == 0;
+	return found || n != 0;
 }
 
 bool
 process_is_alone(void)
 {
-	return has_one_thread() && has_no_ring();
+	return has_one_thread() && !process_has_kernel_stores();
 }

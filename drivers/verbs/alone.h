@@ -13,4 +13,10 @@
  */
 bool process_is_alone(void);
 
+/*
+ * Returns true if the kernel may store into this process's memory on behalf of no thread: it has an
+ * io_uring, or a descriptor of vhost. When in doubt, returns true. Any thread; does not allocate.
+ */
+bool process_has_kernel_stores(void);
+
 #endif

@@ -8,13 +8,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 #include "map/vma.h"
 #include "mr_adopt.h"
+#include "page_pause.h"
 
 #define UNMAP_TRIES   5000    /* 5 s: the daemon unmaps several GiB a second */
 #define UNMAP_WAIT_NS 1000000 /* between two tries */
@@ -106,24 +105,14 @@ call_until_unmapped(struct ibv_context *ctx, struct ipc_call *call)
 	return rc == EAGAIN ? ENOMEM : rc;
 }
 
-/*
- * Permits the daemon to open this process's memory, which it may have to copy. If the Yama module
- * restricts ptrace, even a daemon of the same user needs this. Without Yama the call fails.
- */
+/* Permits the daemon to open this process's memory, which it may have to copy. */
 static void
 name_tracer(const struct prov_context *ctx, const struct uroce_reg_mr_req *req)
 {
-	static pid_t named;
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
 	if (req->npieces == 0 || req->piece[0].kind == UROCE_PIECE_FD ||
 	    req->piece[0].kind == UROCE_PIECE_KEPT)
 		return; /* adopted, at least in part: then never copied */
-	if (getsockopt(ctx->ipc.sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0 ||
-	    __atomic_exchange_n(&named, cred.pid, __ATOMIC_RELAXED) == cred.pid)
-		return;
-	prctl(PR_SET_PTRACER, (unsigned long)cred.pid, 0, 0, 0);
+	page_pause_permit(ctx->ipc.sock);
 }
 
 /*

@@ -294,7 +294,7 @@ build_runs(struct build *b)
 			err = build_shared(b, run);
 			continue;
 		}
-		swap = page_swap_process(&err);
+		swap = page_swap_process(true, &err);
 		if (err == 0)
 			err = build_private(b, swap, run);
 	}

@@ -459,12 +459,12 @@ mr_ref_release(struct mr_pin *pin)
 
 	copy_pin_del(pin);
 	if (pin->nrefs > 0)
-		swap = page_swap_process(&err);
+		swap = page_swap_process(false, &err);
 	for (unsigned i = 0; i < pin->nrefs; i++) {
 		struct mr_ref *c = &pin->ref[i];
 
 		ref_del(c);
-		/* Without swap the pages stay shared: threads have started; no userfaultfd. */
+		/* Without swap the pages stay shared: threads, no userfaultfd, no pause. */
 		give_back_unreferenced(swap, c->file, c->start, c->end);
 	}
 }

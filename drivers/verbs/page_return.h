@@ -28,7 +28,7 @@ int page_return_open(void);
  * prot, private; then free the pages in src_fd. A hole there becomes an absent page. The calling
  * thread must not touch the range, not even to read: signals are blocked, and its stack and the
  * heap objects used here are outside the range. Returns 0, or -errno and the range is shared as
- * before: -EFAULT or -EINVAL the program changed it. uffd -1: the process has one thread; prot must
+ * before: -EFAULT or -EINVAL the program changed it. uffd -1: no other thread runs; prot must
  * then allow stores.
  */
 int page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, int src_fd,

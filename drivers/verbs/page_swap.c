@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <sys/sysinfo.h>
 #include <sys/types.h>
+#include "alone.h"
+#include "page_pause.h"
 #include "page_return.h"
 #include "map/page.h"
 #include "page_swap.h"
@@ -232,7 +234,7 @@ pin_back(const struct page_swap *swap, uint64_t addr, uint64_t len, bool known)
 	int err;
 
 	if (swap->uffd < 0)
-		return 0; /* no other thread */
+		return 0; /* no other thread runs */
 	/*
 	 * Kernels before 6.4 cannot protect an absent page, but can protect a zero page. With newer
 	 * kernels this only saves faults while copying.
@@ -263,6 +265,8 @@ replace(const struct page_swap *swap, const struct page_swap_job *job, uint64_t 
 	 */
 	if (err == 0)
 		err = write_protect(swap, addr, len);
+	if (err == 0 && swap->pauses && !page_pause_lasts())
+		err = -EBUSY;
 	if (err == 0)
 		err = raw_mremap_onto(staged, len, addr);
 	if (swap->uffd >= 0 && err != 0)
@@ -327,6 +331,22 @@ chunk_bytes(const struct page_swap *swap, const struct page_swap_job *job, uint6
 }
 
 /*
+ * With pauses: stops the other threads. The kernel's own stores do not stop, so there must be none:
+ * a stopped process does not begin any. 0 or -errno.
+ */
+static int
+stores_stop(const struct page_swap *swap)
+{
+	int err = swap->pauses ? page_pause_begin() : 0;
+
+	if (swap->pauses && err == 0 && process_has_kernel_stores()) {
+		page_pause_end();
+		err = -EPERM;
+	}
+	return err;
+}
+
+/*
  * Blocks all signals, because a handler could touch the chunk. The C library's function would leave
  * its internal signals unblocked.
  */
@@ -343,11 +363,14 @@ swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool 
 		uint64_t len = chunk_bytes(swap, job, addr, job->len - *done, &known);
 
 		syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all));
-		if (by_return)
-			err = page_return_chunk(swap->return_uffd, addr, len, job->prot,
-						job->src_fd, job->src_off + *done);
-		else
-			err = swap_chunk(swap, job, addr, len, known);
+		err = stores_stop(swap);
+		if (err == 0) {
+			err = by_return ? page_return_chunk(swap->return_uffd, addr, len, job->prot,
+							    job->src_fd, job->src_off + *done)
+					: swap_chunk(swap, job, addr, len, known);
+			if (swap->pauses)
+				page_pause_end();
+		}
 		if (err == 0)
 			*done += len;
 		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
@@ -376,7 +399,11 @@ page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t 
 	int err;
 
 	*done = 0;
-	err = swap_chunks(swap, job, by_return, done);
+	err = swap->pauses ? page_pause_open() : 0;
+	if (err == 0)
+		err = swap_chunks(swap, job, by_return, done);
+	if (swap->pauses)
+		page_pause_close();
 	if (!by_return && job->fd < 0 && *done > 0)
 		page_return_free(job->src_fd, job->src_off, *done);
 	return err;

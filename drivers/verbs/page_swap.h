@@ -11,7 +11,8 @@
  * as above if that cannot be used.
  *
  * Without a userfaultfd no store can be held back. A process with one thread does not need that:
- * the same steps then work without it (alone.h).
+ * the same steps then work without it (alone.h). In a process with threads, the daemon stops the
+ * others for each chunk (page_pause.h).
  *
  * The caller's thread must not touch the range meanwhile: it would wait for itself. The range
  * therefore contains neither its stack nor its thread control block, all signals are blocked while
@@ -24,7 +25,8 @@
 #include <stdint.h>
 
 struct page_swap {
-	int uffd;          /* -1: the process has one thread */
+	int uffd;          /* -1: no other thread runs while pages move */
+	bool pauses;       /* because the daemon stops them; else there is none */
 	bool unpopulated;  /* the kernel can write-protect absent pages (Linux 6.4) */
 	int pagemap;       /* shows which pages are present; -1: all are populated */
 	int return_uffd;   /* page_return.h's, once it is needed; -1 before */
@@ -43,9 +45,11 @@ void page_swap_close(struct page_swap *swap);
  * Returns the page_swap that this process keeps, opened at first use; NULL and *err as for
  * page_swap_open. A new one per call would cost a walk over all mappings when it is closed. If the
  * process gets no userfaultfd but has one thread, the result has uffd -1 and is valid until the
- * thread returns to the program. The caller serialises calls.
+ * thread returns to the program. With threads, too, and with pauses set, if the daemon may be asked
+ * to stop them: page_swap_run then fails with -EPERM or -EBUSY if that does not work. adopts: for a
+ * registration, of which only so many get pauses (page_pause.h). The caller serialises calls.
  */
-struct page_swap *page_swap_process(int *err);
+struct page_swap *page_swap_process(bool adopts, int *err);
 
 /*
  * Called unlocked: prepares what page_return.h needs for the process's page_swap, including its

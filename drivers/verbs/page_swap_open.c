@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/types.h>
 #include "alone.h"
+#include "page_pause.h"
 #include "page_return.h"
 #include "page_swap.h"
 #include "raw_mm.h"
@@ -55,6 +56,7 @@ page_swap_open(struct page_swap *swap)
 
 	swap->return_uffd = -1;
 	swap->return_fails = false;
+	swap->pauses = false;
 	swap->pagemap = -1;
 	swap->unpopulated = true;
 	swap->uffd = page_swap_uffd(need | UFFD_FEATURE_WP_UNPOPULATED);
@@ -85,10 +87,11 @@ page_swap_close(struct page_swap *swap)
 static struct page_swap process_swap = {.uffd = -1, .return_uffd = -1, .pagemap = -1};
 static pid_t process_pid; /* the process whose memory the descriptors act on */
 
-/* Makes a page_swap that holds no store back, for a process with one thread. */
+/* Makes a page_swap that holds no store back, because no other thread runs meanwhile. */
 static int
-page_swap_open_alone(struct page_swap *swap)
+page_swap_open_alone(struct page_swap *swap, bool pauses)
 {
+	swap->pauses = pauses;
 	swap->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	swap->unpopulated = true;
 	swap->return_fails = false;
@@ -96,7 +99,7 @@ page_swap_open_alone(struct page_swap *swap)
 }
 
 struct page_swap *
-page_swap_process(int *err)
+page_swap_process(bool adopts, int *err)
 {
 	static int refused; /* the kernel gives this process no userfaultfd: the reason */
 	pid_t pid = getpid();
@@ -110,8 +113,12 @@ page_swap_process(int *err)
 	if (*err == -EPERM || *err == -ENOSYS || *err == -EINVAL)
 		refused = *err;
 	/* ENOSYS: under valgrind, which reports the copy of whole pages as errors */
-	if (*err != 0 && *err != -ENOSYS && process_is_alone())
-		*err = page_swap_open_alone(&process_swap);
+	if (*err != 0 && *err != -ENOSYS) {
+		bool alone = process_is_alone();
+
+		if (alone || (page_pause_may() && (!adopts || page_pause_take())))
+			*err = page_swap_open_alone(&process_swap, !alone);
+	}
 	return *err == 0 ? &process_swap : NULL;
 }
 
@@ -122,9 +129,9 @@ page_swap_prepare_return(void (*lock)(void), void (*unlock)(void))
 	int err, fd;
 
 	lock();
-	swap = page_swap_process(&err);
+	swap = page_swap_process(false, &err);
 	if (swap != NULL && swap->uffd < 0)
-		err = -EPERM;
+		err = -EPERM; /* without a userfaultfd, memory is returned at once */
 	unlock();
 	if (err != 0)
 		return err;

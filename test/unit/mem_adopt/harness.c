@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,9 +17,11 @@
 #include <cmocka.h>
 #include "harness.h"
 #include "map/mrmap.h"
+#include "map/pause.h"
 #include "map/sigbus.h"
 #include "map/vma.h"
 #include "mr_adopt.h"
+#include "page_pause.h"
 
 #define MAX_REGIONS 4096
 #define COPY_STEP   COPIER_BYTES
@@ -34,7 +37,7 @@ struct rpc {
 	struct uroce_reg_mr_req req;
 };
 
-static int client_sock = -1;
+static int client_sock = -1, pause_sock = -1;
 
 void
 fill(void *p, size_t len, uint64_t seed)
@@ -191,6 +194,33 @@ serve_one(struct daemon *d)
 	return true;
 }
 
+/* As the broker: one thread stops the client's and lets them continue. */
+struct pauser {
+	pthread_t thread;
+	int sock;
+	pid_t pid;
+};
+
+static void *
+pauser_main(void *arg)
+{
+	struct pauser *ps = arg;
+	struct pause *p = NULL;
+	int m; /* request: the caller's thread, 0 to continue; reply: as pause_begin */
+
+	while (recv(ps->sock, &m, sizeof(m), 0) == sizeof(m)) {
+		if (m != 0) {
+			m = pause_begin(ps->pid, m, &p);
+		} else if (p != NULL) {
+			pause_end(p);
+			p = NULL;
+		}
+		if (send(ps->sock, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m))
+			break;
+	}
+	return NULL;
+}
+
 bool
 harness_can_run(void)
 {
@@ -219,25 +249,34 @@ void
 harness_run_as(void (*client)(void), unsigned as_uid)
 {
 	static struct daemon d;
-	int pair[2], status;
+	struct pauser pauser;
+	int pair[2], pauses[2], status;
 
 	assert_int_equal(sigbus_guard_install(), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pauses), 0);
 	memset(&d, 0, sizeof(d));
 	d.pid = fork();
 	assert_true(d.pid >= 0);
 	if (d.pid == 0) {
 		close(pair[0]);
+		close(pauses[0]);
 		client_sock = pair[1];
+		pause_sock = pauses[1];
 		client_main(client, as_uid);
 	}
 	close(pair[1]);
+	close(pauses[1]);
+	pauser = (struct pauser){.sock = pauses[0], .pid = d.pid};
+	assert_int_equal(pthread_create(&pauser.thread, NULL, pauser_main, &pauser), 0);
 	d.sock = pair[0];
 	d.uid = as_uid;
 	d.pidfd = (int)syscall(SYS_pidfd_open, d.pid, 0);
 	assert_true(d.pidfd >= 0);
 	while (serve_one(&d))
 		;
+	pthread_join(pauser.thread, NULL);
+	close(pauser.sock);
 	assert_int_equal(waitpid(d.pid, &status, 0), d.pid);
 	for (int i = 0; i < MAX_REGIONS; i++)
 		mrmap_destroy(d.region[i]);
@@ -276,6 +315,64 @@ call(struct rpc *m, const int *fds, unsigned nfds)
 	}
 	CHECK(sendmsg(client_sock, &msg, 0) == sizeof(*m));
 	CHECK(recv(client_sock, m, sizeof(*m), 0) == sizeof(*m));
+}
+
+/* In place of drivers/verbs/page_pause.c, which asks uroced. */
+static bool pauses_allowed;
+
+void
+client_allow_pauses(bool allowed)
+{
+	pauses_allowed = allowed;
+}
+
+bool
+page_pause_may(void)
+{
+	return pauses_allowed;
+}
+
+bool
+page_pause_take(void)
+{
+	return true;
+}
+
+int
+page_pause_open(void)
+{
+	return 0;
+}
+
+void
+page_pause_close(void)
+{
+}
+
+static int
+pause_call(int m)
+{
+	CHECK(send(pause_sock, &m, sizeof(m), 0) == sizeof(m));
+	CHECK(recv(pause_sock, &m, sizeof(m), 0) == sizeof(m));
+	return m;
+}
+
+int
+page_pause_begin(void)
+{
+	return pause_call((int)syscall(SYS_gettid));
+}
+
+void
+page_pause_end(void)
+{
+	CHECK(pause_call(0) == 0);
+}
+
+bool
+page_pause_lasts(void)
+{
+	return true;
 }
 
 int

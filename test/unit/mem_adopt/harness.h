@@ -50,6 +50,9 @@ bool harness_can_run(void);
 void harness_run(void (*client)(void));
 void harness_run_as(void (*client)(void), unsigned as_uid);
 
+/* Client: may the daemon stop its threads? False at first. */
+void client_allow_pauses(bool allowed);
+
 /* Calls of the client. A positive errno where they return int. */
 int client_reg(struct reg *r, void *addr, size_t len, uint32_t access);
 void client_dereg(struct reg *r);

@@ -118,6 +118,36 @@ process_with_threads_gets_copies(void **state)
 	harness_run_as(client_with_thread, NOBODY);
 }
 
+/* The daemon stops the other threads: without a userfaultfd, and without copies. */
+static void
+client_with_pauses(void)
+{
+	struct io_uring_params params = {0};
+	uint8_t *p = map_private(16 * PAGE);
+	pthread_t t = start_thread();
+	long ring;
+
+	if (has_right())
+		return;
+	client_allow_pauses(true);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
+	CHECK(is_private(p));
+	/* An io_uring stores without a thread. */
+	ring = syscall(SYS_io_uring_setup, 4, &params);
+	if (ring >= 0) {
+		check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
+		close((int)ring);
+	}
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
+	stop_thread(t);
+}
+
+static void
+process_with_threads_adopts_if_the_daemon_stops_them(void **state)
+{
+	harness_run_as(client_with_pauses, NOBODY);
+}
+
 static void
 client_gets_thread(void)
 {
@@ -213,6 +243,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(process_with_one_thread_adopts_without_userfaultfd),
 		cmocka_unit_test(process_with_threads_gets_copies),
+		cmocka_unit_test(process_with_threads_adopts_if_the_daemon_stops_them),
 		cmocka_unit_test(memory_stays_shared_if_threads_start_before_it_is_returned),
 		cmocka_unit_test(process_with_an_io_uring_gets_copies),
 		cmocka_unit_test(child_gets_its_own_copy),

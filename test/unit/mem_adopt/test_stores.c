@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -18,7 +19,8 @@
 #include "mr_adopt.h"
 #include "../../kit/requirement.h"
 
-#define RUN_S     6
+#define NOBODY    65534u
+#define RUN_S     3
 #define COUNTERS  512u /* of each thread, spread over the whole buffer */
 #define NTHREADS  3u
 #define MIN_ROUND 60u /* however busy the machine is */
@@ -371,6 +373,72 @@ threads_can_register_the_same_memory(void **state)
 	harness_run(client_registrars);
 }
 
+/* The same without a userfaultfd: the daemon stops the other threads. */
+static void (*stopped_client)(void);
+
+static void
+client_stopped(void)
+{
+	long fd = syscall(SYS_userfaultfd, 0);
+
+	if (fd >= 0) /* the machine allows everybody one: nothing to test */
+		return;
+	client_allow_pauses(true);
+	stopped_client();
+}
+
+static void
+run_stopped(void (*client)(void))
+{
+	stopped_client = client;
+	harness_run_as(client_stopped, NOBODY);
+}
+
+REQUIREMENT("MEM-05")
+static void
+no_store_is_lost_while_threads_are_stopped(void **state)
+{
+	run_stopped(client_heap);
+}
+
+REQUIREMENT("MEM-05")
+static void
+no_store_is_lost_in_chunks_while_threads_are_stopped(void **state)
+{
+	run_stopped(client_chunks);
+}
+
+REQUIREMENT("MEM-05")
+static void
+no_store_is_lost_in_huge_pages_while_threads_are_stopped(void **state)
+{
+	if (!huge_pages_get(6))
+		skip();
+	run_stopped(client_huge);
+	huge_pages_restore();
+}
+
+REQUIREMENT("MEM-05")
+static void
+no_store_is_lost_in_transparent_huge_pages_while_threads_are_stopped(void **state)
+{
+	run_stopped(client_thp);
+}
+
+REQUIREMENT("MEM-05")
+static void
+futexes_work_while_threads_are_stopped(void **state)
+{
+	run_stopped(client_futex);
+}
+
+REQUIREMENT("MEM-05")
+static void
+threads_can_register_the_same_memory_without_userfaultfd(void **state)
+{
+	run_stopped(client_registrars);
+}
+
 int
 main(void)
 {
@@ -381,6 +449,13 @@ main(void)
 		cmocka_unit_test(no_store_is_lost_while_transparent_huge_pages_move),
 		cmocka_unit_test(futexes_work_while_their_page_moves),
 		cmocka_unit_test(threads_can_register_the_same_memory),
+		cmocka_unit_test(no_store_is_lost_while_threads_are_stopped),
+		cmocka_unit_test(no_store_is_lost_in_chunks_while_threads_are_stopped),
+		cmocka_unit_test(no_store_is_lost_in_huge_pages_while_threads_are_stopped),
+		cmocka_unit_test(
+			no_store_is_lost_in_transparent_huge_pages_while_threads_are_stopped),
+		cmocka_unit_test(futexes_work_while_threads_are_stopped),
+		cmocka_unit_test(threads_can_register_the_same_memory_without_userfaultfd),
 	};
 
 	if (!harness_can_run())
