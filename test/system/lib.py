@@ -77,6 +77,14 @@ def public_copy():
 spawn = Proc
 
 
+def public_program(name):
+    """A copy, which every user can run, of a program of this folder."""
+    path = public_copy() / name
+    shutil.copy(BUILD / "test/system" / name, path)
+    path.chmod(0o755)
+    return path
+
+
 def enough(*procs):
     """Ends a transfer: both rcdata stop sending requests and exit after checking all data."""
     for proc in procs:

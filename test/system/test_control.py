@@ -7,6 +7,7 @@ import os
 import random
 import struct
 import sys
+import threading
 
 import control
 import lib
@@ -154,7 +155,7 @@ def unknown_handles(path):
     others = set(control.OPS) - seen
     assert others == {"HELLO", "QUERY_DEVICE", "QUERY_PORT", "QUERY_GID", "QUERY_PKEY", "QUERY_CLOCK",
                       "ALLOC_PD", "CREATE_CHANNEL", "LIST_DEVICES", "SHOW", "IMPAIR", "CAPTURE",
-                      "SET", "EXPORT", "CM_OPEN", "ASK_PEER"}, others
+                      "SET", "EXPORT", "CM_OPEN", "ASK_PEER", "PAUSE_THREADS", "RESUME_THREADS"}, others
 
 
 def handles(path):
@@ -336,6 +337,39 @@ def hostile(daemon, seed):
         c.close()
 
 
+def pauses(path):
+    """Who pauses a client's threads, and when they continue: test_mem_adopt_pause has the rest."""
+    def observer():
+        c = control.Connection(path)
+        assert c.hello("")[0] == 0
+        return c, lambda op, *body: c.call(op, struct.pack("<I4x", *body) if body else b"")[0]
+
+    own = threading.get_native_id()
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)  # waits without the interpreter's lock
+    thread.start()
+    try:
+        first, do = observer()
+        assert do("RESUME_THREADS") == errno.ETIMEDOUT
+        for tid in (0, os.getppid(), 2**31, 2**32 - 1):
+            assert do("PAUSE_THREADS", tid) == errno.ESRCH, tid
+        assert do("PAUSE_THREADS", own) == 0
+        assert do("PAUSE_THREADS", own) == errno.EBUSY
+        second, do_second = observer()
+        assert do_second("RESUME_THREADS") == errno.ETIMEDOUT  # another connection's
+        assert do_second("PAUSE_THREADS", own) == errno.EPERM  # traced already
+        assert do("RESUME_THREADS") == 0
+        assert do("RESUME_THREADS") == errno.ETIMEDOUT
+        assert do("PAUSE_THREADS", own) == 0
+        first.close()  # which ends the pause
+        lib.until("the thread can be paused again", lambda: do_second("PAUSE_THREADS", own) == 0)
+        assert do_second("RESUME_THREADS") == 0
+        second.close()
+    finally:
+        stop.set()
+        thread.join()
+
+
 def main():
     lib.need_root()
     link = lib.link_ring(("--workers", "2", "--client-mem", "48", "--max-qps", "700"))
@@ -359,6 +393,8 @@ def main():
         channel_dies_before_its_cq(daemon)
     with lib.case("events that a full channel cannot take come later"):
         full_channel_loses_nothing(daemon)
+    with lib.case("pauses of a client's threads"):
+        pauses(daemon.socket)
     # Requirements: EVT-08
     with lib.case("a CQ overrun raises events for the CQ and its QPs"):
         cq_overrun(daemon)

@@ -3,7 +3,6 @@
 """Memory of an ordinary user's program with threads is adopted: the daemon stops them meanwhile (paused.c). With a
 daemon of the same user, and with one of root."""
 import pathlib
-import shutil
 import subprocess
 
 import test_port_udp  # sets the uid of programs, before lib reads it
@@ -15,18 +14,11 @@ def may_everybody():
     return pathlib.Path("/proc/sys/vm/unprivileged_userfaultfd").read_text(encoding="ascii").strip() == "1"
 
 
-def program():
-    path = lib.public_copy() / "paused"
-    shutil.copy(lib.BUILD / "test/system/paused", path)
-    path.chmod(0o755)
-    return path
-
-
 def main():
     lib.need_root()
     if may_everybody():
         lib.skip("vm.unprivileged_userfaultfd is 1: no thread has to be stopped")
-    paused = program()
+    paused = lib.public_program("paused")
     ns = lib.netns()
     subprocess.run(["ip", "-n", ns, "addr", "add", "10.9.0.1/24", "dev", "lo"], check=True)
     subprocess.run(["ip", "-n", ns, "link", "set", "lo", "up"], check=True)
