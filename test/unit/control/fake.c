@@ -331,6 +331,12 @@ broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem)
 }
 
 int
+broker_pause(struct session *s, const struct ipc_msg *m)
+{
+	return -EPIPE;
+}
+
+int
 broker_copy(void *ctx, uint64_t id, int mem, int shared)
 {
 	return -EPIPE;
