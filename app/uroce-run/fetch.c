@@ -171,7 +171,7 @@ static int
 introduce(struct ipc_client *c, const char *socket, const char *device)
 {
 	struct uroce_hello_rep hello;
-	int fds[UROCE_MAX_WORKERS + 2];
+	int fds[UROCE_HELLO_FDS];
 	char why[UROCE_CTRL_MAX_WHY + 1];
 	unsigned int nfds;
 	int rc;

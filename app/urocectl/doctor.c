@@ -233,7 +233,7 @@ static void
 meet(struct doctor *dr)
 {
 	const char *path = ipc_client_path(dr->rq->socket);
-	int fds[UROCE_MAX_WORKERS + 2];
+	int fds[UROCE_HELLO_FDS];
 	char why[UROCE_CTRL_MAX_WHY + 1];
 	struct uroce_hello_rep hello;
 	struct ipc_client c;

@@ -331,7 +331,7 @@ static int
 connect_and_run(const struct request *rq)
 {
 	const char *path = ipc_client_path(rq->socket);
-	int fds[UROCE_MAX_WORKERS + 2];
+	int fds[UROCE_HELLO_FDS];
 	char why[UROCE_CTRL_MAX_WHY + 1];
 	struct uroce_hello_rep hello;
 	struct ipc_client c;

@@ -196,7 +196,7 @@ channel_request(struct uroce_cm_open_rep *rep, int fds[2])
 		.rep_fds_max = 2,
 	};
 	struct uroce_hello_rep hello;
-	int hello_fds[UROCE_MAX_WORKERS + 2];
+	int hello_fds[UROCE_HELLO_FDS];
 	unsigned int nfds = 0;
 	struct ipc_client c;
 	int rc;

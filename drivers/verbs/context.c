@@ -246,6 +246,8 @@ context_release(struct prov_context *ctx)
 		close(ctx->worker[i].wake_fd);
 	if (ctx->db_seg)
 		munmap(ctx->db_seg, ctx->db_bytes);
+	if (ctx->states)
+		munmap(ctx->states, ctx->nworkers * sizeof(*ctx->states));
 	ipc_segmap_close(&ctx->segs);
 }
 
@@ -253,14 +255,22 @@ context_release(struct prov_context *ctx)
 static int
 context_workers(struct prov_context *ctx, const struct uroce_hello_rep *rep, const int *fds)
 {
+	int err;
+
 	ctx->db_bytes = rep->db_seg_bytes;
-	ctx->db_seg = ipc_seg_map(fds[1], ctx->db_bytes);
+	ctx->db_seg = ipc_seg_map(fds[1], ctx->db_bytes, true);
+	err = errno;
 	close(fds[1]);
 	ctx->nworkers = rep->nworkers;
 	for (uint32_t i = 0; i < rep->nworkers; i++)
 		ctx->worker[i].wake_fd = fds[2 + i];
-	if (!ctx->db_seg)
-		return errno;
+	ctx->states =
+		ipc_seg_map(fds[2 + rep->nworkers], rep->nworkers * sizeof(*ctx->states), false);
+	if (!ctx->states)
+		err = errno;
+	close(fds[2 + rep->nworkers]);
+	if (!ctx->db_seg || !ctx->states)
+		return err;
 	for (uint32_t i = 0; i < rep->nworkers; i++) {
 		uint64_t off = rep->db_off[i];
 
@@ -268,6 +278,7 @@ context_workers(struct prov_context *ctx, const struct uroce_hello_rep *rep, con
 		    ctx->db_bytes - off < sizeof(struct uroce_db_ring))
 			return EPROTO;
 		ctx->worker[i].db = (struct uroce_db_ring *)((char *)ctx->db_seg + off);
+		ctx->worker[i].state = &ctx->states[i];
 	}
 	return prov_poll_mode(rep->flags & UROCE_HELLO_YIELD, &ctx->poll);
 }
@@ -286,7 +297,7 @@ static int
 context_hello(struct prov_context *ctx, const char *device)
 {
 	struct uroce_hello_rep rep;
-	int fds[UROCE_MAX_WORKERS + 2];
+	int fds[UROCE_HELLO_FDS];
 	char why[UROCE_CTRL_MAX_WHY + 1];
 	unsigned int nfds;
 	int rc;
@@ -302,7 +313,7 @@ context_hello(struct prov_context *ctx, const char *device)
 			*why ? ": " : "", why);
 		return rc;
 	}
-	if (rep.nworkers == 0 || rep.nworkers > UROCE_MAX_WORKERS || nfds != rep.nworkers + 2) {
+	if (rep.nworkers == 0 || rep.nworkers > UROCE_MAX_WORKERS || nfds != rep.nworkers + 3) {
 		while (nfds)
 			close(fds[--nfds]);
 		return EPROTO;

@@ -141,8 +141,8 @@ wake_worker_here(struct prov_context *ctx, int cpu)
 	for (uint32_t i = 0; i < ctx->nworkers; i++) {
 		struct prov_worker *w = &ctx->worker[i];
 
-		if (__atomic_load_n(&w->db->cpu, __ATOMIC_RELAXED) == (uint32_t)cpu + 1 &&
-		    __atomic_load_n(&w->db->asleep, __ATOMIC_RELAXED) != 0)
+		if (__atomic_load_n(&w->state->cpu, __ATOMIC_RELAXED) == (uint32_t)cpu + 1 &&
+		    __atomic_load_n(&w->state->asleep, __ATOMIC_RELAXED) != 0)
 			prov_worker_wake(w);
 	}
 }

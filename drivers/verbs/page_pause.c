@@ -63,7 +63,7 @@ page_pause_permit(int sock)
 int
 page_pause_open(void)
 {
-	int fds[UROCE_MAX_WORKERS + 2];
+	int fds[UROCE_HELLO_FDS];
 	struct uroce_hello_rep hello;
 	unsigned int nfds = 0;
 	int rc = ipc_client_connect(&peer, NULL);

@@ -66,7 +66,7 @@ prov_doorbell(struct prov_worker *w, uint32_t qpn)
 	prov_lock(&w->lock);
 	qp_doorbell_ring(db, qpn);
 	prov_unlock(&w->lock);
-	if (!qp_doorbell_is_asleep(db))
+	if (!qp_doorbell_is_asleep(w->state))
 		return;
 	prov_worker_wake(w);
 }

@@ -77,6 +77,7 @@ struct prov_ref {
 struct prov_worker {
 	struct prov_lock lock; /* protects this process's side of db */
 	struct uroce_db_ring *db;
+	const struct uroce_worker_state *state;
 	int wake_fd; /* eventfd */
 };
 
@@ -101,6 +102,7 @@ struct prov_context {
 	struct prov_worker worker[UROCE_MAX_WORKERS];
 	void *db_seg;
 	size_t db_bytes;
+	struct uroce_worker_state *states; /* of all workers, read only */
 	pthread_mutex_t seg_mutex;
 	struct ipc_segmap segs;
 	int spare_fd[PROV_MAX_RINGS]; /* reserved (rings.c), -1: not; seg_mutex */

@@ -60,8 +60,10 @@ enum uroce_hello_flags {
 
 /*
  * An observer gets 0 workers. Descriptors of a context: [0] the asynchronous event socket, [1] the
- * doorbell segment, [2 ..] one eventfd for each worker.
+ * doorbell segment, [2 ..] one eventfd for each worker, and behind these the workers' states
+ * (struct uroce_worker_state), which cannot be mapped for writing.
  */
+#define UROCE_HELLO_FDS (UROCE_MAX_WORKERS + 3) /* descriptors of a reply, at most */
 struct uroce_hello_rep {
 	uint32_t context; /* id, for urocectl */
 	uint32_t flags;   /* enum uroce_hello_flags */

@@ -112,11 +112,20 @@ struct uroce_db_ring {
 	uint8_t spare0[52];
 	uint32_t cons; /* written by the worker */
 	uint8_t spare1[60];
-	uint32_t asleep; /* written by the worker: wake it through its eventfd */
-	uint32_t cpu;    /* 1 + the CPU of the worker, as of its last sleep; 0: unknown */
-	uint8_t spare2[56];
 	uint32_t qpn[UROCE_DB_ENTRIES];
 };
-UROCE_ABI_ASSERT(sizeof(struct uroce_db_ring) == 192 + 4 * UROCE_DB_ENTRIES, "doorbell ring size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_db_ring) == 128 + 4 * UROCE_DB_ENTRIES, "doorbell ring size");
+
+/*
+ * What all clients know of a worker, in a page that only the daemon can write: worker i has the
+ * i-th of an array. One line for all clients, so that a worker's sleep costs the same for any
+ * number of them.
+ */
+struct uroce_worker_state {
+	uint32_t asleep; /* wake it through its eventfd */
+	uint32_t cpu;    /* 1 + its CPU, as of its last sleep; 0: unknown */
+	uint8_t spare[56];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_worker_state) == UROCE_CACHE_LINE, "worker state size");
 
 #endif

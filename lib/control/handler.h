@@ -19,7 +19,7 @@ struct ctrl_req {
 	unsigned nfds;
 	const struct mrmap_found *found; /* REG_MR, REREG_MR: the memory found; refers to fds */
 };
-#define CTRL_REP_FDS (UROCE_MAX_WORKERS + 2)
+#define CTRL_REP_FDS UROCE_HELLO_FDS
 struct ctrl_rep {
 	void *body; /* size of the operation's reply, zeroed */
 	int fds[CTRL_REP_FDS];

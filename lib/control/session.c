@@ -179,6 +179,7 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		ctrl_rep_fd(rp, worker_wake_fd(worker_get(d->workers, i), session_doorbell(s, i)),
 			    false);
 	}
+	ctrl_rep_fd(rp, worker_states_fd(d->workers), false);
 	LOG(INFO, "client %u: %s (pid %d, uid %u) opened %s", s->id, s->comm, s->peer.pid,
 	    s->peer.uid, dev->name);
 	return 0;

@@ -390,7 +390,7 @@ ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_re
 		.rep = rep,
 		.rep_len = sizeof(*rep),
 		.rep_fds = fds,
-		.rep_fds_max = UROCE_MAX_WORKERS + 2,
+		.rep_fds_max = UROCE_HELLO_FDS,
 	};
 	int rc;
 

@@ -90,7 +90,7 @@ int ipc_client_call(struct ipc_client *c, struct ipc_call *call);
 
 /*
  * Sends HELLO with c->offer for a device ("" for an observer); sets c->version and c->features. fds
- * needs space for UROCE_MAX_WORKERS + 2 descriptors; *nfds is the number received. why may be NULL;
+ * needs space for UROCE_HELLO_FDS descriptors; *nfds is the number received. why may be NULL;
  * if the daemon refuses, it gets the daemon's reason, or "". Returns 0, the daemon's errno, negated
  * (-ENODEV; -EPROTONOSUPPORT: no common version, or a required feature is missing), or -EPROTO and
  * -EIO as ipc_client_call.

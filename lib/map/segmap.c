@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 void *
-ipc_seg_map(int fd, size_t bytes)
+ipc_seg_map(int fd, size_t bytes, bool writable)
 {
 	struct stat st;
 	void *base;
@@ -22,7 +22,7 @@ ipc_seg_map(int fd, size_t bytes)
 		errno = EPROTO;
 		return NULL;
 	}
-	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	base = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
 	return base == MAP_FAILED ? NULL : base;
 }
 
@@ -52,7 +52,7 @@ seg_open(struct ipc_seg *s)
 {
 	int rc;
 
-	s->base = ipc_seg_map(s->fd, s->bytes);
+	s->base = ipc_seg_map(s->fd, s->bytes, true);
 	rc = s->base ? 0 : -errno;
 	s->waits = rc != 0 && rc != -EPROTO;
 	if (!s->waits)

@@ -26,8 +26,8 @@ struct ipc_segmap {
 
 #define IPC_SEGMAP_MAX 65536 /* ids above it are rejected as a daemon's error */
 
-/* Maps bytes of fd, shared and writable. NULL with errno; EPROTO if fd holds fewer bytes. */
-void *ipc_seg_map(int fd, size_t bytes);
+/* Maps bytes of fd, shared. NULL with errno; EPROTO if fd holds fewer bytes. */
+void *ipc_seg_map(int fd, size_t bytes, bool writable);
 
 /*
  * Finds the ring at loc. If its segment is not mapped yet, maps it from the first descriptor of

@@ -97,11 +97,11 @@ qp_doorbell_ring(struct uroce_db_ring *db, uint32_t qpn)
  * sleep; the caller must then write 8 bytes to its eventfd.
  */
 static inline bool
-qp_doorbell_is_asleep(const struct uroce_db_ring *db)
+qp_doorbell_is_asleep(const struct uroce_worker_state *worker)
 {
 	/* Partner: the worker's fence between setting asleep and its last poll. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return __atomic_load_n(&db->asleep, __ATOMIC_RELAXED) != 0;
+	return __atomic_load_n(&worker->asleep, __ATOMIC_RELAXED) != 0;
 }
 
 #endif

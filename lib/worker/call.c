@@ -19,7 +19,7 @@ worker_wake(struct worker *w)
 		return;
 	/* Partner: idle.c, between setting asleep and the last check for work. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&w->asleep, __ATOMIC_RELAXED) == 0)
+	if (__atomic_load_n(&w->state->asleep, __ATOMIC_RELAXED) == 0)
 		return;
 	/* EAGAIN: the count is at its maximum, so it is readable */
 	if (write(w->own_fd, &one, sizeof(one)) < 0)

@@ -99,17 +99,6 @@ doorbell_waits(const struct worker *w)
 	return false;
 }
 
-void
-doorbell_set_asleep(struct worker *w, uint32_t asleep)
-{
-	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
-
-	for (unsigned i = 0; i < w->ndoorbells; i++) {
-		__atomic_store_n(&w->doorbells[i].ring->asleep, asleep, __ATOMIC_RELAXED);
-		__atomic_store_n(&w->doorbells[i].ring->cpu, cpu, __ATOMIC_RELAXED);
-	}
-}
-
 struct change {
 	struct worker_doorbell db;
 	struct worker_doorbell *room; /* in: a larger array, or NULL; out: the array to free */
@@ -128,7 +117,6 @@ add_on_worker(struct worker *w, void *arg)
 		w->doorbells = c->room;
 		c->room = old;
 	}
-	__atomic_store_n(&c->db.ring->cpu, (uint32_t)sched_getcpu() + 1, __ATOMIC_RELAXED);
 	w->doorbells[w->ndoorbells++] = c->db;
 }
 

@@ -140,6 +140,13 @@ sleep_limit(const struct worker *w, bool ports)
 	return part < SLEEP_WOKEN_NS ? part : SLEEP_WOKEN_NS;
 }
 
+static void
+set_asleep(struct worker *w, uint32_t asleep)
+{
+	__atomic_store_n(&w->state->cpu, (uint32_t)sched_getcpu() + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->state->asleep, asleep, __ATOMIC_RELAXED);
+}
+
 /* Sleeps. Returns false if a sleep is not worth it. */
 static bool
 go_to_sleep(struct worker *w)
@@ -156,20 +163,18 @@ go_to_sleep(struct worker *w)
 	if (!waiter_has_core(w))
 		waiters_release(w);
 	drain(w); /* first, so that the last check finds the work of those who rang */
-	__atomic_store_n(&w->asleep, 1, __ATOMIC_RELAXED);
-	doorbell_set_asleep(w, 1);
+	set_asleep(w, 1);
 	grace_offline(w);
 	/* Partners: the client's fence after its doorbell, worker_wake, worker_grace_start. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!has_work(w))
 		sleep_on_fd(w, ns, ports);
-	__atomic_store_n(&w->asleep, 0, __ATOMIC_RELAXED);
+	set_asleep(w, 0);
 	/*
 	 * Ends with a fence: objects that the control thread has removed before are not found any
 	 * more.
 	 */
 	grace_online(w);
-	doorbell_set_asleep(w, 0);
 	w->sleep_ns = 2 * w->sleep_ns < SLEEP_MAX_NS ? 2 * w->sleep_ns : SLEEP_MAX_NS;
 	return true;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <rte_branch_prediction.h>
 #include <rte_errno.h>
@@ -16,9 +18,10 @@
 #include "worker/worker_parts.h"
 
 /* RTS: a preempted producer does not block the others. */
-#define MANY_TO_ONE (RING_F_MP_RTS_ENQ | RING_F_SC_DEQ)
+#define MANY_TO_ONE  (RING_F_MP_RTS_ENQ | RING_F_SC_DEQ)
 
-#define HELD_SHARE  8 /* of all packet buffers, one in so many may hold early requests */
+#define STATES_BYTES (UROCE_MAX_WORKERS * sizeof(struct uroce_worker_state))
+#define HELD_SHARE   8 /* of all packet buffers, one in so many may hold early requests */
 
 static const struct engine_ops worker_engine_ops = {
 	.slow_path = event_frame,
@@ -228,6 +231,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	}
 	w->ws = ws;
 	w->index = i;
+	w->state = &ws->states[i];
 	w->lcore = p->lcores[i];
 	TAILQ_INIT(&w->due);
 	w->own_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -254,6 +258,37 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	engine_set_loop_zero_copy(&w->engine, WORKER_VIEW_BYTES);
 	w->engine.env.counters = &w->counters_none;
 	return w;
+}
+
+/*
+ * Makes the page that clients read. The seal refuses later mappings for writing, and holes. Returns
+ * 0 or a positive errno.
+ */
+static int
+states_make(struct worker_set *ws)
+{
+	void *page = MAP_FAILED;
+
+	ws->states_fd = memfd_create("uroce-workers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (ws->states_fd >= 0 && ftruncate(ws->states_fd, STATES_BYTES) == 0)
+		page = mmap(NULL, STATES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ws->states_fd,
+			    0);
+	if (page == MAP_FAILED)
+		return errno;
+	ws->states = page;
+	return fcntl(ws->states_fd, F_ADD_SEALS,
+		     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0
+		       ? 0
+		       : errno;
+}
+
+static void
+states_free(struct worker_set *ws)
+{
+	if (ws->states != NULL)
+		munmap(ws->states, STATES_BYTES);
+	if (ws->states_fd >= 0)
+		close(ws->states_fd);
 }
 
 /* Frees the remaining events and their mbufs. */
@@ -283,6 +318,7 @@ worker_set_destroy(struct worker_set *ws)
 	for (unsigned i = 0; i < ws->n; i++)
 		worker_free(ws->worker[i]);
 	events_free(ws);
+	states_free(ws);
 	free(ws->qs);
 	free(ws);
 }
@@ -314,6 +350,10 @@ worker_set_create(const struct worker_params *p)
 	}
 	ws->idle = p->idle;
 	ws->listener_asleep = 1;
+	ws->event_fd = -1;
+	err = states_make(ws);
+	if (err != 0)
+		goto fail;
 	ws->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ws->events = rte_ring_create_elem("worker_events", sizeof(struct worker_event),
 					  WORKER_EVENTS, SOCKET_ID_ANY, MANY_TO_ONE);
@@ -358,6 +398,12 @@ worker_get(struct worker_set *ws, unsigned i)
 	return ws->worker[i];
 }
 
+int
+worker_states_fd(const struct worker_set *ws)
+{
+	return ws->states_fd;
+}
+
 struct engine *
 worker_engine(struct worker *w)
 {
@@ -376,7 +422,7 @@ worker_usage_get(const struct worker *w, struct worker_usage *u)
 	u->idle_ns = counters_read(&w->spent_ns[0]);
 	u->busy_ns = counters_read(&w->spent_ns[1]);
 	u->lcore = w->lcore;
-	u->asleep = __atomic_load_n(&w->asleep, __ATOMIC_RELAXED) != 0;
+	u->asleep = __atomic_load_n(&w->state->asleep, __ATOMIC_RELAXED) != 0;
 }
 
 struct counter_block *

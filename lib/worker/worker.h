@@ -177,8 +177,13 @@ void worker_forget_qp(struct worker *w, struct qp *qp);
 void worker_send_posted(struct worker *w, struct qp *qp);
 
 /*
- * Control thread. Returns the eventfd to write when this doorbell ring is asleep. Only the ring's
- * client gets it, and may do anything to it.
+ * Any thread. The descriptor of the workers' states (struct uroce_worker_state, in the order of
+ * worker_get), for clients. They cannot map it for writing.
+ */
+int worker_states_fd(const struct worker_set *ws);
+/*
+ * Control thread. Returns the eventfd to write when the worker is asleep and this doorbell ring has
+ * an entry. Only the ring's client gets it, and may do anything to it.
  */
 int worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring);
 

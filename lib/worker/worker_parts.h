@@ -191,7 +191,8 @@ struct worker {
 	struct worker_job *posted_jobs; /* pushed by the control thread, newest first */
 	uint32_t launched;              /* 1 from worker_set_create until its loop has ended */
 	uint32_t stop;
-	uint32_t asleep __rte_cache_aligned; /* wake by own_fd */
+	/* its entry of ws->states; wake it by own_fd */
+	struct uroce_worker_state *state;
 	/* for the timers of others: now_ns, and when this worker resumed after WORKER_STALL_NS */
 	uint64_t ran_ns __rte_cache_aligned;
 	uint64_t resumed_ns;
@@ -208,7 +209,9 @@ struct worker_set {
 	enum worker_idle idle;
 	bool running;
 	struct worker *worker[UROCE_MAX_WORKERS];
-	struct rte_ring *events; /* of struct worker_event */
+	struct rte_ring *events;           /* of struct worker_event */
+	struct uroce_worker_state *states; /* a page, read by clients */
+	int states_fd;
 	int event_fd;
 	uint32_t listener_asleep; /* the control thread waits for event_fd */
 	bool port_present[ENGINE_MAX_DEVS];
@@ -274,7 +277,6 @@ host_notify(struct worker *w)
 /* doorbell.c */
 unsigned doorbell_poll(struct worker *w);
 bool doorbell_waits(const struct worker *w);
-void doorbell_set_asleep(struct worker *w, uint32_t asleep);
 
 /* hot_queue.c: qp's client rang (NULL: no client did); poll hot queues; a QP leaves */
 void hot_queue_rang(struct worker *w, struct qp *qp);

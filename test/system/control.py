@@ -18,7 +18,8 @@ VERSION = int(re.search(r"define UROCE_ABI_VERSION +(\d+)", (ABI.parent / "versi
 VERSION_MIN = int(re.search(r"define UROCE_ABI_VERSION_MIN +(\d+)", (ABI.parent / "version.h").read_text())[1])
 OPS = {name: i + 1 for i, name in enumerate(
     re.findall(r"^\tUROCE_CTRL_(\w+)(?: = 1)?,$", ABI.read_text(), re.M)[:-1])}
-RING_HDR, DB_RING = 192, 192 + 4 * 1024
+RING_HDR, DB_HDR = 192, 128
+DB_RING = DB_HDR + 4 * 1024
 REGION, PAGE = 0x10000000, 4096  # start of the regions that this client registers
 CLIENT_ENDED = object()
 
@@ -265,11 +266,11 @@ class Hostile(Client):
                 at = self.rng.randrange(min(len(shared), 1 << 17) // 8) * 8
                 shared[at:at + 8] = self.rng.choice(
                     (self.rng.randbytes(8), struct.pack("<Q", self.rng.getrandbits(5))))
-        for worker in range(len(self.fds) - 2):
+        for worker in range(len(self.fds) - 3):  # the last one: the workers' states, which it cannot write
             base = worker * DB_RING
             prod = struct.unpack_from("<I", self.doorbells, base)[0]
             for i in range(8):
-                struct.pack_into("<I", self.doorbells, base + 192 + 4 * ((prod + i) % 1024),
+                struct.pack_into("<I", self.doorbells, base + DB_HDR + 4 * ((prod + i) % 1024),
                                  self.rng.choice(self.dests) if self.dests else 0)
             struct.pack_into("<I", self.doorbells, base, prod + 8 & 0xffffffff)
             os.write(self.fds[2 + worker], struct.pack("<Q", 1))

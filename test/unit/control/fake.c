@@ -251,6 +251,12 @@ worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring)
 }
 
 int
+worker_states_fd(const struct worker_set *ws)
+{
+	return wake_fd;
+}
+
+int
 worker_event_fd(struct worker_set *ws)
 {
 	return -1;

@@ -53,7 +53,7 @@ struct exchange {
 		struct uroce_cm_open_rep cm_open;
 	} rep;
 	size_t rep_len;
-	int fds[UROCE_MAX_WORKERS + 2];
+	int fds[UROCE_HELLO_FDS];
 	unsigned int nfds;
 	bool keep_fd; /* fds[0] stays ours */
 };
@@ -136,7 +136,10 @@ do_hello(struct fake *f, struct exchange *x)
 						    w * DB_STRIDE);
 		x->rep.hello.db_off[w] = w * DB_STRIDE;
 	}
-	x->nfds = 2 + FAKE_WORKERS;
+	f->states_fd = memfd_of(FAKE_WORKERS * sizeof(*f->states));
+	f->states = map_of(f->states_fd, FAKE_WORKERS * sizeof(*f->states));
+	x->fds[2 + FAKE_WORKERS] = f->states_fd;
+	x->nfds = 3 + FAKE_WORKERS;
 	x->rep.hello.context = 1;
 	x->rep.hello.flags = f->hello_flags;
 	x->rep.hello.nworkers = FAKE_WORKERS;

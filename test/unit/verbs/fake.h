@@ -70,7 +70,8 @@ struct fake {
 	int channel_fd[FAKE_OBJS];
 	int wake_fd[FAKE_WORKERS];
 	struct uroce_db_ring *db[FAKE_WORKERS];
-	int seg_fd, db_fd;
+	struct uroce_worker_state *states; /* of FAKE_WORKERS */
+	int seg_fd, db_fd, states_fd;
 	uint8_t *seg;
 	uint64_t seg_used;
 	uint32_t seg_id; /* of the segment that holds all rings */

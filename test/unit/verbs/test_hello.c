@@ -153,7 +153,7 @@ the_agreed_version_is_in_every_message(void **state)
 					.rep_len = sizeof(list)};
 		struct uroce_hello_rep rep;
 		struct ipc_client c;
-		int fds[UROCE_MAX_WORKERS + 2];
+		int fds[UROCE_HELLO_FDS];
 		unsigned nfds;
 
 		assert_int_equal(ipc_client_connect(&c, NULL), 0);

@@ -383,7 +383,7 @@ static void
 sleeping_worker_is_woken_once_for_each_progress(void **state)
 {
 	struct fixture *r = *state;
-	struct uroce_db_ring *db = r->f->db[0];
+	struct uroce_worker_state *worker = &r->f->states[0];
 	cpu_set_t all, one;
 	int flags = fcntl(r->f->wake_fd[0], F_GETFL);
 
@@ -395,11 +395,11 @@ sleeping_worker_is_woken_once_for_each_progress(void **state)
 	post_send(r);
 	complete(r);
 	rings(r);
-	db->asleep = 1;
-	db->cpu = (uint32_t)sched_getcpu() + 2;
+	worker->asleep = 1;
+	worker->cpu = (uint32_t)sched_getcpu() + 2;
 	until_slept(r, 1);
 	assert_int_equal(rings(r), 0); /* elsewhere */
-	db->cpu--;
+	worker->cpu--;
 	complete(r);
 	until_slept(r, 3);
 	assert_int_equal(rings(r), 1);

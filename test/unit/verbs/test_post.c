@@ -325,7 +325,7 @@ doorbell_rings_only_if_armed(void **state)
 	assert_int_equal(db->prod, 1);
 	/* a sleeping worker is woken as well, and only that one */
 	r->f->qp[0].sq->armed = 1;
-	db->asleep = 1;
+	r->f->states[0].asleep = 1;
 	assert_int_equal(post(r->qp, &wr), 0);
 	assert_int_equal(db->prod, 2);
 	assert_int_equal(woken(r, 0), 1);

@@ -92,7 +92,7 @@ sleep_for_doorbell(struct consumer *c)
 	struct pollfd pfd = {.fd = c->r->f->wake_fd[1], .events = POLLIN};
 	uint64_t n;
 
-	__atomic_store_n(&db->asleep, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->r->f->states[1].asleep, 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&db->prod, __ATOMIC_ACQUIRE) == db->cons) {
 		__atomic_add_fetch(&c->sleeps, 1, __ATOMIC_RELAXED);
@@ -102,7 +102,7 @@ sleep_for_doorbell(struct consumer *c)
 		else if (read(pfd.fd, &n, sizeof(n)) < 0)
 			c->lost = true;
 	}
-	__atomic_store_n(&db->asleep, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->r->f->states[1].asleep, 0, __ATOMIC_RELAXED);
 }
 
 static void

@@ -88,6 +88,7 @@ void grace_periods_end_whatever_workers_do(void **state);
 void sleeping_worker_is_woken_by_a_call(void **state);
 void nobody_waits_for_a_sleeping_worker(void **state);
 void sleeping_worker_is_woken_by_a_doorbell(void **state);
+void clients_read_the_workers_states(void **state);
 void no_client_stops_a_worker_by_its_eventfd(void **state);
 void sleeping_worker_is_woken_by_a_handoff(void **state);
 void sleeping_worker_misses_no_doorbell(void **state);

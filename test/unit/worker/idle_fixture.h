@@ -74,11 +74,6 @@ doorbell_waits(const struct worker *w)
 	return false;
 }
 
-void
-doorbell_set_asleep(struct worker *w, uint32_t asleep)
-{
-}
-
 /* No grace period begins here, and no job is posted. */
 static struct rte_rcu_qsbr qs;
 
@@ -103,7 +98,9 @@ static struct rte_ring ring; /* empty */
 static struct worker_rxq queue;
 static struct uroce_db_ring db;
 static struct worker_doorbell bell = {.ring = &db, .waiter = &db.waiter};
+static struct uroce_worker_state shown;
 static struct worker worker = {.ws = &workers,
+			       .state = &shown,
 			       .in = &ring,
 			       .out = &ring,
 			       .rxqs = &queue,

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <linux/falloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <rte_common.h>
@@ -44,7 +46,7 @@ nobody_waits_for_a_sleeping_worker(void **state)
 	let_all_sleep();
 	worker_wait_readers(ws);
 	for (unsigned i = 0; i < nworkers; i++)
-		assert_int_equal(FAKE_COUNT(worker_get(ws, i)->asleep), 1);
+		assert_int_equal(FAKE_COUNT(worker_get(ws, i)->state->asleep), 1);
 	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
 	worker_quiesce(ws);
 	worker_wait_readers(ws);
@@ -66,7 +68,7 @@ sleeping_worker_is_woken_by_a_doorbell(void **state)
 		uint32_t n = FAKE_COUNT(f->bell_n);
 
 		let_all_sleep();
-		assert_true(WAIT_FOR(FAKE_COUNT(bell_ring.asleep) == 1));
+		assert_true(WAIT_FOR(FAKE_COUNT(last_worker()->state->asleep) == 1));
 		ring_bell(5);
 		assert_int_equal(write(worker_wake_fd(last_worker(), &bell_ring), &one,
 				       sizeof(one)),
@@ -76,6 +78,31 @@ sleeping_worker_is_woken_by_a_doorbell(void **state)
 	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
 	worker_quiesce(ws);
 	worker_del_doorbell(last_worker(), &bell_ring);
+}
+
+/* What clients see of the workers' sleep, and cannot change. */
+void
+clients_read_the_workers_states(void **state)
+{
+	size_t len = nworkers * sizeof(struct uroce_worker_state);
+	int fd = worker_states_fd(ws);
+	const struct uroce_worker_state *seen = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+
+	assert_true(seen != MAP_FAILED);
+	assert_true(mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	assert_int_equal(write(fd, &len, sizeof(len)), -1);
+	assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+	assert_int_equal(ftruncate(fd, 0), -1);
+	if (idle != WORKER_IDLE_POLL) {
+		let_all_sleep();
+		for (unsigned i = 0; i < nworkers; i++) {
+			assert_int_equal(FAKE_COUNT(seen[i].asleep), 1);
+			assert_int_not_equal(FAKE_COUNT(seen[i].cpu), 0);
+		}
+		__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+		worker_quiesce(ws);
+	}
+	munmap((void *)(uintptr_t)seen, len);
 }
 
 /*
@@ -113,7 +140,7 @@ no_client_stops_a_worker_by_its_eventfd(void **state)
 			assert_int_equal(read(fd, &count, sizeof(count)), sizeof(count));
 		worker_quiesce(ws);
 		let_all_sleep();
-		assert_true(WAIT_FOR(FAKE_COUNT(bell_ring.asleep) == 1));
+		assert_true(WAIT_FOR(FAKE_COUNT(last_worker()->state->asleep) == 1));
 		ring_bell(5);
 		assert_true(fcntl(other, F_GETFL) & O_NONBLOCK);
 		assert_int_equal(write(other, &one, sizeof(one)), sizeof(one));
@@ -285,7 +312,7 @@ sleeping_worker_misses_no_doorbell(void **state)
 		uint64_t until = clock_ns() + 900000 + i * 1500;
 
 		ring_bell(i);
-		if (FAKE_COUNT(bell_ring.asleep) != 0)
+		if (FAKE_COUNT(last_worker()->state->asleep) != 0)
 			assert_int_equal(write(worker_wake_fd(last_worker(), &bell_ring), &one,
 					       sizeof(one)),
 					 sizeof(one));

@@ -489,6 +489,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(sleeping_worker_is_woken_by_a_call),
 		cmocka_unit_test(nobody_waits_for_a_sleeping_worker),
 		cmocka_unit_test(sleeping_worker_is_woken_by_a_doorbell),
+		cmocka_unit_test(clients_read_the_workers_states),
 		cmocka_unit_test(no_client_stops_a_worker_by_its_eventfd),
 		cmocka_unit_test(sleeping_worker_is_woken_by_a_handoff),
 		cmocka_unit_test(sleeping_worker_misses_no_doorbell),
