@@ -21,6 +21,7 @@ from cmclient import Channel, PS_TCP, PS_UDP, QP_UD, Refused, sockaddr
 PORT = 7471
 QPNS = itertools.count(0x100, 2)  # a QPN is not free again before TIMEWAIT ends
 LISTENER, ACTIVE, PASSIVE = 1, 2, 3
+SIDR_UNSUPPORTED, SIDR_REJECTED = 1, 2
 
 
 def impair(side, *words):
@@ -133,6 +134,46 @@ def service(a, b, address):
     event = client.event("ESTABLISHED")
     assert (event.qpn, event.qkey) == (0x22, 0x01234567)
     client.close()
+    server.close()
+
+
+def refused_service(a, b, address):
+    """No listener; a program rejects; its accept is refused: the client gets an answer each time, before the program
+    destroys its id."""
+    client, number = ask(a, address, PS_UDP)
+    client.connect(number, next(QPNS))
+    assert client.event("UNREACHABLE").status == SIDR_UNSUPPORTED
+    client.close()
+    server, _ = serve(b, address, PS_UDP)
+
+    def rejected():
+        """Rejects with private data."""
+        server.reject(request.id, b"go away")
+        return b"go away\0"
+
+    def too_long():
+        """Accepts with a byte more than a SIDR_REP holds."""
+        try:
+            server.accept(request.id, PASSIVE, 0x22, bytes(137))
+        except Refused as refused:
+            assert refused.errno == errno.EINVAL, refused
+            return b"\0"
+        raise AssertionError("137 bytes of private data were accepted")
+
+    for answer in rejected, too_long:
+        client, number = ask(a, address, PS_UDP)
+        client.connect(number, next(QPNS))
+        request = server.event("CONNECT_REQUEST")
+        data = answer()
+        event = client.event("UNREACHABLE")
+        assert event.status == SIDR_REJECTED and event.ud_data.startswith(data), (event.status, event.ud_data)
+        try:
+            server.accept(request.id, PASSIVE, 0x22)
+            raise AssertionError("a request was answered twice")
+        except Refused as refused:
+            assert refused.errno == errno.EINVAL, refused
+        server.destroy(request.id)
+        client.close()
     server.close()
 
 
@@ -403,6 +444,9 @@ def all_of(link, a, b):
     # Requirements: CM-07
     with lib.case(f"a service, {link.kind}"):
         service(x, y, b)
+    # Requirements: CM-04, CM-07
+    with lib.case(f"a service that refuses, {link.kind}"):
+        refused_service(x, y, b)
     # Requirements: CM-06, CM-12
     with lib.case(f"a killed client, {link.kind}"):
         client_killed(x, y, b)
