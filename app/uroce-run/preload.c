@@ -343,6 +343,36 @@ is_static(int fd)
 	return true;
 }
 
+/*
+ * Returns true if fd is a 64-bit ELF program that Go's linker has made: it has a section with this
+ * name, also after strip.
+ */
+static bool
+is_go(int fd)
+{
+	static const char mark[] = ".go.buildinfo";
+	Elf64_Ehdr h;
+	Elf64_Shdr names, s;
+	char name[sizeof(mark)];
+
+	if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
+	    memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    pread(fd, &names, sizeof(names),
+		  (off_t)(h.e_shoff + (uint64_t)h.e_shstrndx * sizeof(s))) !=
+		    (ssize_t)sizeof(names))
+		return false;
+	for (unsigned int i = 0; i < h.e_shnum; i++) {
+		if (pread(fd, &s, sizeof(s), (off_t)(h.e_shoff + i * sizeof(s))) !=
+		    (ssize_t)sizeof(s))
+			return false;
+		if (pread(fd, name, sizeof(name), (off_t)(names.sh_offset + s.sh_name)) ==
+			    (ssize_t)sizeof(name) &&
+		    memcmp(name, mark, sizeof(mark)) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Returns true if executing fd changes the process's privileges, which turns preloading off. */
 static bool
 is_privileged(int fd)
@@ -360,14 +390,19 @@ void
 preload_check(const char *program, const char *why)
 {
 	int fd = open_program(program);
+	const char *what = NULL;
 
 	if (fd < 0)
 		return; /* execvp tells why */
-	if (is_static(fd) || is_privileged(fd))
-		complain("warning: %s is %s and does not load the library that shows the "
-			 "devices; there is no mount namespace: %s",
-			 program,
-			 is_static(fd) ? "statically linked" : "set-user-id or has capabilities",
-			 why);
+	if (is_static(fd))
+		what = "is statically linked and does not load";
+	else if (is_privileged(fd))
+		what = "is set-user-id or has capabilities and does not load";
+	else if (is_go(fd))
+		what = "is a Go program, whose system calls bypass";
+	if (what)
+		complain("warning: %s %s the library that shows the devices; there is no mount "
+			 "namespace: %s",
+			 program, what, why);
 	close(fd);
 }

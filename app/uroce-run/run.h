@@ -179,7 +179,10 @@ int preload_folder(const struct run_plan *plan, const struct run_device *dev, un
  * only refuses netlink sockets.
  */
 int preload_environment(const char *preload, const char *folder);
-/* Prints a warning if the loader will not preload a library into program. why: no namespace. */
+/*
+ * Prints a warning if the preloaded library does not see program's system calls: static, set-user-id
+ * and Go programs. why: the reason why there is no namespace.
+ */
 void preload_check(const char *program, const char *why);
 
 /* ---- install.c ---- */

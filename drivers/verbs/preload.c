@@ -14,7 +14,7 @@
  *
  * It cannot serve static programs, programs that the loader starts in secure mode (set-user-id),
  * and Go's own file operations, because these do not call libc. uroce-run prefers a mount namespace
- * and a seccomp filter, which serve these, too.
+ * and a seccomp filter, which serve these, too, and otherwise warns about them.
  *
  * A call passes its path through view_path() and continues in the next library, which may be
  * another preloaded one. Every symbol that a program calls needs its definition here: libc's own

@@ -211,6 +211,23 @@ socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE).close()
 """
         self.assertEqual(self.locked({"socket": errno.EACCES}, "/usr/bin/python3", "-c", program), "EPROTONOSUPPORT\n")
 
+    def direct(self, *options):
+        """A program that makes its system calls itself, as in Go, from direct.c."""
+        path = os.path.join(self.dir.name, "direct")
+        subprocess.run(["gcc", *options, "-o", path, os.path.join(os.path.dirname(os.path.abspath(__file__)), "direct.c")],
+                       check=True)
+        return path
+
+    SEEN_DIRECTLY = ["/sys/class/infiniband: uroce0", "/sys/class/infiniband_verbs: uverbs0",
+                     "/sys/class/infiniband/uroce0/node_guid: 0200:c0ff:fe00:0001",
+                     "/sys/class/infiniband/uroce0/ports/1/state: 4: ACTIVE",
+                     "/etc/libibverbs.d/uroce.driver: driver /etc/libibverbs.d/uroce/liburoce",
+                     "/dev/infiniband/uverbs0: open", "/dev/infiniband/rdma_cm: open", "netlink: EPROTONOSUPPORT"]
+
+    def test_programs_without_libc_see_the_devices(self):
+        for options in (["-static"], ["-DGO"]):
+            self.assertEqual(self.ok(self.direct(*options)).splitlines(), self.SEEN_DIRECTLY, options)
+
     def locked(self, errors, *args):
         """Runs args under uroce-run where these system calls fail (socket: those to the RDMA core)."""
         lock = [sys.executable, os.path.abspath(__file__), "lock", json.dumps(errors)]
@@ -350,13 +367,19 @@ class RunPreloaded(Run):
         super().setUp()
         os.environ["XDG_RUNTIME_DIR"] = "/nowhere"
 
+    def test_programs_without_libc_see_the_devices(self):
+        """They do not; a warning names the program and the reason. What they find is the kernel's."""
+        for options, says in ((["-static"], "is statically linked and does not load"),
+                              (["-DGO"], "is a Go program, whose system calls bypass")):
+            program = self.direct(*options)
+            done = self.run_(program)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(done.stderr, f"uroce-run: warning: {program} {says} the library that shows the devices; "
+                             "there is no mount namespace: --view=preload was given\n")
+            self.assertEqual(done.stdout, subprocess.run([program], text=True, capture_output=True, check=True).stdout)
+        self.ok(self.direct())  # a dynamic program is not warned of
+
     def test_what_it_cannot_serve_is_named(self):
-        static = os.path.join(self.dir.name, "static")
-        subprocess.run(["gcc", "-static", "-o", static, "-xc", "-"], input="int main(void) { return 0; }", text=True,
-                       check=True)
-        done = self.run_(static)
-        self.assertEqual(done.returncode, 0)
-        self.assertIn(f"{static} is statically linked", done.stderr)
         for user, mode, says in ((NOBODY, 0o4755, True), (NOBODY, 0o755, False), (0, 0o4755, os.geteuid() != 0)):
             copy = os.path.join(self.dir.name, f"{user}-{mode:o}")
             shutil.copy("/bin/true", copy)
