@@ -221,6 +221,45 @@ def nobody_there():
     daemon.stop()
 
 
+class Chroot(lib.Side):
+    """A side whose programs run in a plain chroot: its root is no mount point, so mounts there cannot be made private."""
+
+    SCRIPT = """set -e; root=$1; shift
+        for dir in usr etc dev proc sys tmp; do mkdir $root/$dir; mount --rbind /$dir $root/$dir; done
+        for link in bin sbin lib lib64; do ln -s usr/$link $root/$link; done
+        mkdir $root/run
+        exec chroot $root "$@" """
+
+    def __init__(self, daemon, dev, programs, uid):
+        super().__init__(daemon, dev, "127.0.0.1")
+        self.run = programs / "app/uroce-run/uroce-run"
+        self.become = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"] if uid else []
+
+    def spawn(self, argv, env=None):
+        root = lib.tmpdir()
+        root.chmod(0o755)
+        return lib.spawn(["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", root, *self.become, self.run,
+                          "--socket", self.daemon.socket, *argv], ns=self.daemon.ns,
+                         env={"UROCE_VERBOSE": "1", **lib.asan_env(), **(env or {})})
+
+
+def in_chroot(uid):
+    """Debian's programs, on a daemon outside: uroce-run preloads its library by itself."""
+    programs, folder = lib.public_copy(), lib.tmpdir()
+    folder.chmod(0o711)
+    daemon = lib.Daemon([], [f"name=uroce{i},port=net_ring_p{end},addr=10.9.0.{101 + i}/24" for i, end in enumerate("ab")],
+                        lib.netns(), ("--pair", "p", "--socket-mode", "0666"), socket=folder / "s")
+    sides = [Chroot(daemon, f"uroce{i}", programs, uid) for i in (0, 1)]
+    info = sides[0].spawn(["ibv_devinfo"])
+    assert info.wait(60) == 0, info.output()
+    said = info.output()
+    assert re.search(r"liburoce-preload.so with files in \S+ \((cannot make mounts private: Invalid argument|"
+                     r"no private mount namespace: Operation not permitted)", said), said
+    assert "uroce0" in said and "uroce1" in said and said.count("PORT_ACTIVE") == 2, said
+    lib.verbs_pair(*sides, "ibv_rc_pingpong", ["-d", "{dev}", "-g", "1", "-c", "-n", "100"])
+    daemon.stop()
+
+
 def missing_cpu():
     """A CPU on which the daemon may not run: one sentence, not EAL's usage text."""
     daemon = lib.spawn([lib.UROCED, "--socket", lib.tmpdir() / "s", "--no-huge", "--lcores", "0,1023", "--pair", "p",
@@ -346,6 +385,9 @@ def main():
         detached()
     with lib.case("uroce-run without a daemon, and without the right to use it"):
         nobody_there()
+    for user, uid in (("root", 0), ("an ordinary user", 65534)):
+        with lib.case(f"uroce-run in a plain chroot, {user}: ibv_devinfo, ibv_rc_pingpong"):
+            in_chroot(uid)
     with lib.case("--vdev with a driver that DPDK does not have"):
         unknown_driver()
     lib.finish()
