@@ -9,7 +9,8 @@
 #define RUN_NS        60000000ull
 #define LOSS_NS       200000000ull
 #define PINGS         20000u
-#define PINGS_SLOW    2000u /* for large messages */
+#define PINGS_SLOW    2000u         /* for large messages */
+#define PINGS_NS      3000000000ull /* a slow machine has fewer, unless their number is given */
 #define WAKES         10u
 #define WAKE_US       100000u
 #define IDLE_NS       1000000000l
@@ -166,7 +167,10 @@ run_rate(uint64_t ns, uint64_t count)
 static void
 run_ping(uint32_t count, uint32_t pause_us, struct client_hist *h)
 {
-	struct client_command c = {.order = CLIENT_PING, .count = count, .pause_us = pause_us};
+	struct client_command c = {.order = CLIENT_PING,
+				   .count = count,
+				   .pause_us = pause_us,
+				   .ns = clients.o->count != 0 ? 0 : PINGS_NS};
 	struct client_hist one;
 
 	prepare(true);

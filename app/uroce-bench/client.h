@@ -81,11 +81,12 @@ enum client_order {
 	CLIENT_CONNECT = 1,
 	CLIENT_PATTERN, /* write the pattern of seed into the memory */
 	CLIENT_RATE,    /* send messages for ns, but at least count */
-	CLIENT_PING,    /* send count messages one at a time, with pause_us before each */
-	CLIENT_HOPS,    /* unbind count windows, one at a time */
-	CLIENT_SERVE,   /* passive part of RATE or, with count != 0, of PING .. */
-	CLIENT_STOP,    /* .. until this; no separate response for SERVE */
-	CLIENT_VERIFY,  /* check the bytes of count messages since PATTERN */
+	/* send count messages one at a time, with pause_us before each; ns != 0: end after ns */
+	CLIENT_PING,
+	CLIENT_HOPS,   /* unbind count windows, one at a time */
+	CLIENT_SERVE,  /* passive part of RATE or, with count != 0, of PING .. */
+	CLIENT_STOP,   /* .. until this; no separate response for SERVE */
+	CLIENT_VERIFY, /* check the bytes of count messages since PATTERN */
 };
 struct client_command {
 	uint32_t order; /* enum client_order */

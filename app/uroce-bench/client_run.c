@@ -6,6 +6,7 @@
 #include "client_int.h"
 
 #define CLOCK_TURNS 16   /* iterations between two reads of the clock */
+#define PING_TURNS  256  /* pings between two reads of the clock */
 #define STOP_TURNS  1024 /* empty polls of the passive side between two polls of its socket */
 
 /* Take the completed receives of side and post as many new ones, in batches. */
@@ -138,14 +139,17 @@ client_ping(struct client *c, const struct client_command *cmd, struct client_an
 				 .tv_nsec = (long)(cmd->pause_us % 1000000 * 1000)};
 
 	a->start_ns = bench_now_ns();
-	for (uint64_t i = 0; i < cmd->count; i++) {
+	while (a->messages < cmd->count) {
+		if (cmd->ns != 0 && a->messages % PING_TURNS == PING_TURNS - 1 &&
+		    bench_now_ns() - a->start_ns > cmd->ns)
+			break;
 		if (cmd->pause_us != 0)
 			nanosleep(&pause, NULL);
 		client_hist_add(h, c->plan.op == BENCH_SEND ? ping_send(c, cmd->pause_us != 0)
 							    : ping_op(c));
+		a->messages++;
 	}
 	a->end_ns = bench_now_ns();
-	a->messages = cmd->count;
 }
 
 static bool
