@@ -32,7 +32,7 @@ static const char usage[] =
 	"      --srq            receive from one shared receive queue\n"
 	"      --mtu N          path MTU 256 .. 4096 (the smaller of both ports')\n"
 	"      --bytes N        bench: bytes per round (64 MiB)\n"
-	"      --rounds N       bench: rounds per operation (5)\n"
+	"      --rounds N       bench: rounds per operation (5); fewer if they take over 5 s\n"
 	"      --iters N        bench: ping-pong round trips (5000)\n"
 	"exit status: 0 success, 1 set-up failed or data differ, 3 completion error, 4 no "
 	"progress\n";
