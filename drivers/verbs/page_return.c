@@ -325,10 +325,29 @@ page_return_free(int fd, uint64_t off, uint64_t len)
 		syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, len);
 }
 
+/*
+ * Makes a second mapping of the chunk, which takes its page table entries along: accesses to the
+ * chunk find the pages in the file again. Filled in from a mapping without entries, each page would
+ * be mapped again first, and the chunk's entries would be removed one by one. The first mapping
+ * fails for memory that is not shared, whose pages must not move: the program has replaced the
+ * chunk. Before Linux 5.13 entries of a file cannot be moved. Returns as raw_mmap.
+ */
+static uint64_t
+take_aside(uint64_t addr, uint64_t len)
+{
+	uint64_t at = raw_mremap_alias(addr, page_bytes());
+
+	if (at == 0)
+		return 0;
+	raw_munmap(at, page_bytes());
+	at = raw_mremap_aside(addr, len);
+	return at != 0 ? at : raw_mremap_alias(addr, len);
+}
+
 int
 page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, int src_fd, uint64_t src_off)
 {
-	struct source src = {.alias = raw_mremap_alias(addr, len), .fd = src_fd, .off = src_off};
+	struct source src = {.alias = take_aside(addr, len), .fd = src_fd, .off = src_off};
 	int err;
 
 	if (src.alias == 0)

@@ -5,10 +5,11 @@
  * first touched elsewhere. A program that registers many places would reach its limit of mappings.
  *
  * A mapping without pages, registered for missing pages, is moved over the range. From then on
- * every access waits while the pages are filled in from a second mapping of the shared pages. The
- * kernel keeps a registration across mremap only if another thread acknowledges the move. The
- * provider has a thread for this purpose. It also learns of pages that the program removes by
- * madvise meanwhile, which are then left out.
+ * every access waits while the pages are filled in from a second mapping of the shared pages, which
+ * takes the range's page table entries along (Linux 5.13; before, it has none). The kernel keeps a
+ * registration across mremap only if another thread acknowledges the move. The provider has a
+ * thread for this purpose. It also learns of pages that the program removes by madvise meanwhile,
+ * which are then left out.
  */
 #ifndef VERBS_PAGE_RETURN_H
 #define VERBS_PAGE_RETURN_H

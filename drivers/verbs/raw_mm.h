@@ -12,6 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
 static inline void *
 raw_ptr(uint64_t addr)
 {
@@ -68,6 +72,18 @@ static inline uint64_t
 raw_mremap_alias(uint64_t addr, uint64_t len)
 {
 	long p = syscall(SYS_mremap, addr, 0, len, MREMAP_MAYMOVE, 0);
+
+	return p == -1 ? 0 : (uint64_t)p;
+}
+
+/*
+ * Moves the pages of a mapping to a second mapping. The first one stays, without pages. Returns as
+ * raw_mmap.
+ */
+static inline uint64_t
+raw_mremap_aside(uint64_t addr, uint64_t len)
+{
+	long p = syscall(SYS_mremap, addr, len, len, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
 
 	return p == -1 ? 0 : (uint64_t)p;
 }

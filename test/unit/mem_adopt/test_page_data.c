@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* page_swap_data finds the pages of a memfd; syscall() here counts the pages asked for. */
+/*
+ * page_swap_data finds the pages of a memfd, and page_return_chunk takes them back; syscall() here
+ * counts the pages asked for, and can be that of an older kernel.
+ */
 #include <dlfcn.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,12 +15,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "page_return.h"
 #include "page_swap.h"
+#include "raw_mm.h"
 
 #define PAGE  4096u
 #define PAGES 2112u /* 64 blocks of 33 pages, as Ceph's buffers */
 
 static uint64_t asked_pages;
+static bool linux_5_12; /* mremap moves no page table entries of a file */
+static unsigned refused;
 
 long
 syscall(long nr, ...)
@@ -33,6 +41,11 @@ syscall(long nr, ...)
 	va_end(args);
 	if (nr == SYS_mincore)
 		asked_pages += (uint64_t)arg[1] / PAGE;
+	if (nr == SYS_mremap && linux_5_12 && (arg[3] & MREMAP_DONTUNMAP) != 0) {
+		refused++;
+		errno = EINVAL;
+		return -1;
+	}
 	return real(nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
@@ -88,12 +101,86 @@ asks_for_few_pages_if_runs_are_short(void **state)
 	assert_in_range(check_blocks(PAGES, PAGES), PAGES, PAGES);
 }
 
+/* Every third page of a file, mapped shared. */
+static uint8_t *
+some_pages(int fd)
+{
+	uint8_t *at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(ftruncate(fd, PAGES * PAGE), 0);
+	for (size_t i = 0; i < PAGES; i += 3)
+		memset(at + i * PAGE, (int)(i % 251) + 1, PAGE);
+	return at;
+}
+
+/* The pages become private, with their contents; the file is empty. */
+static void
+check_return(void)
+{
+	int fd = memfd_create("data", MFD_CLOEXEC);
+	uint8_t *at = some_pages(fd);
+
+	assert_int_equal(page_return_chunk(-1, (uintptr_t)at, PAGES * PAGE, PROT_READ | PROT_WRITE,
+					   fd, 0),
+			 0);
+	assert_int_equal(lseek(fd, 0, SEEK_DATA), -1);
+	for (size_t i = 0; i < PAGES; i++) {
+		uint8_t want = i % 3 == 0 ? (uint8_t)(i % 251 + 1) : 0;
+
+		assert_int_equal(at[i * PAGE], want);
+		assert_int_equal(at[i * PAGE + PAGE - 1], want);
+	}
+	memset(at, 1, PAGES * PAGE);
+	assert_int_equal(lseek(fd, 0, SEEK_DATA), -1); /* private */
+	munmap(at, PAGES * PAGE);
+	close(fd);
+}
+
+static void
+returns_pages(void **state)
+{
+	check_return();
+}
+
+static void
+returns_pages_on_older_kernels(void **state)
+{
+	linux_5_12 = true;
+	check_return();
+	linux_5_12 = false;
+	assert_int_equal(refused, 1);
+}
+
+/* The program has unmapped the adopted pages meanwhile, and has other memory there. */
+static void
+other_memory_keeps_its_pages(void **state)
+{
+	int fd = memfd_create("data", MFD_CLOEXEC);
+	uint8_t *at = some_pages(fd);
+
+	assert_ptr_equal(mmap(at, PAGES * PAGE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 at);
+	memset(at, 7, PAGES * PAGE);
+	assert_int_equal(page_return_chunk(-1, (uintptr_t)at, PAGES * PAGE, PROT_READ | PROT_WRITE,
+					   fd, 0),
+			 -EINVAL);
+	for (size_t i = 0; i < PAGES; i++)
+		assert_int_equal(at[i * PAGE], 7);
+	munmap(at, PAGES * PAGE);
+	close(fd);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_runs_of_every_length),
 		cmocka_unit_test(asks_for_few_pages_if_runs_are_short),
+		cmocka_unit_test(returns_pages),
+		cmocka_unit_test(returns_pages_on_older_kernels),
+		cmocka_unit_test(other_memory_keeps_its_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
