@@ -180,8 +180,8 @@ int preload_folder(const struct run_plan *plan, const struct run_device *dev, un
  */
 int preload_environment(const char *preload, const char *folder);
 /*
- * Prints a warning if the preloaded library does not see program's system calls: static, set-user-id
- * and Go programs. why: the reason why there is no namespace.
+ * Prints a warning if the preloaded library does not see program's system calls: static,
+ * set-user-id and Go programs. why: the reason why there is no namespace.
  */
 void preload_check(const char *program, const char *why);
 

@@ -63,12 +63,13 @@ def programs6(s, c):
     yield "rstream, IPv6", f"rstream -b {s} -S 4000 -C 20 -I 2 -T v", f"rstream -s {s} -S 4000 -C 20 -I 2 -T v", ""
 
 
-def rejected(server, client, s):
-    """A program rejects: its reason and private data arrive, as the request's did."""
+def rejected(server, client, s, how="data"):
+    """A program rejects, or its rdma_accept is refused (how: reject.c): the client gets the reason, and the private data
+    if there is some, before the server ends."""
     def program(side):
         return "./reject" if hasattr(side, "guest") else str(lib.BUILD / "test/interop/reject")
 
-    pair(server, client, f"{program(server)} -s {s} 7473", f"{program(client)} -c {s} 7473")
+    pair(server, client, f"{program(server)} -s {s} 7473 {how}", f"{program(client)} -c {s} 7473 {how}")
 
 
 def no_listener(client, s, c):
@@ -129,6 +130,10 @@ def run(ours, address, rxe, peer, label):
             # Requirements: CM-17
             with lib.case(f"rdma_cm, {way}: the server's program rejects, {family}"):
                 rejected(server, client, to)
+        for how, what in (("accept", "rdma_accept"), ("service", "rdma_accept of a service")):
+            # Requirements: CM-04, CM-07
+            with lib.case(f"rdma_cm, {way}: the server's {what} is refused"):
+                rejected(server, client, s, how)
         with lib.case(f"rdma_cm, {way}: rejected, no listener"):
             no_listener(client, s, c)
         with lib.case(f"rdma_cm, {way}: mckey, {GROUP}"):

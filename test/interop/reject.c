@@ -2,12 +2,20 @@
 /*
  * A program of librdmacm that rejects, and its client, which prints what arrives:
  *
- *   reject -s ADDRESS PORT    listens, rejects one request with its own private data, reversed
- *   reject -c ADDRESS PORT    connects; expects a REJ with the reversed data
+ *   reject -s ADDRESS PORT [HOW]    listens, rejects one request
+ *   reject -c ADDRESS PORT [HOW]    connects, expects to be rejected
+ *
+ * HOW is one of these; both sides have the same:
+ *
+ *   data       with its own private data, reversed (if HOW is missing)
+ *   accept     by rdma_accept with more private data than a REP holds
+ *   service    likewise, for a UD service: a SIDR_REP
  *
  * The exit status is 0 if all of it came as expected.
  */
+#include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +25,21 @@
 #define CONSUMER   28  /* reason: the program has rejected */
 #define ASKED      56  /* bytes of private data that a REQ carries beside rdma_cm's header */
 #define ANSWERED   148 /* in a REJ */
+#define SIDR_REJ   2   /* status of a SIDR_REP */
 
+enum how { DATA, ACCEPT, SERVICE, NHOWS };
+
+static const struct {
+	const char *name;
+	enum rdma_port_space space;
+	uint8_t too_long; /* bytes of private data: one more than the message holds */
+} hows[NHOWS] = {
+	[DATA] = {"data", RDMA_PS_TCP},
+	[ACCEPT] = {"accept", RDMA_PS_TCP, 197},
+	[SERVICE] = {"service", RDMA_PS_UDP, 137},
+};
+
+static enum how how;
 static struct rdma_event_channel *channel;
 
 static void
@@ -49,6 +71,19 @@ asked_byte(size_t i)
 	return (uint8_t)(i * 7 + 1);
 }
 
+/* The peer learns of it before id is destroyed: it tells us by a second request. */
+static void
+accept_too_much(struct rdma_cm_id *id)
+{
+	static uint8_t data[256];
+	struct rdma_conn_param param = {.private_data = data,
+					.private_data_len = hows[how].too_long,
+					.qp_num = 0x124};
+
+	check(rdma_accept(id, &param) != 0 && errno == EINVAL, "a refused rdma_accept");
+	rdma_ack_cm_event(next_event(RDMA_CM_EVENT_CONNECT_REQUEST));
+}
+
 static void
 serve(struct rdma_cm_id *id, struct sockaddr *addr)
 {
@@ -58,8 +93,13 @@ serve(struct rdma_cm_id *id, struct sockaddr *addr)
 	size_t len;
 
 	check(rdma_bind_addr(id, addr) == 0, "rdma_bind_addr");
-	check(rdma_listen(id, 1) == 0, "rdma_listen");
+	check(rdma_listen(id, 2) == 0, "rdma_listen");
 	ev = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
+	if (how != DATA) {
+		accept_too_much(ev->id);
+		rdma_ack_cm_event(ev);
+		return;
+	}
 	data = ev->param.conn.private_data;
 	len = ev->param.conn.private_data_len;
 	check(len == ASKED, "length of the request's private data");
@@ -70,16 +110,24 @@ serve(struct rdma_cm_id *id, struct sockaddr *addr)
 	rdma_ack_cm_event(ev);
 }
 
-static void
-ask(struct rdma_cm_id *id, struct sockaddr *addr)
+static struct rdma_cm_id *
+make_id(void)
 {
+	struct rdma_cm_id *id;
+
+	check(rdma_create_id(channel, &id, NULL, hows[how].space) == 0, "rdma_create_id");
+	return id;
+}
+
+static void
+send_request(struct sockaddr *addr)
+{
+	struct rdma_cm_id *id = make_id();
 	uint8_t data[ASKED];
 	struct rdma_conn_param param = {.private_data = data,
 					.private_data_len = sizeof(data),
 					.retry_count = 7,
 					.qp_num = 0x123};
-	struct rdma_cm_event *ev;
-	const uint8_t *got;
 
 	check(rdma_resolve_addr(id, NULL, addr, TIMEOUT_MS) == 0, "rdma_resolve_addr");
 	rdma_ack_cm_event(next_event(RDMA_CM_EVENT_ADDR_RESOLVED));
@@ -88,13 +136,36 @@ ask(struct rdma_cm_id *id, struct sockaddr *addr)
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = asked_byte(i);
 	check(rdma_connect(id, &param) == 0, "rdma_connect");
-	ev = next_event(RDMA_CM_EVENT_REJECTED);
-	printf("REJECTED, reason %d, %d bytes\n", ev->status, ev->param.conn.private_data_len);
-	got = ev->param.conn.private_data;
-	check(ev->status == CONSUMER && ev->param.conn.private_data_len == ANSWERED, "the REJ");
+}
+
+static void
+check_data(const struct rdma_cm_event *ev)
+{
+	const uint8_t *got = ev->param.conn.private_data;
+
+	check(ev->param.conn.private_data_len == ANSWERED, "the REJ");
 	for (size_t i = 0; i < ASKED; i++)
 		check(got[i] == asked_byte(ASKED - 1 - i), "its private data");
 	check(got[ANSWERED - 1] == 0xee, "the last byte of its private data");
+}
+
+static void
+ask(struct sockaddr *addr)
+{
+	bool service = how == SERVICE;
+	struct rdma_cm_event *ev;
+
+	send_request(addr);
+	ev = next_event(service ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_REJECTED);
+	printf("%s, status %d\n", rdma_event_str(ev->event), ev->status);
+	check(ev->status == (service ? SIDR_REJ : CONSUMER), "the status");
+	if (how == DATA)
+		check_data(ev);
+	rdma_ack_cm_event(ev);
+	if (how == DATA)
+		return;
+	send_request(addr);
+	check(rdma_get_cm_event(channel, &ev) == 0, "rdma_get_cm_event"); /* the server has ended */
 	rdma_ack_cm_event(ev);
 }
 
@@ -102,19 +173,20 @@ int
 main(int argc, char **argv)
 {
 	struct addrinfo *found;
-	struct rdma_cm_id *id;
 
-	if (argc != 4 || getaddrinfo(argv[2], argv[3], NULL, &found) != 0) {
-		fprintf(stderr, "usage: reject -s|-c ADDRESS PORT\n");
+	while (argc == 5 && how < NHOWS && strcmp(argv[4], hows[how].name) != 0)
+		how++;
+	if (argc < 4 || argc > 5 || how == NHOWS ||
+	    getaddrinfo(argv[2], argv[3], NULL, &found) != 0) {
+		fprintf(stderr, "usage: reject -s|-c ADDRESS PORT [data|accept|service]\n");
 		return 2;
 	}
 	channel = rdma_create_event_channel();
 	check(channel != NULL, "rdma_create_event_channel");
-	check(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
 	if (strcmp(argv[1], "-s") == 0)
-		serve(id, found->ai_addr);
+		serve(make_id(), found->ai_addr);
 	else
-		ask(id, found->ai_addr);
+		ask(found->ai_addr);
 	freeaddrinfo(found);
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program whose system calls do not go through libc, as in Go: test_run.py links it statically, or
- * dynamically with the section by which Go programs are known. It prints what it finds of uroce0.
+ * A program whose system calls do not go through libc, as in Go: test_run.py links it statically,
+ * or dynamically with the section by which Go programs are known. It prints what it finds of
+ * uroce0.
  */
 #define _GNU_SOURCE
 #include <errno.h>
