@@ -12,10 +12,13 @@
 
 #define PAUSE_BURST 64u /* registrations that may stop threads, .. */
 #define PAUSE_RATE  8u  /* .. and those that follow, a second */
+#define PAUSE_FAILS 16u /* a pause that fails costs as much: threads have stopped in vain */
+#define MS(n)       ((n)*1000u / PAUSE_RATE)
 #define MARGIN_MS   1000u
 
 static struct ipc_client peer = {.sock = -1};
 static uint64_t until_ms; /* the daemon ends the pause then */
+static uint64_t whole_ms; /* time when all of the burst may be used again */
 static int never;         /* the daemon will not stop threads of this process: -errno */
 
 static uint64_t
@@ -36,14 +39,13 @@ page_pause_may(void)
 bool
 page_pause_take(void)
 {
-	static uint64_t spent_ms; /* when the burst will be whole again */
 	uint64_t now = now_ms();
 
-	if (spent_ms < now)
-		spent_ms = now;
-	if (spent_ms - now > (PAUSE_BURST - 1) * 1000 / PAUSE_RATE)
+	if (whole_ms < now)
+		whole_ms = now;
+	if (whole_ms - now > MS(PAUSE_BURST - 1))
 		return false;
-	spent_ms += 1000 / PAUSE_RATE;
+	whole_ms += MS(1);
 	return true;
 }
 
@@ -95,6 +97,8 @@ page_pause_begin(void)
 
 	if (rc == -EOPNOTSUPP)
 		never = rc; /* a daemon without this operation */
+	if (rc == -EBUSY)
+		whole_ms += MS(PAUSE_FAILS);
 	until_ms = now_ms() + UROCE_PAUSE_MS - MARGIN_MS;
 	return rc;
 }

@@ -6,8 +6,8 @@
  *
  * A pause costs a round trip to the daemon and two switches for each thread, much more than a copy
  * of a small message. Programs that register a buffer for each message should therefore not get
- * one: a process may register 64 times, and after that 8 times a second; other memory is
- * copied. Memory is always returned, however often.
+ * one: a process may register 64 times, and after that 8 times a second, less if threads
+ * could not be stopped; other memory is copied. Memory is always returned, however often.
  *
  * All functions run under mr_adopt.c's lock. None allocates, or waits for a thread of the program.
  */

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define LIMIT_NS  1000000000u /* for threads that wait for a core */
-#define DISK_NS   50000000u   /* for threads in state D */
+#define LIMIT_NS  500000000u /* for threads that wait for a core */
+#define DISK_NS   50000000u  /* for threads in state D */
 #define NAP_NS    20000
 #define LOOK_NS   1000000u /* states are looked at after this time: each costs a file */
 #define EVENT(st) ((st) >> 16)

@@ -26,8 +26,8 @@ struct pause;
  * Stop all threads of process pid but one. caller: that thread's number as the process sees it, in
  * its own pid namespace; it waits for this call. Returns 0 and *out; or -errno, and all threads
  * continue: -EPERM ptrace is not permitted or there is another tracer; -EBUSY a thread cannot stop
- * now; -E2BIG more than PAUSE_THREADS; -ESRCH no such process or caller; -ENOMEM. Takes a second at
- * most, and 50 ms if a thread is in state D.
+ * now; -E2BIG more than PAUSE_THREADS; -ESRCH no such process or caller; -ENOMEM. Takes half a
+ * second at most, and 50 ms if a thread is in state D.
  */
 int pause_begin(pid_t pid, pid_t caller, struct pause **out);
 
