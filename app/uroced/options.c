@@ -96,7 +96,7 @@ static const struct cli_field table[] = {
 	{ROW("dev", CLI_LIST, dev), .arg = "SPEC", .check = check_dev,
 	 .help = "a verbs device: name=uroce0,port=PORT[,addr=IP/LEN].. "
 		 "[,mac=M][,mtu=N][,gateway=IP]..\n"
-		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire][,sr=off][,probe=off];\n"
+		 "[,vlan=ID][,pkey=KEY]..[,peer=IP/LEN]..[,loopback=wire][,sr=off][,probe=off];\n"
 		 "or name=uroce0,port=udp,addr=IP (or iface=NAME)[,strict=yes]: UDP sockets on the "
 		 "host's\n"
 		 "own address, no privilege; or name=uroce0,port=packet,iface=NAME[,share=yes]: a "

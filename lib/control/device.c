@@ -173,6 +173,8 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 	if (rc < 0)
 		return rc;
 	dev->port.strict = spec->strict;
+	dev->peers = spec->peers;
+	dev->port.peers = dev->peers.n != 0 ? &dev->peers : NULL;
 	dev->port.cnp_ns = 1000ull * spec->cnp_us;
 	dev->port.cnp_dscp = spec->cnp_dscp;
 	dev->cc = spec->cc;

@@ -69,6 +69,38 @@ take_addr(void *spec, const char *value)
 	return true;
 }
 
+/* As take_addr, but the rest of the address must be zero: a typing error would refuse peers. */
+static bool
+take_peer(void *spec, const char *value)
+{
+	struct engine_peers *p = &((struct devspec *)spec)->peers;
+	const char *slash = strchr(value, '/');
+	uint8_t gid[16] = {[10] = 0xff, [11] = 0xff};
+	uint64_t bits, most = 32;
+	char ip[64];
+
+	if (strlen(value) >= sizeof(ip) || p->n == ENGINE_PEERS)
+		return false;
+	strcpy(ip, value);
+	if (slash != NULL)
+		ip[slash - value] = '\0';
+	if (inet_pton(AF_INET, ip, gid + 12) != 1) {
+		if (inet_pton(AF_INET6, ip, gid) != 1)
+			return false;
+		most = 128;
+	}
+	bits = most;
+	if (slash != NULL && !cli_number(slash + 1, 0, most, &bits))
+		return false;
+	bits += 128 - most;
+	for (uint64_t i = bits; i < 128; i++)
+		if (gid[i / 8] & 0x80u >> i % 8)
+			return false;
+	memcpy(p->of[p->n].gid, gid, sizeof(gid));
+	p->of[p->n++].bits = (uint8_t)bits;
+	return true;
+}
+
 static bool
 take_gateway(void *spec, const char *value)
 {
@@ -170,6 +202,10 @@ static const struct cli_field keys[] = {
 	{MEMBER("mtu", mtu, CLI_POWER2), .min = 256, .max = 4096},
 	{MEMBER("vlan", vlan, CLI_NUMBER), .min = 1, .max = 4094},
 	{WHOLE("pkey", take_pkey, "a P_Key from 0x0001 to 0xffff other than 0x8000, at most 16"),
+	 .many = true},
+	{WHOLE("peer", take_peer,
+	       "an address, or a network like 10.9.0.0/24 or fd00::/64 without bits behind its "
+	       "prefix, at most 32"),
 	 .many = true},
 	{MEMBER("loopback", hairpin, CLI_CHOICE), .names = loopback_names},
 	{MEMBER("strict", strict, CLI_CHOICE), .names = no_or_yes},

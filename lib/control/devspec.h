@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <uroce_abi/ctrl.h>
 #include "cc/cc.h"
+#include "engine/peers.h"
 
 #define DEVSPEC_MAX_ADDRS (UROCE_MAX_GIDS - 2)
 
@@ -41,7 +42,8 @@ struct devspec {
 	bool packet; /* port=packet: a packet socket on iface */
 	bool share;  /* port=packet or net_af_xdp: with the interface's MAC and addresses */
 	char iface[16];
-	bool strict; /* port=udp: accept only packets whose ICRC is exact */
+	struct engine_peers peers; /* the only hosts whose packets it accepts; n 0: all */
+	bool strict;               /* port=udp: accept only packets whose ICRC is exact */
 	enum devspec_sr sr;
 	bool probe_off;      /* QPs retransmit only as the specification says; not with sr=on */
 	struct cc_param cc;  /* congestion policy of its QPs, filled (cc/param.h) */

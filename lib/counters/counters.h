@@ -78,7 +78,8 @@
 	X(MIG_FAILED, "failed_path_migrations") /* the alternate path was unusable */
 
 #define DROP_LIST(X)                                                                               \
-	X(NOT_OURS, "not_ours") /* not our destination MAC or IP address */                        \
+	X(NOT_OURS, "not_ours")         /* not our destination MAC or IP address */                \
+	X(REFUSED_PEER, "refused_peer") /* from a host that the device does not accept */          \
 	X(RUNT, "runt")                                                                            \
 	X(BAD_IP, "bad_ip")                                                                        \
 	X(FRAGMENT, "fragment")                                                                    \

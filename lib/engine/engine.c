@@ -117,6 +117,7 @@ engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct coun
 	e->dev[dev].vid = 0;
 	e->dev[dev].unknown_id = false;
 	e->dev[dev].strict = false;
+	e->dev[dev].peers = NULL;
 	engine_set_cnp(e, dev, ENGINE_CNP_NS, ENGINE_CNP_DSCP);
 }
 
@@ -125,6 +126,12 @@ engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id, bool stri
 {
 	e->dev[dev].unknown_id = unknown_id;
 	e->dev[dev].strict = strict;
+}
+
+void
+engine_set_peers(struct engine *e, uint16_t dev, const struct engine_peers *peers)
+{
+	e->dev[dev].peers = peers;
 }
 
 void

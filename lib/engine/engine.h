@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include "engine/peers.h"
 #include "engine/run_list.h"
 #include "qp/ahead.h"
 #include "qp/env.h"
@@ -59,9 +60,10 @@ struct engine_addrs {
 
 struct engine_dev { /* the engine's state of a device (an ethdev port) */
 	bool present;
-	bool unknown_id, strict; /* engine_set_unknown_id */
-	bool hostif;             /* engine_set_hostif */
-	uint8_t cnp_dscp;        /* engine_set_cnp */
+	bool unknown_id, strict;          /* engine_set_unknown_id */
+	bool hostif;                      /* engine_set_hostif */
+	uint8_t cnp_dscp;                 /* engine_set_cnp */
+	const struct engine_peers *peers; /* engine_set_peers */
 	uint64_t cnp_ns;
 	uint16_t vid;                   /* VLAN ID; 0: frames without a tag, or with VID 0 */
 	uint64_t mac;                   /* as the first 6 bytes of a frame read, zero-extended */
@@ -190,6 +192,14 @@ void engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid);
  * are then dropped with a separate reason, DROP_INEXACT_ICRC. Default: both false.
  */
 void engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id, bool strict);
+
+/*
+ * The worker's own thread, or a worker_call. Makes dev accept RoCE packets, datagrams of the
+ * connection manager included, only from these hosts; others are dropped (DROP_REFUSED_PEER) before
+ * a QP is looked up. Frames that loop back inside are not asked. peers outlives the device's use;
+ * NULL (default): every host.
+ */
+void engine_set_peers(struct engine *e, uint16_t dev, const struct engine_peers *peers);
 
 /*
  * The worker's own thread, or a worker_call. Lets QPs of dev send a CNP for packets with CE, at

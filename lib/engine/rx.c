@@ -494,6 +494,18 @@ bad_group(const struct rx_frame *f)
 	return (f->v == WIRE_OK || wire_bad_form(f->v)) && !may_be_group(&f->pkt);
 }
 
+/* Returns true if f, read up to its BTH, came from a host that the device does not accept. */
+static __rte_noinline bool
+refused_peer(const struct engine *e, uint16_t dev, const struct rx_frame *f)
+{
+	uint8_t gid[16];
+
+	if (e->rx_loopback || (f->v != WIRE_OK && !wire_bad_form(f->v)))
+		return false;
+	wire_src_gid(&f->pkt, gid);
+	return !engine_peers_have(e->dev[dev].peers, gid);
+}
+
 /* Parses any frame. Those that loop back have no CRC that the header cache could save. */
 static __rte_noinline enum wire_verdict
 rx_parse_new(struct engine *e, const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
@@ -564,6 +576,10 @@ rx_sort_new(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame 
 	}
 	if (unlikely(group) && bad_group(f)) {
 		rx_drop(e, counters, DROP_BAD_MULTICAST, m);
+		return false;
+	}
+	if (unlikely(e->dev[dev].peers != NULL) && refused_peer(e, dev, f)) {
+		rx_drop(e, counters, DROP_REFUSED_PEER, m);
 		return false;
 	}
 	/* The QP handles bad form (NAK-07); a group's packet has no single QP. */

@@ -81,6 +81,7 @@ struct port {
 	uint64_t cnp_ns; /* set by the port's owner: see engine_set_cnp */
 	uint8_t cnp_dscp;
 	struct port_caps caps;
+	const struct engine_peers *peers; /* set by the port's owner: engine_set_peers */
 	bool strict;                  /* PORT_UDP, set by the port's owner: engine_set_unknown_id */
 	struct port_udp *udp;         /* PORT_UDP: one socket per queue */
 	struct port_packet *packet;   /* PORT_PACKET */

@@ -79,6 +79,7 @@ add_on_worker(struct worker *w, void *arg)
 	engine_set_vlan(&w->engine, p->id, p->vlan);
 	engine_set_hostif(&w->engine, p->id, w->ws->host[p->id] != NULL);
 	engine_set_unknown_id(&w->engine, p->id, p->kind == PORT_UDP, p->strict);
+	engine_set_peers(&w->engine, p->id, p->peers);
 	engine_set_cnp(&w->engine, p->id, p->cnp_ns, p->cnp_dscp);
 	/* a driver that sends only from its own buffers copies other frames into them */
 	engine_set_pool(&w->engine, p->id, p->own_pool);

@@ -227,6 +227,28 @@ def unusable_memory():
     daemon.stop()
 
 
+def peers():
+    """peer= takes packets of a network only; IPv6 is not in it. Requests of rdma_cm are packets, too."""
+    link = link_udp(1500, "iface=eth0,peer=10.8.0.0/16,peer=10.9.0.0/24")
+    pingpong(link, "-g", "1", "-n", "50")
+    assert not any(side.daemon.counters("drops")["refused_peer"] for side in (link.a, link.b))
+    server = link.b.spawn(["ibv_rc_pingpong", "-d", "uroce0", "-g", "2", "-n", "5"])
+    lib.until("the server listens", lambda: ":18515" in lib.sh("ss", "-ltn", ns=link.b.daemon.ns))
+    client = link.a.spawn(["ibv_rc_pingpong", "-d", "uroce0", "-g", "2", "-n", "5", link.b.host])
+    assert client.wait(lib.processes.HANGS_S) != 0, client.output()
+    server.kill()
+    assert link.b.daemon.counters("drops")["refused_peer"] > 0
+    listener = link.b.spawn(["rping", "-s", "-a", ADDRESSES[1][1], "-C", "1"])
+    before = link.b.daemon.counters("drops")["refused_peer"]
+    lib.until("rping listens", lambda: link.b.daemon.show("cm")["cm"])
+    program = link.a.spawn(["rping", "-c", "-a", ADDRESSES[1][1], "-C", "1"])
+    lib.until("a REQ was dropped", lambda: link.b.daemon.counters("drops")["refused_peer"] > before)
+    program.kill()
+    listener.kill()
+    link.nothing_left()
+    link.stop()
+
+
 def main():
     lib.need_root()
     with lib.case("an address with a label"):
@@ -248,6 +270,8 @@ def main():
         refused_calls()
     with lib.case("no file may grow beyond 16 KiB (RLIMIT_FSIZE)"):
         no_file_size()
+    with lib.case("packets of other hosts than peer= names"):
+        peers()
     with lib.case("forged ICMP errors"):
         forged_icmp()
     with lib.case("memory that cannot be used: the reason is logged"):

@@ -489,6 +489,48 @@ device_takes_frames_of_its_vlan_only(void **state)
 	}
 }
 
+/* Prefixes of the source, or not, by the number of bits and of the bit in which they differ. */
+static void
+device_takes_packets_of_its_peers_only(void **state)
+{
+	static const struct {
+		uint32_t bits;
+		int differs; /* counted from the first bit of the GID; -1: none */
+		bool good;
+	} rows[] = {
+		{128, -1, true},  {128, 127, false}, {127, 127, true}, {120, 119, false},
+		{120, 120, true}, {101, 100, false}, {101, 101, true}, {96, 100, true},
+		{0, -1, true},    {0, 0, true},      {1, 0, false},    {96, 3, false},
+	};
+
+	for (uint32_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		const bool v6 = i & 1;
+		struct victim v = victim_open(state, v6);
+		struct engine_peers peers = {.n = 2};
+		struct wire_pkt pkt;
+		uint8_t frame[MAX_FRAME];
+		uint32_t len = good_frame(v.c, frame);
+
+		peers.of[0].bits = 128; /* of nobody */
+		assert_int_equal(wire_parse(frame, len, &pkt), WIRE_OK);
+		wire_src_gid(&pkt, peers.of[1].gid);
+		peers.of[1].bits = (uint8_t)rows[i / 2].bits;
+		if (rows[i / 2].differs >= 0)
+			peers.of[1].gid[rows[i / 2].differs / 8] ^=
+				(uint8_t)(0x80u >> rows[i / 2].differs % 8);
+		engine_set_peers(&v.c->b->engine, BENCH_DEV, &peers);
+		frame_rx(v.c->b, frame, len);
+		if (!rows[i / 2].good) {
+			expect_dropped(&v, DROP_REFUSED_PEER);
+			engine_set_peers(&v.c->b->engine, BENCH_DEV, NULL);
+			frame_rx(v.c->b, frame, len);
+		}
+		ack_expect(v.c, RQ);
+		bench_teardown(state);
+		bench_setup(state);
+	}
+}
+
 /* A frame to all, or to a group, that names a connected QP's own address. */
 REQUIREMENT("WIRE-10")
 static void
@@ -575,6 +617,7 @@ main(void)
 		bench_test(slow_path_frames_are_not_dropped),
 		bench_test(frames_of_neither_roce_nor_the_slow_path_are_dropped),
 		bench_test(device_takes_frames_of_its_vlan_only),
+		bench_test(device_takes_packets_of_its_peers_only),
 		bench_test(multicast_frame_to_a_connected_qp_is_dropped),
 		bench_test(cnp_is_dropped_with_its_own_counter),
 		bench_test(frames_of_other_workers_are_handed_over),
