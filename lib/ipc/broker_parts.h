@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include <time.h>
 #include "ipc/broker.h"
 
 /* What a job does with the client of a connection. */
@@ -45,7 +44,7 @@ struct job {
 	bool ends_thread;  /* the thread that has run it ends */
 	struct {           /* PAUSE */
 		TAILQ_ENTRY(job) link;
-		struct timespec start_by;
+		uint64_t start_by_ms; /* CLOCK_MONOTONIC */
 		bool over;
 		struct job *resume; /* to answer when it is over, or NULL */
 	} pause;

@@ -26,27 +26,13 @@ pauses_open(void)
 	pthread_condattr_destroy(&attr);
 }
 
-static struct timespec
-time_after(unsigned ms)
+static uint64_t
+now_ms(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000;
-	}
-	return t;
-}
-
-static bool
-is_past(const struct timespec *t)
-{
-	struct timespec now = time_after(0);
-
-	return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
 static int
@@ -55,7 +41,7 @@ stop(const struct job *job, struct pause **p)
 	const struct mrmap_client *c = &job->kept->client;
 	int rc;
 
-	if (is_past(&job->pause.start_by))
+	if (now_ms() > job->pause.start_by_ms)
 		return -EBUSY;
 	if (!mrmap_client_is(c))
 		return -EPERM;
@@ -72,7 +58,9 @@ stop(const struct job *job, struct pause **p)
 static struct job *
 await_end(struct job *job, bool paused)
 {
-	struct timespec until = time_after(UROCE_PAUSE_MS);
+	uint64_t end_ms = now_ms() + UROCE_PAUSE_MS;
+	struct timespec until = {.tv_sec = (time_t)(end_ms / 1000),
+				 .tv_nsec = (long)(end_ms % 1000) * 1000000};
 
 	pthread_mutex_lock(&lock);
 	while (paused && !job->pause.over &&
@@ -91,10 +79,13 @@ run_pause(struct job *job)
 	int rc = stop(job, &p);
 
 	job->found.err = rc;
-	job_answer(job);
+	if (rc == 0)
+		job_answer(job);
 	resume = await_end(job, rc == 0);
 	if (rc == 0)
 		pause_end(p);
+	else
+		job_answer(job); /* now, so that the client's next attempt finds no pause */
 	if (resume != NULL) {
 		resume->found.err = rc == 0 ? 0 : -ETIMEDOUT;
 		job_answer(resume);
@@ -129,7 +120,7 @@ pauses_begin(struct job *job)
 	pthread_mutex_unlock(&lock);
 	if (!first)
 		return -EBUSY;
-	job->pause.start_by = time_after(START_MS);
+	job->pause.start_by_ms = now_ms() + START_MS;
 	job->ends_thread = true;
 	__atomic_add_fetch(&job->kept->refs, 1, __ATOMIC_RELAXED);
 	jobs_submit(job, job->cmd.uid, run_pause);
