@@ -235,9 +235,9 @@ doctor_memory(struct doctor *dr, const json_t *daemon)
 	else if (geteuid() != 0 && access("/dev/userfaultfd", R_OK | W_OK) < 0 &&
 		 (!read_line("/proc/sys/vm/unprivileged_userfaultfd", line, sizeof(line)) ||
 		  strcmp(line, "1") != 0))
-		doctor_say(dr, VERDICT_HINT, "memory", "",
-			   "private memory of programs with threads is copied, which is slower: "
-			   "`sysctl vm.unprivileged_userfaultfd=1`");
+		doctor_say(dr, VERDICT_OK, "memory", "",
+			   "private memory is mapped, and a program's threads are stopped while it "
+			   "registers some; not with `sysctl vm.unprivileged_userfaultfd=1`");
 	else
 		doctor_say(dr, VERDICT_OK, "memory", "", "private memory is mapped; %s pages",
 			   row_text(daemon, "pages"));

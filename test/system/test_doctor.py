@@ -248,6 +248,8 @@ def ordinary_user():
     status, text = doctor(daemon)
     assert status == cli.OK, text
     assert re.search(rf"^hint +memory +uroced runs as uid {STRANGER} without CAP_SYS_PTRACE", text, re.M), text
+    status, text = doctor(daemon, before=plain, tool=lib.public_copy() / "app/urocectl/urocectl")
+    assert status == cli.OK and re.search("^ok +memory +private memory is mapped", text, re.M), text
     with open("/proc/sys/net/core/rmem_max", encoding="ascii") as file:
         small = int(file.read()) < 1 << 20
     assert not small or re.search(r"^hint +buffers +uroce0: .*net.core.rmem_max", text, re.M), text
