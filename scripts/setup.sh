@@ -7,7 +7,7 @@
 # Ubuntu: 24.04 and 26.04 have the rarer of these names by packages.ubuntu.com, most in the component universe; 22.04 lacks
 # libclang-rt-dev, and its DPDK (21.11) is too old.
 BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev librdmacm-dev libjansson-dev
-	libssl-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
+	libssl-dev libseccomp-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
 TEST_PACKAGES="infiniband-diags git libclang-rt-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
 	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils|

@@ -38,6 +38,7 @@
 #include "options.h"
 #include "outbox.h"
 #include "privilege.h"
+#include "sandbox.h"
 #include "sched/slice.h"
 #include "service.h"
 #include "show.h"
@@ -308,12 +309,19 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	if (!o->no_telemetry)
 		telemetry_start(d);
 	live_start(d);
-	say_ready(d);
+	service_open(d);
 	if (d->shared_cores)
 		sched_slice_set(
 			SCHED_SLICE_SHORT_NS); /* clients wait for events from this thread */
+	privilege_drop(o);
+	rc = sandbox_start(d, o, privilege_families(o));
+	if (rc < 0)
+		goto out_running;
+	say_ready(d);
 	loop_run(&d->loop);
 	service_stopping(d);
+out_running:
+	sandbox_stop(d);
 	live_stop(d);
 	telemetry_stop(d);
 	metrics_stop(d);
@@ -352,7 +360,7 @@ run(struct daemon *d, const struct options *o)
 	if (rc == 0)
 		rc = sigbus_guard_install();
 	if (rc == 0)
-		rc = broker_open(d, request_found);
+		rc = broker_open(d, request_found, sandbox_broker_refused, sandbox_broker_arg(o));
 	privilege_lower();
 	/* EAL's exit handler runs first; it removes the telemetry socket, not the directory. */
 	atexit(remove_runtime_dir);
@@ -398,8 +406,9 @@ main(int argc, char **argv)
 	char err[OPTIONS_ERR_MAX];
 	int status = EXIT_SUCCESS, rc;
 
-	if (argc == 3 && strcmp(argv[1], BROKER_ARG) == 0) {
+	if (argc == 4 && strcmp(argv[1], BROKER_ARG) == 0) {
 		privilege_limit_broker();
+		sandbox_broker(atoi(argv[2]), argv[3]);
 		broker_main(atoi(argv[2]));
 	}
 	plain = cli_args_with(argc, argv, "--no-huge");

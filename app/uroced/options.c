@@ -15,7 +15,8 @@
 #define FILE_PREFIX_MAX 48
 
 static const char *const idle_names[] = {"auto", "poll", "adaptive", NULL};
-static const char *const quota_by_names[] = {"owner", "uid", NULL}; /* enum quota_by */
+static const char *const quota_by_names[] = {"owner", "uid", NULL};     /* enum quota_by */
+static const char *const sandbox_names[] = {"off", "on", "kill", NULL}; /* enum option_sandbox */
 static const char *const log_names[] = {"error", "warning", "notice", "info", "debug", NULL};
 _Static_assert(RTE_LOG_DEBUG - RTE_LOG_ERR == 4, "log_names are RTE_LOG_ERR to RTE_LOG_DEBUG");
 
@@ -199,6 +200,9 @@ static const struct cli_field table[] = {
 		 "unix socket; default: nowhere"},
 	{ROW("no-telemetry", CLI_SWITCH, no_telemetry),
 	 .help = "do not open DPDK's telemetry socket, as EAL's --no-telemetry"},
+	{ROW("sandbox", CLI_CHOICE, sandbox), .arg = "MODE", .def = "on", .names = sandbox_names,
+	 .help = "on: system calls that uroced does not need fail and are logged; kill: they end\n"
+		 "uroced (for tests); off"},
 	{ROW("log-level", CLI_CHOICE, log_level), .arg = "LEVEL", .def = "notice",
 	 .names = log_names, .min = RTE_LOG_ERR, .help = "least severe messages to log"},
 	{NULL},

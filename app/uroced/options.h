@@ -19,6 +19,12 @@ enum option_idle {
 	OPTION_IDLE_ADAPTIVE,
 };
 
+enum option_sandbox {
+	OPTION_SANDBOX_OFF = 0,
+	OPTION_SANDBOX_ON,
+	OPTION_SANDBOX_KILL,
+};
+
 /* Text points into the command line or into file_text. */
 struct options {
 	const char *config;
@@ -32,7 +38,8 @@ struct options {
 	const char *file_prefix;
 	const char *lcores; /* CPU list of the workers; NULL: any CPU of the process */
 	uint32_t workers;
-	uint32_t idle; /* enum option_idle */
+	uint32_t idle;    /* enum option_idle */
+	uint32_t sandbox; /* enum option_sandbox */
 	uint32_t mem_mib, mbufs;
 	uint32_t log_level; /* RTE_LOG_* */
 };

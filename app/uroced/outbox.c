@@ -151,6 +151,7 @@ outbox_open(enum outbox_to to)
 		return ELIBACC;
 	/* signals are handled by the control thread */
 	sigfillset(&all);
+	sigdelset(&all, SIGSYS); /* sandbox.h */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&box->thread, NULL, send_messages, box);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -5,8 +5,11 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "control/log.h"
+#include "sandbox.h"
 
 #define BIT(cap)  (1ull << (cap))
 #define CAPS      64u
@@ -25,36 +28,48 @@
 #define FRAME (NET | BIT(CAP_NET_RAW))
 
 /*
+ * Socket families. Any daemon: clients, the service manager; addresses and routes of the host; its
+ * interfaces, by ioctls of an INET socket.
+ */
+#define ANY_PORT (BIT(AF_UNIX) | BIT(AF_NETLINK) | BIT(AF_INET) | BIT(AF_INET6))
+#ifndef AF_XDP
+#define AF_XDP 44
+#endif
+
+/*
  * What a driver needs to open, run and open again: a prefix of --vdev's value. The list ends with
  * the empty prefix: an unknown driver keeps everything.
  */
 static const struct {
 	const char *driver;
 	uint64_t caps;
+	uint64_t families; /* besides ANY_PORT */
 } drivers[] = {
-	{"net_ring", 0},
-	{"net_null", 0},
-	{"net_memif", 0},
-	{"net_pcap", FRAME},
-	{"net_af_packet", FRAME},
-	{"net_tap", FRAME},
+	{"net_ring", 0, 0},
+	{"net_null", 0, 0},
+	{"net_memif", 0, 0},
+	{"net_pcap", FRAME, BIT(AF_PACKET)},
+	{"net_af_packet", FRAME, BIT(AF_PACKET)},
+	{"net_tap", FRAME, BIT(AF_PACKET)},
 	/*
 	 * CAP_SYS_ADMIN: looks for the program of an earlier uroced. CAP_SYS_RESOURCE: memory of
 	 * maps before Linux 5.11.
 	 */
 	{"net_af_xdp",
-	 FRAME | BIT(CAP_BPF) | BIT(CAP_PERFMON) | BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_RESOURCE)},
-	{"", KEEPS_ALL},
+	 FRAME | BIT(CAP_BPF) | BIT(CAP_PERFMON) | BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_RESOURCE),
+	 BIT(AF_PACKET) | BIT(AF_XDP)},
+	{"", KEEPS_ALL, KEEPS_ALL},
 };
 
 /* The same for what stands in a --dev. */
 static const struct {
 	const char *text;
 	uint64_t caps;
+	uint64_t families;
 } words[] = {
-	{"port=udp", NET},
-	{"port=packet", FRAME},
-	{"hostif=", NET}, /* also for each later change of its addresses */
+	{"port=udp", NET, 0},
+	{"port=packet", FRAME, BIT(AF_PACKET)},
+	{"hostif=", NET, 0}, /* also for each later change of its addresses */
 };
 
 static const char *const names[] = {
@@ -107,14 +122,14 @@ privilege_name(unsigned cap)
 	return cap < sizeof(names) / sizeof(names[0]) ? names[cap] : NULL;
 }
 
-static uint64_t
-of_driver(const char *vdev)
+static unsigned
+driver_of(const char *vdev)
 {
 	unsigned i = 0;
 
 	while (strncmp(vdev, drivers[i].driver, strlen(drivers[i].driver)) != 0)
 		i++;
-	return drivers[i].caps;
+	return i;
 }
 
 static bool
@@ -138,7 +153,7 @@ privilege_of_options(const struct options *o)
 	if (o->pair.n + o->dev.n + o->vdev.n == 0)
 		caps |= NET; /* the host's own interfaces, by port=udp */
 	for (uint32_t i = 0; i < o->vdev.n; i++)
-		caps |= of_driver(o->vdev.v[i]);
+		caps |= drivers[driver_of(o->vdev.v[i])].caps;
 	for (uint32_t i = 0; i < o->dev.n; i++) {
 		for (unsigned w = 0; w < sizeof(words) / sizeof(words[0]); w++)
 			if (strstr(o->dev.v[i], words[w].text) != NULL)
@@ -148,6 +163,23 @@ privilege_of_options(const struct options *o)
 	if ((caps & NET) != 0 && !since_5_9())
 		caps |= BIT(CAP_NET_RAW);
 	return caps;
+}
+
+uint64_t
+privilege_families(const struct options *o)
+{
+	uint64_t families = ANY_PORT;
+
+	if (o->allow.n != 0)
+		return KEEPS_ALL;
+	for (uint32_t i = 0; i < o->vdev.n; i++)
+		families |= drivers[driver_of(o->vdev.v[i])].families;
+	for (uint32_t i = 0; i < o->dev.n; i++) {
+		for (unsigned w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+			if (strstr(o->dev.v[i], words[w].text) != NULL)
+				families |= words[w].families;
+	}
+	return families;
 }
 
 uint64_t
@@ -205,10 +237,22 @@ limit(uint64_t caps)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
+static uint64_t broker_has;
+
 void
 privilege_limit(const struct options *o)
 {
+	uint64_t effective, permitted;
+
 	limit(privilege_of_options(o) | privilege_of_broker());
+	privilege_get(&effective, &permitted);
+	broker_has = permitted & privilege_of_broker();
+}
+
+uint64_t
+privilege_broker_has(void)
+{
+	return broker_has;
 }
 
 void
@@ -222,4 +266,22 @@ privilege_lower(void)
 {
 	/* The daemon, too, opens files with CAP_DAC_OVERRIDE. */
 	keep(~privilege_of_broker() | BIT(CAP_DAC_OVERRIDE), KEEPS_ALL);
+}
+
+/* Any thread, as a signal handler. */
+static void
+drop_in_thread(void *arg)
+{
+	const uint64_t *caps = arg;
+
+	keep(*caps, *caps);
+}
+
+void
+privilege_drop(const struct options *o)
+{
+	uint64_t caps = privilege_of_options(o);
+
+	if (!sandbox_every_thread(drop_in_thread, &caps))
+		LOG(WARNING, "a thread of uroced keeps capabilities that it does not need");
 }

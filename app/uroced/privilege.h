@@ -11,6 +11,8 @@
 
 /* Capabilities that the ports and options of o need, a bit each, without those of the broker. */
 uint64_t privilege_of_options(const struct options *o);
+/* Socket families that the ports and options of o open at run time, a bit each. */
+uint64_t privilege_families(const struct options *o);
 /* Capabilities that the broker needs to look into clients of every user. */
 uint64_t privilege_of_broker(void);
 /*
@@ -21,14 +23,21 @@ uint64_t privilege_of_broker(void);
 void privilege_limit(const struct options *o);
 /*
  * Makes the broker's capabilities ineffective in the calling thread and its later threads. They
- * stay permitted, because the next broker inherits them.
+ * stay permitted, for a second start of EAL by exec.
  */
 void privilege_lower(void);
+/*
+ * Drops the broker's capabilities in all threads for good, and in those that started before
+ * privilege_limit everything else. Call after the starter of brokers runs and EAL has started.
+ */
+void privilege_drop(const struct options *o);
 /*
  * Limits the calling process to the broker's capabilities. Call before threads start. The bounding
  * set stays the daemon's, without effect: no_new_privs is set.
  */
 void privilege_limit_broker(void);
+/* Returns the capabilities that brokers get. */
+uint64_t privilege_broker_has(void);
 /* Reads the calling thread's effective and permitted sets; 0 if unknown. */
 void privilege_get(uint64_t *effective, uint64_t *permitted);
 /* Returns the name of a capability in lower case without cap_, or NULL if it is unknown. */

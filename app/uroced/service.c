@@ -21,6 +21,7 @@
 static struct service {
 	struct watch timer;
 	struct daemon *d;
+	bool opened;
 	bool watched;            /* the manager expects WATCHDOG=1 */
 	char status[STATUS_MAX]; /* the last one sent */
 } service = {.timer.fd = -1};
@@ -84,23 +85,14 @@ timer_open(struct daemon *d, uint64_t period_us)
 	return loop_add(&d->loop, &service.timer, EPOLLIN);
 }
 
-void
-service_ready(struct daemon *d)
+/* Starts the periodic reports, at the pace that the manager wants. */
+static void
+periods_start(struct daemon *d)
 {
 	uint64_t watchdog_us = 0, period_us = STATUS_PERIOD;
 	__typeof__(&sd_watchdog_enabled) watchdog_enabled;
 	int rc;
 
-	service.d = d;
-	if (getenv("NOTIFY_SOCKET") == NULL)
-		return;
-	rc = outbox_open(OUTBOX_MANAGER);
-	if (rc != 0) {
-		LOG(ERR, "no reports to the service manager, not even that uroced is ready: %s%s",
-		    strerror(rc), rc == ELIBACC ? " (libsystemd.so.0)" : "");
-		return;
-	}
-	report_status(d, "READY=1\n");
 	watchdog_enabled = outbox_libsystemd("sd_watchdog_enabled");
 	rc = watchdog_enabled != NULL ? watchdog_enabled(0, &watchdog_us) : -ELIBACC;
 	if (rc < 0)
@@ -111,6 +103,30 @@ service_ready(struct daemon *d)
 	rc = timer_open(d, period_us);
 	if (rc < 0)
 		LOG(WARNING, "no reports to the service manager: %s", strerror(-rc));
+}
+
+void
+service_open(struct daemon *d)
+{
+	int rc;
+
+	service.d = d;
+	if (getenv("NOTIFY_SOCKET") == NULL)
+		return;
+	rc = outbox_open(OUTBOX_MANAGER);
+	service.opened = rc == 0;
+	if (service.opened)
+		periods_start(d);
+	else
+		LOG(ERR, "no reports to the service manager, not even that uroced is ready: %s%s",
+		    strerror(rc), rc == ELIBACC ? " (libsystemd.so.0)" : "");
+}
+
+void
+service_ready(struct daemon *d)
+{
+	if (service.opened)
+		report_status(d, "READY=1\n");
 }
 
 void

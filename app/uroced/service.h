@@ -10,8 +10,14 @@
 struct daemon;
 
 /*
+ * Prepares the reports: loads libsystemd, starts a thread and a timer. Call before sandbox_start.
+ * Failures are logged.
+ */
+void service_open(struct daemon *d);
+
+/*
  * Reports that the daemon is ready, with its status. From then on a service manager gets the status
- * once a minute or, if it watches the daemon, twice in each watchdog period. Failures are logged.
+ * once a minute or, if it watches the daemon, twice in each watchdog period.
  */
 void service_ready(struct daemon *d);
 

@@ -9,6 +9,7 @@
 #include <rte_log.h>
 #include "options.h"
 #include "privilege.h"
+#include "sandbox.h"
 
 #define OPTION_TEXT 4096
 
@@ -127,20 +128,22 @@ limit_of(int resource)
 void
 show_daemon(const struct session *to, json_t *out)
 {
-	uint64_t effective, caps; /* caps: also those that only the broker uses */
+	uint64_t effective, permitted, broker = privilege_broker_has();
 	json_t *o = json_object();
 
-	privilege_get(&effective, &caps);
+	privilege_get(&effective, &permitted);
 
 	show_set(o, "version", json_string(UROCE_VERSION));
 	show_set_int(o, "pid", getpid());
 	show_set_int(o, "uid", geteuid());
 	show_set(o, "pages", json_string(to->d->huge ? "huge" : "ordinary"));
-	show_set(o, "reads_any_user", json_boolean(caps >> CAP_SYS_PTRACE & 1));
+	show_set(o, "reads_any_user", json_boolean(broker >> CAP_SYS_PTRACE & 1));
 	show_set(o, "maps_any_file",
-		 json_boolean((caps >> CAP_SYS_ADMIN | caps >> CAP_CHECKPOINT_RESTORE) & 1));
+		 json_boolean((broker >> CAP_SYS_ADMIN | broker >> CAP_CHECKPOINT_RESTORE) & 1));
 	show_set(o, "capabilities", names_of(effective));
-	show_set(o, "broker_capabilities", names_of(caps & privilege_of_broker()));
+	show_set(o, "broker_capabilities", names_of(broker));
+	show_set(o, "sandbox", json_string(sandbox_mode()));
+	show_set_int(o, "refused_calls", (int64_t)sandbox_refused());
 	show_set_int(o, "open_files", limit_of(RLIMIT_NOFILE));
 	show_set_int(o, "memlock_bytes", limit_of(RLIMIT_MEMLOCK));
 	json_array_append_new(out, o);

@@ -55,15 +55,10 @@ static int
 start(struct daemon *d)
 {
 	struct broker *b = &d->broker;
-	cpu_set_t own;
 	int rc;
 
 	b->spawned_ns = daemon_now_ns();
-	/* Its threads copy for waiting workers: one core for all of them would be too slow. */
-	sched_getaffinity(0, sizeof(own), &own);
-	sched_setaffinity(0, sizeof(b->cpus), &b->cpus);
-	rc = broker_spawn(&b->pid);
-	sched_setaffinity(0, sizeof(own), &own);
+	rc = broker_spawn(b->starter, &b->pid);
 	if (rc < 0)
 		return rc;
 	b->w.fd = rc;
@@ -157,6 +152,10 @@ handle(struct broker *b, const struct broker_msg *m, const int *fds)
 		set_busy(b, m->uid, m->says == BROKER_BUSY);
 		return;
 	}
+	if (m->says == BROKER_REFUSED) {
+		b->refused((unsigned)m->job);
+		return;
+	}
 	TAILQ_FOREACH (w, &b->waits, link) {
 		if (w->job == m->job)
 			break;
@@ -232,15 +231,21 @@ on_timer(struct watch *w, uint32_t events)
 }
 
 int
-broker_open(struct daemon *d, broker_found *found)
+broker_open(struct daemon *d, broker_found *found, broker_refused *refused, const char *arg)
 {
 	struct broker *b = &d->broker;
 	int rc;
 
 	TAILQ_INIT(&b->waits);
 	b->found = found;
-	sched_getaffinity(0, sizeof(b->cpus), &b->cpus);
+	b->refused = refused;
 	b->w.fd = -1;
+	/* Now, so that the broker may use all CPUs of the daemon: its threads copy for workers. */
+	b->starter = broker_starter_open(arg);
+	if (b->starter < 0) {
+		LOG(ERR, "the broker cannot be started: %s", strerror(-b->starter));
+		return b->starter;
+	}
 	b->timer.ready = on_timer;
 	b->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (b->timer.fd < 0)
@@ -262,10 +267,12 @@ broker_close(struct daemon *d)
 		close(b->w.fd);
 	if (b->timer.fd > 0)
 		close(b->timer.fd);
+	if (b->starter > 0)
+		close(b->starter);
 	free(b->busy);
 	b->busy = NULL;
 	b->nbusy = 0;
-	b->w.fd = b->timer.fd = -1;
+	b->w.fd = b->timer.fd = b->starter = -1;
 }
 
 bool

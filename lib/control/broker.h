@@ -8,7 +8,6 @@
 #ifndef CONTROL_BROKER_H
 #define CONTROL_BROKER_H
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -40,12 +39,16 @@ struct broker_wait {
 typedef void broker_found(struct session *s, struct ipc_msg *m, int refusal,
 			  const struct mrmap_found *found, const int *fds);
 
+/* Called when the broker's seccomp filter has refused a system call. */
+typedef void broker_refused(unsigned call);
+
 struct broker {
 	broker_found *found; /* passed to broker_open */
-	struct watch w;      /* the channel; fd -1: none */
-	struct watch timer;  /* for the oldest waiting request */
+	broker_refused *refused;
+	struct watch w;     /* the channel; fd -1: none */
+	struct watch timer; /* for the oldest waiting request */
 	pid_t pid;
-	cpu_set_t cpus; /* CPUs that it may use: the daemon's before EAL binds its threads */
+	int starter; /* the starter's socket */
 	uint64_t last_job;
 	uint64_t spawned_ns;
 	TAILQ_HEAD(, broker_wait) waits; /* oldest first */
@@ -53,8 +56,11 @@ struct broker {
 	uint32_t nbusy;
 };
 
-/* Starts the broker. Called before large allocations and other threads. Returns 0 or -errno. */
-int broker_open(struct daemon *d, broker_found *found);
+/*
+ * Starts the starter and the broker. Called before large allocations and other threads. arg: an
+ * argument for brokers. Returns 0 or -errno.
+ */
+int broker_open(struct daemon *d, broker_found *found, broker_refused *refused, const char *arg);
 void broker_close(struct daemon *d);
 
 /*

@@ -4,45 +4,18 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <spawn.h>
-#include <stdio.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CHAN_FD   3         /* the channel's descriptor in the broker */
 #define CHAN_ROOM (4 << 20) /* bytes queued in a channel, at most; the kernel may allow less */
 #define SEND_S    1         /* seconds to wait for a slow broker */
 
-extern char **environ;
-
-/* The broker inherits the channel and /dev/null. broker_main closes everything else. */
-static int
-spawn(int theirs, pid_t *pid)
-{
-	char number[12];
-	char *argv[] = {"uroced-broker", BROKER_ARG, number, NULL};
-	posix_spawn_file_actions_t fa;
-	int err;
-
-	snprintf(number, sizeof(number), "%d", CHAN_FD);
-	err = posix_spawn_file_actions_init(&fa);
-	if (err != 0)
-		return -err;
-	/* If theirs is CHAN_FD already, posix_spawn clears its close-on-exec flag (glibc 2.29). */
-	err = posix_spawn_file_actions_adddup2(&fa, theirs, CHAN_FD);
-	for (int fd = 0; err == 0 && fd < CHAN_FD; fd++)
-		err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null", 2, 0);
-	if (err == 0)
-		err = posix_spawn(pid, "/proc/self/exe", &fa, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&fa);
-	return -err;
-}
-
 int
-broker_spawn(pid_t *pid)
+broker_spawn(int starter, pid_t *pid)
 {
 	struct timeval limit = {.tv_sec = SEND_S};
 	int room = CHAN_ROOM, sv[2], rc;
@@ -55,7 +28,7 @@ broker_spawn(pid_t *pid)
 	}
 	rc = setsockopt(sv[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
 	if (rc == 0)
-		rc = spawn(sv[1], pid);
+		rc = starter_ask(starter, sv[1], pid);
 	close(sv[1]);
 	if (rc == 0)
 		return sv[0];

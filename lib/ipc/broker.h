@@ -69,6 +69,7 @@ enum broker_says {
 	BROKER_TAKEN,     /* FIND's message was received; its response follows */
 	BROKER_BUSY,      /* too many jobs of uid are blocked: refuse its connections */
 	BROKER_CLEAR,     /* uid is no longer BUSY */
+	BROKER_REFUSED,   /* its seccomp filter has refused the system call number job */
 };
 struct broker_msg {
 	uint32_t says; /* enum broker_says */
@@ -79,10 +80,19 @@ struct broker_msg {
 };
 
 /*
- * Daemon. Start a broker: the running program with BROKER_ARG. *pid: its pid. Returns the daemon's
- * end of the channel, non-blocking for reading, or -errno. Costs an exec; needs /proc.
+ * Daemon. Forks the starter, a process that starts brokers, so that the daemon itself needs neither
+ * exec nor the broker's capabilities. It ends when the daemon does. Call once, early: brokers
+ * inherit the capabilities, CPUs and limits that the daemon has now. arg: the brokers' argv[3].
+ * Returns the starter's socket or -errno.
  */
-int broker_spawn(pid_t *pid);
+int broker_starter_open(const char *arg);
+
+/*
+ * Daemon. Start a broker: the running program with BROKER_ARG, a child of the daemon. starter: from
+ * broker_starter_open. *pid: the broker's pid. Returns the daemon's end of the channel,
+ * non-blocking for reading, or -errno: -EPIPE if the starter has ended. Needs /proc.
+ */
+int broker_spawn(int starter, pid_t *pid);
 
 /*
  * Daemon. Send cmd with nfds descriptors, which the caller keeps. Waits, at most a second, only if

@@ -271,12 +271,9 @@ raise_fd_limit(void)
 	}
 }
 
-/*
- * Closes all descriptors above fd: a stuck broker would never release them. libc's function for it
- * came with 2.34, later than a release may need; the kernel's with 5.9.
- */
-static void
-close_above(int fd)
+/* libc's function for it came with 2.34, later than a release may need; the kernel's with 5.9. */
+void
+broker_close_above(int fd)
 {
 	long max = sysconf(_SC_OPEN_MAX);
 
@@ -291,10 +288,11 @@ broker_main(int chan)
 {
 	sigset_t set;
 
-	close_above(chan);
+	broker_close_above(chan); /* a stuck broker would never release them */
 	/* The broker ends with the daemon, not by a Ctrl-C on the terminal. */
 	sigfillset(&set);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigdelset(&set, SIGSYS); /* of a seccomp filter; blocked, it would kill */
+	sigprocmask(SIG_SETMASK, &set, NULL);
 	fcntl(chan, F_SETFD, FD_CLOEXEC);
 	raise_fd_limit();
 	pauses_open();

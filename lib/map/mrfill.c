@@ -143,6 +143,7 @@ mapper_start(void)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS); /* lib/map/sigbus.h */
+	sigdelset(&all, SIGSYS); /* of a seccomp filter */
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	mapper.started = pthread_create(&thread, &attr, mapper_main, NULL) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

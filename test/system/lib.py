@@ -31,6 +31,8 @@ SANITIZED = os.environ.get("UROCE_SANITIZED") == "1"  # the provider needs libas
 SHORT = os.environ.get("UROCE_TEST_SHORT") == "1"  # fewer sizes, for slow (sanitized) builds
 FULL = os.environ.get("UROCE_TEST_FULL") == "1"  # every combination of suite programs: minutes
 UID = int(os.environ.get("UROCE_TEST_UID", "0"))  # clients run as this user and group; 0: root
+# A system call that the daemon's filters lack ends it and fails the test.
+SANDBOX = os.environ.get("UROCE_TEST_SANDBOX", "kill")
 ONE_WORKER = ()
 TWO_WORKERS = ("--workers", "2")
 
@@ -155,7 +157,7 @@ class Daemon(processes.Daemon):
     socket to reuse; huge: use huge pages; program: replaces the build's uroced; before: command prefix."""
 
     def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None, huge=False, program=UROCED, before=()):
-        ours = () if huge else ("--no-huge",)
+        ours = ("--sandbox", SANDBOX) if huge else ("--sandbox", SANDBOX, "--no-huge")
         if UID:
             ours += ("--socket-mode", "0660", "--socket-group", UID)
         super().__init__(program, vdevs, devs, ns, (*ours, *extra), socket or tmpdir() / "uroced.sock", before)

@@ -128,7 +128,8 @@ def kept_caps():
 def broker_of(daemon):
     """Pids of the daemon's broker: one, or none between two."""
     threads = pathlib.Path(f"/proc/{daemon.proc.pid}/task").iterdir()
-    return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
+    pids = [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
+    return [pid for pid in pids if "broker" in lib.cmdline(pid)]
 
 
 def pair():

@@ -34,10 +34,20 @@ def have():
     return names(next(threads(os.getpid()))["CapPrm"])
 
 
-def broker_of(daemon):
-    """Pids of the daemon's broker: one; none or both between two."""
+def children_of(daemon):
     tasks = pathlib.Path(f"/proc/{daemon.proc.pid}/task").iterdir()
     return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+
+
+def broker_of(daemon):
+    """Pids of the daemon's broker: one; none or both between two."""
+    return [pid for pid in children_of(daemon) if "broker" in lib.cmdline(pid)]
+
+
+def starter_of(daemon):
+    """Pid of the process that starts brokers. A new broker looks like it for a moment."""
+    (pid,) = lib.until("one starter", lambda: len(found := set(children_of(daemon)) - set(broker_of(daemon))) == 1 and found)
+    return pid
 
 
 def holds(pid, effective, permitted, bounding):
@@ -56,11 +66,12 @@ def holds(pid, effective, permitted, bounding):
 def kept(daemon, ports):
     """ports: capabilities of the daemon's ports and options."""
     both = ALWAYS | ports | BROKER
-    assert holds(daemon.proc.pid, ALWAYS | ports, both, both) > 2
+    assert holds(daemon.proc.pid, ALWAYS | ports, ALWAYS | ports, both) > 2
     (broker,) = broker_of(daemon)
     lib.until("the broker has dropped what the daemon gave it",
               lambda: names(next(threads(broker))["CapPrm"]) == BROKER & have())
     holds(broker, BROKER, BROKER, both)
+    assert holds(starter_of(daemon), both, both, both) == 1
     shown = daemon.show("daemon")["daemon"][0]
     assert set(shown["capabilities"].split()) == (ALWAYS | ports) & have(), shown
     assert set(shown["broker_capabilities"].split()) == BROKER & have(), shown
