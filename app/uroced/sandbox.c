@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -61,7 +62,7 @@ static const struct {
 enum {
 	CALLS_WORKER = 3 SANDBOX_CALLS(OF_W) SANDBOX_CALLS_MACHINE(OF_W),
 	CALLS_CONTROL = 7 SANDBOX_CALLS(OF_C) SANDBOX_CALLS_MACHINE(OF_C),
-	CALLS_BROKER = 5 SANDBOX_CALLS(OF_B) SANDBOX_CALLS_MACHINE(OF_B),
+	CALLS_BROKER = 6 SANDBOX_CALLS(OF_B) SANDBOX_CALLS_MACHINE(OF_B),
 };
 _Static_assert(CALLS_WORKER <= MAX_WORKER, "workers");
 _Static_assert(CALLS_CONTROL <= MAX_CONTROL, "the control thread");
@@ -272,8 +273,13 @@ add_rules(struct filter *f, unsigned role, uint64_t families)
 	RULE(f, allow, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
 	RULE(f, allow, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME));
 	RULE(f, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_VMA));
-	if (role == B)
+	if (role == B) {
+		/* pauses of a client's threads (map/pause.h); no access to registers or memory */
+		RULE(f, allow, SCMP_SYS(ptrace), 1, SCMP_A0(SCMP_CMP_EQ, PTRACE_SEIZE));
+		RULE(f, allow, SCMP_SYS(ptrace), 1, SCMP_A0(SCMP_CMP_EQ, PTRACE_INTERRUPT));
+		RULE(f, allow, SCMP_SYS(ptrace), 1, SCMP_A0(SCMP_CMP_EQ, PTRACE_DETACH));
 		return;
+	}
 	RULE(f, allow, SCMP_SYS(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
 	for (unsigned i = 0; i < FAMILIES; i++)
 		if (is_family(families, i))

@@ -85,7 +85,8 @@
 	CALL(getrandom, C)                                                                         \
 	CALL(capget, C)                                                                            \
 	CALL(pidfd_open, C)                                                                        \
-	CALL(pidfd_send_signal, B)
+	CALL(pidfd_send_signal, B)                                                                 \
+	CALL(wait4, B)
 
 /* Calls whose names depend on the machine. */
 #ifdef __x86_64__

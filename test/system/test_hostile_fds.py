@@ -362,12 +362,19 @@ def rings():
                         lib.TWO_WORKERS)
     with lib.case("a client cannot disturb other clients' wake-ups of a worker"):
         alice, bob = (control.Client(daemon.socket, "uroce0") for _ in range(2))
-        for hers, his in zip(alice.fds[2:], bob.fds[2:]):
+        for hers, his in zip(alice.fds[2:-1], bob.fds[2:-1]):
             fcntl.fcntl(hers, fcntl.F_SETFL, 0)
             os.write(hers, struct.pack("<Q", 2 ** 64 - 2))
             assert fcntl.fcntl(his, fcntl.F_GETFL) & os.O_NONBLOCK
             for _ in range(100):  # a full eventfd would fail or block forever
                 os.write(his, struct.pack("<Q", 2 ** 32))
+        for change in (lambda: os.write(alice.fds[-1], bytes(8)), lambda: os.ftruncate(alice.fds[-1], 0),
+                       lambda: mmap.mmap(alice.fds[-1], 64)):  # the workers' states, which all clients read
+            try:
+                change()
+                raise AssertionError("a client changed what others read")
+            except (PermissionError, OSError) as error:
+                assert error.errno == errno.EPERM, error
         assert daemon.show("client")["client"]
         for client in (alice, bob):
             client.close()
