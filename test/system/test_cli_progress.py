@@ -68,6 +68,27 @@ def on_terminal(argv, parts=(), steps=None):
     return proc.wait(60), text.decode()
 
 
+# demo.sh's function moves, which does not sleep here. How often it returns 0 for a process that sleeps; then its status
+# for a process that has run since the last call, although no earlier call saw it run.
+MOVES = r"""
+eval "$(sed -n '/^ticks=/p; /^moves()/,/^}/p' "$1")"
+sleep() { :; }
+command sleep 1000 & pid=$!
+n=0; while moves $pid; do n=$((n + 1)); done; echo $n
+kill $pid
+while :; do :; done & pid=$!
+moves $pid
+until read -ra stat </proc/$pid/stat && [ $((stat[13] + stat[14])) != $ticks ]; do :; done
+still=299; moves $pid; echo $? $still
+kill $pid
+"""
+
+
+def demo_hangs():
+    said = lib.sh("bash", "-c", MOVES, "bash", lib.HERE.parents[1] / "demo.sh").split()
+    assert int(said[0]) in (299, 300) and said[1:] == ["0", "0"], said
+
+
 def main():
     ended = lib.tmpdir()
     for name in ("1", "2"):
@@ -86,6 +107,8 @@ def main():
             done = subprocess.run(list(map(str, argv(False, ended))), capture_output=True, text=True, timeout=120,
                                   check=True)
             assert done.stderr == "", done.stderr
+    with lib.case("demo.sh gives up a step that uses no processor, and no other"):
+        demo_hangs()
     with lib.case("demo.sh names a wrong argument"):
         done = subprocess.run([lib.HERE.parents[1] / "demo.sh", "--fast"], capture_output=True, text=True, timeout=60,
                               check=False)

@@ -22,10 +22,12 @@ stock_root() {
 	PATH=/run/bin:$PATH
 }
 
-# stock_programs DIR: uroced, uroce-run and urocectl of the build DIR, and collective of the other build, in the PATH
+# stock_programs DIR: uroced, uroce-run and urocectl of the build DIR, and collective of the other build if it is there,
+# in the PATH
 stock_programs() {
 	mkdir -p /run/bin /run/uroce
-	ln -s "$1"/app/{uroced/uroced,uroce-run/uroce-run,urocectl/urocectl} /run/bin/ && install collective /run/bin/
+	ln -s "$1"/app/{uroced/uroced,uroce-run/uroce-run,urocectl/urocectl} /run/bin/ &&
+		{ [ ! -e collective ] || install collective /run/bin/; }
 }
 
 # until_true COMMAND..: for as long as a hung test may take
