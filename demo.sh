@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs one uroced with two devices connected in memory, and two ordinary verbs programs that transfer data
 # between them and check every byte. Needs no hardware and, once the packages are installed, no privilege.
-# -q: prints only the results and errors.
+#
+#   ./demo.sh [-q | --quiet]
+#
+#   -q  prints only the results and errors
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
@@ -10,8 +13,12 @@ cd "$(dirname "$0")"
 case ${1-} in
 '') ;;
 -q | --quiet) setup_quiet=yes ;;
+-h | --help)
+	sed -n '3,/^set /s/^# \?//p' "$0"
+	exit 0
+	;;
 *)
-	echo "demo.sh: unknown argument '$1'; legal: -q" >&2
+	echo "demo.sh: unknown argument '$1'; legal: -q, --help" >&2
 	exit 2
 	;;
 esac

@@ -35,7 +35,7 @@ while [ $# -gt 0 ]; do
 		;;
 	deb12 | deb13 | debsid | tarball | image) what+=("$1") ;;
 	*)
-		echo "release.sh: unknown argument '$1'; legal: --output DIR, --arch ARCH, deb12, deb13, tarball, image" >&2
+		echo "release.sh: unknown argument '$1'; legal: --output DIR, --arch ARCH, --help, deb12, deb13, tarball, image" >&2
 		exit 2
 		;;
 	esac

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/results.py: what counts as passed, and what is told of it; scripts/long.py: order, time, resuming."""
+"""scripts/results.py: what counts as passed, and what is told of it; scripts/long.py: order, time, resuming; the scripts
+that people call: --help and wrong arguments."""
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -98,6 +100,28 @@ def second_tier(folder):
     assert set(fake.main("--touched")[:2]) <= {"good", "wrong"} and fake.ran[-1] == "chance", fake.ran
 
 
+def scripts_explain_themselves():
+    """--help names every option and runs nothing; so does an unknown one, with status 2."""
+    for name in ("check.sh", "demo.sh", "scripts/release.sh"):
+        path = SCRIPTS.parent / name
+        cases = re.findall(r"^\s*(-[-a-z |]+)\)", path.read_text(), re.MULTILINE)
+        known = set(re.findall(r"--[a-z]+", " ".join(cases)))
+        assert "--help" in known, name
+
+        def call(option, path=path):
+            return subprocess.run([path, option], text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        done = call("--help")
+        assert (done.returncode, done.stderr) == (0, ""), (name, done)
+        assert re.search(rf"^  (\./)?{path.name}", done.stdout, re.MULTILINE), done.stdout
+        for option in known - {"--help"}:
+            assert option in done.stdout, f"{name} --help lacks {option}"
+        done = call("--nonsense")
+        assert (done.returncode, done.stdout) == (2, ""), (name, done)
+        assert f"{path.name}: unknown" in done.stderr and "'--nonsense'; legal: " in done.stderr, done.stderr
+        assert "--help" in done.stderr, done.stderr
+
+
+scripts_explain_themselves()
 with tempfile.TemporaryDirectory() as place:
     results_are_counted(pathlib.Path(place))
     second_tier(pathlib.Path(place))
