@@ -417,7 +417,7 @@ main(int argc, char **argv)
 	if (options_parse(&opt, argc, argv, err) < 0) {
 		fprintf(stderr, "uroced: %s\n", err);
 		status = EXIT_USAGE;
-	} else if (!find_socket(&opt.control)) {
+	} else if (service_socket(&opt.control) < 0 || !find_socket(&opt.control)) {
 		status = EXIT_FAILURE;
 	} else if (opt.daemon && (rc = detach_start()) < 0) {
 		fprintf(stderr, "uroced: --daemon: %s\n", strerror(-rc));
@@ -431,6 +431,7 @@ main(int argc, char **argv)
 		rc = run(&d, &opt);
 		if (rc == -ERESTART && plain != NULL) {
 			detach_again();
+			service_socket_again(&opt.control);
 			execv("/proc/self/exe", plain); /* a process can start EAL only once */
 		}
 		status = rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

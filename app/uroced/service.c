@@ -2,10 +2,13 @@
 #include "service.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 #include "control/daemon.h"
@@ -25,6 +28,65 @@ static struct service {
 	bool watched;            /* the manager expects WATCHDOG=1 */
 	char status[STATUS_MAX]; /* the last one sent */
 } service = {.timer.fd = -1};
+
+/* What is wrong with fd as the control socket, or NULL: path is its path, and it does not block. */
+static const char *
+socket_wrong(int fd, char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1])
+{
+	struct sockaddr_un at = {.sun_family = AF_UNSPEC};
+	socklen_t len = sizeof(at), word = sizeof(int);
+	int type = 0, listens = 0, flags = fcntl(fd, F_GETFL);
+
+	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0 || at.sun_family != AF_UNIX ||
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &word) < 0 || type != SOCK_SEQPACKET ||
+	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &word) < 0 || listens == 0)
+		return "is no listening SOCK_SEQPACKET socket of AF_UNIX: ListenSequentialPacket=/PATH";
+	snprintf(path, sizeof(at.sun_path) + 1, "%.*s", (int)sizeof(at.sun_path), at.sun_path);
+	if (path[0] != '/' || strlen(path) == sizeof(at.sun_path))
+		return "has no absolute path of at most 107 characters";
+	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return strerror(errno);
+	return NULL;
+}
+
+int
+service_socket(struct control_config *cfg)
+{
+	static char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS"), *wrong;
+
+	if (pid == NULL || n == NULL || strtol(pid, NULL, 10) != getpid())
+		return 0;
+	if (strcmp(n, "1") != 0) {
+		fprintf(stderr, "uroced: LISTEN_FDS=%s: uroced takes 1 socket, its control socket\n", n);
+		return -EINVAL;
+	}
+	wrong = socket_wrong(SD_LISTEN_FDS_START, path);
+	if (wrong != NULL) {
+		fprintf(stderr, "uroced: the socket of the service manager %s\n", wrong);
+		return -EINVAL;
+	}
+	if (cfg->socket != NULL && strcmp(cfg->socket, path) != 0) {
+		fprintf(stderr, "uroced: --socket %s: the socket of the service manager is %s\n",
+			cfg->socket, path);
+		return -EINVAL;
+	}
+	cfg->socket = path;
+	cfg->listener = SD_LISTEN_FDS_START;
+	return 0;
+}
+
+void
+service_socket_again(const struct control_config *cfg)
+{
+	char pid[16];
+
+	if (cfg->listener == 0)
+		return;
+	snprintf(pid, sizeof(pid), "%d", getpid()); /* another one since --daemon */
+	setenv("LISTEN_PID", pid, 1);
+	fcntl(cfg->listener, F_SETFD, 0);
+}
 
 static void
 status_text(const struct daemon *d, char text[STATUS_MAX])

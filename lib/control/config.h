@@ -9,6 +9,7 @@
 /* The program owns the strings and keeps them unchanged while the control plane runs. */
 struct control_config {
 	const char *socket; /* path that clients connect to */
+	int listener;       /* a socket that listens there already; 0: none, make one */
 	uint32_t socket_mode;
 	const char *socket_group; /* name or number; NULL: leave the group unchanged */
 	uint32_t hello_timeout_s; /* limit for a connection's first request */

@@ -209,7 +209,10 @@ listen_start(struct daemon *d)
 	rc = throttle_open(d);
 	if (rc < 0)
 		goto fail_hello;
-	rc = ipc_server_listen(&d->server, d->cfg->socket, d->cfg->socket_mode, gid);
+	if (d->cfg->listener != 0)
+		ipc_server_use(&d->server, d->cfg->listener, d->cfg->socket);
+	else
+		rc = ipc_server_listen(&d->server, d->cfg->socket, d->cfg->socket_mode, gid);
 	if (rc < 0) {
 		LOG(ERR, "socket %s: %s%s", d->cfg->socket, strerror(-rc), advice(rc));
 		goto fail_rest;

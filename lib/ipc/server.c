@@ -133,6 +133,15 @@ ipc_server_listen(struct ipc_server *s, const char *path, mode_t mode, gid_t gro
 }
 
 void
+ipc_server_use(struct ipc_server *s, int fd, const char *path)
+{
+	memset(s, 0, sizeof(*s)); /* no file has inode 0 */
+	s->fd = fd;
+	s->addr.sun_family = AF_UNIX;
+	strcpy(s->addr.sun_path, path);
+}
+
+void
 ipc_server_close(struct ipc_server *s)
 {
 	struct stat st;

@@ -33,6 +33,12 @@ struct ipc_server {
  */
 int ipc_server_listen(struct ipc_server *s, const char *path, mode_t mode, gid_t group);
 
+/*
+ * Use fd, a socket that listens at path already and whose file belongs to another process: close
+ * leaves the file. The server takes fd. path: shorter than sun_path.
+ */
+void ipc_server_use(struct ipc_server *s, int fd, const char *path);
+
 /* Stop listening. Removes the socket file, if it is still ours, and the directory made for it. */
 void ipc_server_close(struct ipc_server *s);
 

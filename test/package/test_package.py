@@ -152,6 +152,18 @@ def explained(machine):
     assert "the receive buffer" in show(machine, f"urocectl trace {number}")
 
 
+def socket_activation(machine):
+    """uroced.socket starts the daemon at the first connection, and stays when it stops."""
+    active = "systemctl is-active uroced.service"
+    assert not machine.ok("systemctl is-enabled uroced.socket"), "off by default"
+    machine.sh("systemctl stop uroced && systemctl enable --now uroced.socket")
+    for _ in range(2):
+        assert not machine.ok(active)
+        assert "uroce0" in machine.sh("uroce-run ibv_devinfo -l") and machine.ok(active)
+        machine.sh("systemctl stop uroced.service && test -S /run/uroce/uroced.sock")
+    machine.sh("systemctl disable --now uroced.socket && ! test -e /run/uroce/uroced.sock && systemctl start uroced")
+
+
 def journal(machine):
     """The unit's journal has the failed QPs as entries with fields."""
     text = (SOURCE / "lib/control/log_event.h").read_text()
@@ -213,6 +225,8 @@ def main():
         explained(machine)
     with lib.case("the unit's journal has failed QPs as entries with fields"):
         journal(machine)
+    with lib.case("systemctl enable uroced.socket: the first program starts the daemon"):
+        socket_activation(machine)
     with lib.case("an upgrade leaves the running daemon alone"):
         daemon = machine.daemon()
         machine.sh(f"dpkg -i {newer}")

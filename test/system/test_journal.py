@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroced under a service manager: its reports, and the journal's fields. A socket stands in for each; at the end a real
-systemd-journald stores the entries, and journalctl reads them back."""
+"""uroced under a service manager: its reports, socket activation, and the journal's fields. A socket or a few lines stand in
+for each; at the end a real systemd-journald stores the entries, and journalctl reads them back."""
 import json
 import os
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -31,6 +32,33 @@ wait $!
 exit $status
 """
 JOURNALD = "/lib/systemd/systemd-journald"
+# What systemd does for a unit with a socket: KIND PATH FDS COMMAND.. makes the socket, and runs the command whenever
+# somebody connects and it does not run.
+ACTIVATE = """
+import os, select, socket, sys
+kind, path, fds, *command = sys.argv[1:]
+sock = socket.socket(socket.AF_UNIX, getattr(socket, kind))
+sock.bind(path)
+sock.listen(8)
+if sock.fileno() != 3:
+    os.dup2(sock.fileno(), 3)
+os.set_inheritable(3, True)
+while True:
+    select.select([sock], [], [])
+    pid = os.fork()
+    if pid == 0:
+        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=fds)
+        os.execvp(command[0], command)
+    print("manager: started", pid, flush=True)
+    print("manager: status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+SOCKET_ACTIVATE = "/usr/bin/systemd-socket-activate"
+# Many free huge pages, according to the kernel's file: uroced tries them, and starts again with ordinary ones.
+MISLED = """
+echo 100000 >"$1/free" && mount --bind "$1/free" /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages || exit 9
+shift
+exec "$@"
+"""
 WATCHDOG_US = 400000
 DEV = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
 
@@ -254,8 +282,87 @@ def stored():
     service.proc.kill()
 
 
+class Activated:
+    """A uroced that is started at the first connection."""
+
+    def __init__(self, *options, kind="SOCK_SEQPACKET", fds="1", before=(), huge=("--no-huge",)):
+        self.socket = lib.tmpdir() / "uroced.sock"
+        self.manager = lib.spawn(["/usr/bin/python3", "-c", ACTIVATE, kind, self.socket, fds, *before, lib.UROCED, *huge,
+                                  "--file-prefix", lib.unique("ur"), "--pair", "p", "--dev",
+                                  "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24", *options], lib.netns())
+        lib.until("the socket", self.socket.exists)
+
+    def lists(self):
+        """A client sees the device."""
+        said = lib.spawn([lib.UROCE_RUN, "--socket", self.socket, "ibv_devinfo", "-l"], env=lib.asan_env()).result(60)
+        assert "uroce0" in said, said
+
+    def end(self):
+        """Ends the daemon; its socket stays. Returns its status."""
+        pid = int(re.findall(r"manager: started (\d+)", self.manager.output())[-1])
+        os.kill(pid, signal.SIGTERM)
+        return self.status()
+
+    def status(self):
+        """Waits for the end of the last daemon."""
+        lib.until("its end", lambda: self.manager.output().count("started") == self.manager.output().count("status") > 0)
+        return int(re.findall(r"manager: status (-?\d+)", self.manager.output())[-1])
+
+    def refused(self, *words):
+        """The daemon ends at once, and says why."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            try:
+                sock.connect(str(self.socket))
+            except OSError:  # a stream socket
+                with socket.socket(socket.AF_UNIX) as stream:
+                    stream.connect(str(self.socket))
+            assert self.status() == 1, self.manager.output()
+        self.manager.kill()
+        for word in words:
+            assert word in self.manager.output(), self.manager.output()
+
+
+def activation():
+    with lib.case("socket activation: a client that comes first waits, the socket survives the daemon"):
+        service = Activated()
+        for _ in range(2):
+            service.lists()
+            assert f"; socket {service.socket};" in service.manager.output(), service.manager.output()
+            assert service.end() == 0 and service.socket.exists(), service.manager.output()
+        assert service.manager.output().count("manager: started") == 2, service.manager.output()
+        service.manager.kill()
+    with lib.case("socket activation: a daemon that starts again with ordinary pages keeps the socket"):
+        service = Activated("--mem", "2048", before=("unshare", "-m", "sh", "-c", MISLED, "sh", lib.tmpdir()), huge=())
+        service.lists()
+        assert "starting again with ordinary pages" in service.manager.output(), service.manager.output()
+        assert service.end() == 0
+        service.manager.kill()
+    with lib.case("socket activation: wrong sockets are refused with the reason"):
+        Activated(fds="2").refused("LISTEN_FDS=2: uroced takes 1 socket")
+        Activated(kind="SOCK_STREAM").refused("is no listening SOCK_SEQPACKET socket", "ListenSequentialPacket=")
+        service = Activated("--socket", "/tmp/another")
+        service.refused("--socket /tmp/another: the socket of the service manager is ", str(service.socket))
+    with lib.case("config/uroced.socket listens where clients look"):
+        unit = (lib.HERE.parent.parent / "config/uroced.socket").read_text()
+        path = re.search("^ListenSequentialPacket=(.*)$", unit, re.M)[1]
+        abi = (lib.HERE.parent.parent / "include/uroce_abi/ctrl.h").read_text()
+        assert f'UROCE_DEFAULT_SOCK "{path}"' in abi, path
+    if not os.access(SOCKET_ACTIVATE, os.X_OK):
+        lib.skip_case("socket activation by systemd-socket-activate", "not installed (package systemd)")
+        return
+    with lib.case("socket activation by systemd-socket-activate"):
+        sock = lib.tmpdir() / "uroced.sock"
+        daemon = lib.spawn([SOCKET_ACTIVATE, "--seqpacket", "-l", sock, lib.UROCED, "--no-huge", "--file-prefix",
+                            lib.unique("ur"), "--pair", "p", "--dev", "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"])
+        lib.until("the socket", sock.exists)
+        said = lib.spawn([lib.UROCE_RUN, "--socket", sock, "ibv_devinfo", "-l"], env=lib.asan_env()).result(60)
+        assert "uroce0" in said, said
+        assert daemon.term() == 0, daemon.output()
+
+
 def main():
     lib.need_root()
+    activation()
     service = Service("--vdev", "net_ring0", "--dev", DEV, "--max-qps", "8")
     reports(service)
     journal(service)
