@@ -85,7 +85,7 @@ share(const struct bench_options *o, enum node_role role, int *fd)
 {
 	uint32_t stride = RTE_MAX((o->size + 63) & ~63u, 64u);
 	uint32_t slots = stride >= NODE_MEM_BYTES ? 1 : NODE_MEM_BYTES / stride;
-	size_t bytes = sizeof(struct node_shared) + 4096 + 2ull * slots * stride;
+	size_t bytes = sizeof(struct node_shared) + PAGE_LEAST + 2ull * slots * stride;
 	struct node_shared *sh;
 
 	*fd = memfd_create("uroce-bench", 0);

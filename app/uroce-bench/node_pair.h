@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 #include "bench.h"
+#include "map/page.h"
 #include "port/port.h"
 
 #define NODE_MEM_BYTES (64u * 1024) /* memory for messages, unless one is larger */
@@ -76,7 +77,7 @@ struct node_shared {
 static inline uint8_t *
 node_region(struct node_shared *sh, unsigned s)
 {
-	return (uint8_t *)sh + ((sizeof(*sh) + 4095) & ~4095ul) +
+	return (uint8_t *)sh + page_ceil(sizeof(*sh), PAGE_LEAST) +
 	       (size_t)s * sh->slots * sh->stride;
 }
 

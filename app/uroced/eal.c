@@ -13,6 +13,7 @@
 #include "eal.h"
 #include "control/devspec.h"
 #include "control/log.h"
+#include "map/page.h"
 #include "port/port.h"
 #include "vdev.h"
 
@@ -209,7 +210,7 @@ vdevs_add(struct arg_list *args, const struct options *o)
 	char err[OPTIONS_ERR_MAX], *text;
 
 	for (uint32_t i = 0; i < o->vdev.n; i++) {
-		text = vdev_prepare(o->vdev.v[i], err, sizeof(err));
+		text = vdev_prepare(o->vdev.v[i], (uint32_t)page_bytes(), err, sizeof(err));
 		if (text == NULL) {
 			LOG(ERR, "%s", err);
 			return -EINVAL;

@@ -40,7 +40,8 @@ socket_wrong(int fd, char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1])
 	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0 || at.sun_family != AF_UNIX ||
 	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &word) < 0 || type != SOCK_SEQPACKET ||
 	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &word) < 0 || listens == 0)
-		return "is no listening SOCK_SEQPACKET socket of AF_UNIX: ListenSequentialPacket=/PATH";
+		return "is no listening SOCK_SEQPACKET socket of AF_UNIX: "
+		       "ListenSequentialPacket=/PATH";
 	snprintf(path, sizeof(at.sun_path) + 1, "%.*s", (int)sizeof(at.sun_path), at.sun_path);
 	if (path[0] != '/' || strlen(path) == sizeof(at.sun_path))
 		return "has no absolute path of at most 107 characters";
@@ -58,7 +59,8 @@ service_socket(struct control_config *cfg)
 	if (pid == NULL || n == NULL || strtol(pid, NULL, 10) != getpid())
 		return 0;
 	if (strcmp(n, "1") != 0) {
-		fprintf(stderr, "uroced: LISTEN_FDS=%s: uroced takes 1 socket, its control socket\n", n);
+		fprintf(stderr,
+			"uroced: LISTEN_FDS=%s: uroced takes 1 socket, its control socket\n", n);
 		return -EINVAL;
 	}
 	wrong = socket_wrong(SD_LISTEN_FDS_START, path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The service manager that started uroced. It may pass the control socket. It gets reports through
- * libsystemd: when uroced is ready and when it ends, its status (`systemctl status`), and that it is
- * alive (WatchdogSec= of the unit). Does nothing without a service manager. Control thread only.
+ * libsystemd: when uroced is ready and when it ends, its status (`systemctl status`), and that it
+ * is alive (WatchdogSec= of the unit). Does nothing without a service manager. Control thread only.
  */
 #ifndef UROCED_SERVICE_H
 #define UROCED_SERVICE_H
@@ -12,9 +12,10 @@
 struct daemon;
 
 /*
- * Takes the control socket if the service manager has made it (socket activation, sd_listen_fds(3)):
- * sets cfg->listener, and cfg->socket to the socket's path. Called before cfg->socket has a default.
- * Returns 0, also if no socket was passed, or -EINVAL after printing what is wrong with it.
+ * Takes the control socket if the service manager has made it (socket activation,
+ * sd_listen_fds(3)): sets cfg->listener, and cfg->socket to the socket's path. Called before
+ * cfg->socket has a default. Returns 0, also if no socket was passed, or -EINVAL after printing
+ * what is wrong with it.
  */
 int service_socket(struct control_config *cfg);
 

@@ -15,7 +15,7 @@
 
 #define SLOT_OVERHEAD (64 + 18) /* the kernel's header; Ethernet header and VLAN tag */
 #define SLOT_SMALLEST 2048      /* smallest default */
-#define BLOCK_BYTES   16384
+#define BLOCK_BYTES   16384     /* or a page, if that is larger */
 #define SLOTS         1024
 #define VALUE_MAX     128
 
@@ -149,9 +149,9 @@ take_size(const char *args, const char *key, uint32_t min, uint32_t max, uint32_
 
 /* Derive the missing sizes from the given ones and from the interface's MTU. */
 static bool
-choose_ring(const char *args, uint32_t mtu, struct ring *r, char *err, size_t room)
+choose_ring(const char *args, uint32_t mtu, uint32_t page, struct ring *r, char *err, size_t room)
 {
-	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+	const uint32_t block = page > BLOCK_BYTES ? page : BLOCK_BYTES;
 
 	if (!take_size(args, "framesz", VDEV_SLOT_MIN, VDEV_SLOT_MAX, &r->slot, &r->slot_given, err,
 		       room) ||
@@ -160,7 +160,7 @@ choose_ring(const char *args, uint32_t mtu, struct ring *r, char *err, size_t ro
 	    !take_size(args, "framecnt", 1, 1u << 20, &r->slots, &r->slots_given, err, room))
 		return false;
 	if (!r->block_given)
-		r->block = BLOCK_BYTES;
+		r->block = block;
 	if (!r->slot_given)
 		r->slot = vdev_slot_bytes(mtu);
 	while (!r->slot_given && r->slot > r->block)
@@ -173,13 +173,13 @@ choose_ring(const char *args, uint32_t mtu, struct ring *r, char *err, size_t ro
 		 "option --vdev %.*s: blocksz=%u must be a multiple of the page size %u and of "
 		 "framesz=%u, and framecnt=%u a multiple of blocksz / framesz; such as "
 		 "blocksz=%u,framesz=%u,framecnt=%u",
-		 (int)strcspn(args, ","), args, r->block, page, r->slot, r->slots, BLOCK_BYTES,
+		 (int)strcspn(args, ","), args, r->block, page, r->slot, r->slots, block,
 		 vdev_slot_bytes(mtu), SLOTS);
 	return false;
 }
 
 static char *
-prepare_af_packet(const char *args, char *err, size_t room)
+prepare_af_packet(const char *args, uint32_t page, char *err, size_t room)
 {
 	struct ring r = {0};
 	char name[VALUE_MAX], *text = NULL;
@@ -191,7 +191,7 @@ prepare_af_packet(const char *args, char *err, size_t room)
 			 args);
 		return NULL;
 	}
-	if (!choose_ring(args, interface_mtu(name), &r, err, room))
+	if (!choose_ring(args, interface_mtu(name), page, &r, err, room))
 		return NULL;
 	out = open_memstream(&text, &len);
 	if (out == NULL) {
@@ -245,7 +245,7 @@ memif_socket_ready(const char *args, char *err, size_t room)
 }
 
 char *
-vdev_prepare(const char *args, char *err, size_t room)
+vdev_prepare(const char *args, uint32_t page, char *err, size_t room)
 {
 	char *copy;
 
@@ -257,7 +257,7 @@ vdev_prepare(const char *args, char *err, size_t room)
 	/* DPDK also accepts the old name of each driver. */
 	if (strncmp(args, "net_af_packet", strlen("net_af_packet")) == 0 ||
 	    strncmp(args, "eth_af_packet", strlen("eth_af_packet")) == 0)
-		return prepare_af_packet(args, err, room);
+		return prepare_af_packet(args, page, err, room);
 	copy = strdup(args);
 	if (copy == NULL)
 		snprintf(err, room, "option --vdev: out of memory");

@@ -19,14 +19,15 @@
 
 /*
  * Derives the arguments for EAL from those of the user: "net_af_packet0,iface=eth0" becomes
- * "net_af_packet0,iface=eth0,blocksz=16384,framesz=2048,framecnt=1024". Arguments that the user
- * gave stay as they are. Other drivers' arguments are checked for interfaces that do not exist. The
- * socket file of a memif server is removed if no process listens on it.
+ * "net_af_packet0,iface=eth0,blocksz=16384,framesz=2048,framecnt=1024". A block is at least a page.
+ * Arguments that the user gave stay as they are. page: bytes of the kernel's page. Other drivers'
+ * arguments are checked for interfaces that do not exist. The socket file of a memif server is
+ * removed if no process listens on it.
  *
  * Returns a string that the caller frees. NULL, with the reason in err (room bytes): an interface
  * does not exist, a size is not legal, another process listens on a memif's socket, or no memory.
  */
-char *vdev_prepare(const char *args, char *err, size_t room);
+char *vdev_prepare(const char *args, uint32_t page, char *err, size_t room);
 
 /* The af_packet slot size, in bytes, for an interface of this MTU. Exposed for the unit test. */
 uint32_t vdev_slot_bytes(uint32_t mtu);

@@ -22,7 +22,6 @@
 /* Longest wait for the child's copy; a child stopped by a debugger must not stop the parent. */
 #define CHILD_WAIT_MS 10000
 
-#define WORD_BYTES    4096     /* of a mapping: the kernel rounds it up to a page */
 #define WORD_WAIT_NS  10000000 /* between two looks, in case a signal interrupts the wait */
 
 /*
@@ -102,7 +101,7 @@ static void
 unmap_word(void)
 {
 	if (done_word != NULL)
-		raw_munmap((uint64_t)(uintptr_t)done_word, WORD_BYTES);
+		raw_munmap((uint64_t)(uintptr_t)done_word, page_bytes());
 	done_word = NULL;
 }
 
@@ -114,7 +113,7 @@ mr_fork_prepare(void)
 		return;
 	done_pipe[0] = -1;
 	done_pipe[1] = -1;
-	done_word = (uint32_t *)(uintptr_t)raw_mmap(WORD_BYTES, PROT_READ | PROT_WRITE,
+	done_word = (uint32_t *)(uintptr_t)raw_mmap(page_bytes(), PROT_READ | PROT_WRITE,
 						    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 

@@ -5,6 +5,7 @@
 
 #include <time.h>
 #include "map/copier.h"
+#include "map/page.h"
 
 /* CLOCK_MONOTONIC in ns: begun_ns and ended_ns are compared with the worker's time. Any thread. */
 static inline uint64_t
@@ -67,7 +68,7 @@ struct copier_area {
 	uint32_t refused;
 	uint64_t begun; /* jobs begun by the thread; atomic */
 	struct copy_slot slot[COPIER_SLOTS];
-	uint8_t bytes[COPIER_SLOTS][COPIER_BYTES] __attribute__((aligned(4096)));
+	uint8_t bytes[COPIER_SLOTS][COPIER_BYTES] __attribute__((aligned(PAGE_LEAST)));
 };
 
 #endif

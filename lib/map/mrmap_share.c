@@ -325,8 +325,10 @@ reserve(struct mrmap *map, const struct uroce_reg_mr_req *req)
 	uint8_t *p;
 
 	for (unsigned i = 0; i < req->npieces; i++) {
-		if ((req->piece[i].va | req->piece[i].len) % GIANT_PAGE == 0)
-			align = GIANT_PAGE; /* pages may have this size */
+		/* pages may have this size: 1 GiB, or 32 or 512 MiB on arm64 */
+		uint64_t most = page_common(req->piece[i].va, req->piece[i].len, GIANT_PAGE);
+
+		align = most > align ? most : align;
 	}
 	map->first_va = req->piece[0].va;
 	map->bytes = last->va + last->len - map->first_va;

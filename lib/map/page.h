@@ -13,6 +13,13 @@
 #endif
 
 #define PAGE_LEAST 4096u /* bytes: the smallest page of any kernel; sizes arrays of pages */
+/* Bytes of the smallest huge page: of arm64 that of kernels with 4 KiB pages. Others have larger
+ * ones. */
+#if defined(__aarch64__)
+#define HUGE_LEAST (64ull << 10)
+#else
+#define HUGE_LEAST (2ull << 20)
+#endif
 
 /* Returns the bytes of a page, a power of two >= PAGE_LEAST. Any thread, and signal handlers. */
 static inline size_t
@@ -37,6 +44,15 @@ static inline uint64_t
 page_ceil(uint64_t addr, uint64_t page)
 {
 	return page_floor(addr + page - 1, page);
+}
+
+/* Returns the largest power of two that divides va, len and most, a power of two. */
+static inline uint64_t
+page_common(uint64_t va, uint64_t len, uint64_t most)
+{
+	uint64_t bits = va | len | most;
+
+	return bits & -bits;
 }
 
 /*

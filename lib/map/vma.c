@@ -208,7 +208,6 @@ text_page_size(pid_t pid, uint64_t start)
 static int
 text_next(struct vma_scan *scan, uint64_t addr, struct vma *out)
 {
-	const uint64_t huge_mask = (2u << 20) - 1;
 	char *line;
 
 	do {
@@ -219,7 +218,7 @@ text_next(struct vma_scan *scan, uint64_t addr, struct vma *out)
 			return -EIO;
 	} while (out->end <= addr);
 	out->page_size = (uint32_t)page_bytes();
-	if (out->name[0] == '/' && ((out->start | out->end | out->offset) & huge_mask) == 0)
+	if (out->name[0] == '/' && ((out->start | out->end | out->offset) & (HUGE_LEAST - 1)) == 0)
 		out->page_size = text_page_size(scan->pid, out->start);
 	return 0;
 }

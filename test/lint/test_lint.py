@@ -90,6 +90,14 @@ class Lint(unittest.TestCase):
             with self.subTest(line):
                 self.assertFalse(self.banned(line))
 
+    def test_page_as_a_constant(self):
+        for line in ('x &= ~4095ul;', 'n = PAGE_SIZE;', 'mmap(0, 4096, 0, 0, 0, 0);', 'n = 1ul << 12;'):
+            with self.subTest(line):
+                self.put('drivers/verbs/bad.c', SPDX + line + '\n')
+                self.expect('page_size.py', 'drivers/verbs/bad.c:2')
+        self.put('drivers/verbs/bad.c', SPDX + '/* 4096 */ n = page_bytes(); m = 14096;\n')
+        self.assertNotIn('drivers/verbs/bad.c', self.lint('page_size.py')[1])
+
     def test_engine_that_reads_a_clock(self):
         for body, word in (('long f(void) { return __builtin_ia32_rdtsc(); }', 'instruction rdtsc'),
                            ('extern long time(long *);\nlong f(void) { return time(0); }', 'refers to time'),

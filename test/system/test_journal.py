@@ -32,8 +32,8 @@ wait $!
 exit $status
 """
 JOURNALD = "/lib/systemd/systemd-journald"
-# What systemd does for a unit with a socket: KIND PATH FDS COMMAND.. makes the socket, and runs the command whenever
-# somebody connects and it does not run.
+# What systemd does for a unit with a socket: KIND PATH FDS COMMAND.. makes the socket, and runs the command whenever a
+# client connects and it does not run.
 ACTIVATE = """
 import os, select, socket, sys
 kind, path, fds, *command = sys.argv[1:]

@@ -13,19 +13,25 @@
 
 /* lo exists in every network namespace; its MTU needs the largest slot. */
 static const struct {
+	uint32_t page;
 	const char *given, *added;
 } right[] = {
-	{"net_af_packet0,iface=lo", ",blocksz=16384,framesz=8192,framecnt=1024"},
-	{"net_af_packet7,iface=lo,qpairs=1", ",blocksz=16384,framesz=8192,framecnt=1024"},
-	{"net_af_packet0,iface=lo,framesz=2048", ",blocksz=16384,framecnt=1024"},
-	{"net_af_packet0,blocksz=32768,iface=lo", ",framesz=8192,framecnt=1024"},
-	{"net_af_packet0,iface=lo,blocksz=4096", ",framesz=4096,framecnt=1024"},
-	{"net_af_packet0,iface=lo,framecnt=64", ",blocksz=16384,framesz=8192"},
-	{"net_af_packet0,iface=lo,blocksz=16384,framesz=8192,framecnt=1024,qpairs=1", ""},
-	{"net_af_packet0,iface=lo,blocksz=1048576,framesz=1024,framecnt=4096", ""},
-	{"net_memif0,role=server,bsize=2048", ""},
-	{"net_tap0,iface=new0", ""},
-	{"net_ring0", ""},
+	{4096, "net_af_packet0,iface=lo", ",blocksz=16384,framesz=8192,framecnt=1024"},
+	{4096, "net_af_packet7,iface=lo,qpairs=1", ",blocksz=16384,framesz=8192,framecnt=1024"},
+	{4096, "net_af_packet0,iface=lo,framesz=2048", ",blocksz=16384,framecnt=1024"},
+	{4096, "net_af_packet0,blocksz=32768,iface=lo", ",framesz=8192,framecnt=1024"},
+	{4096, "net_af_packet0,iface=lo,blocksz=4096", ",framesz=4096,framecnt=1024"},
+	{4096, "net_af_packet0,iface=lo,framecnt=64", ",blocksz=16384,framesz=8192"},
+	{4096, "net_af_packet0,iface=lo,blocksz=16384,framesz=8192,framecnt=1024,qpairs=1", ""},
+	{4096, "net_af_packet0,iface=lo,blocksz=1048576,framesz=1024,framecnt=4096", ""},
+	{16384, "net_af_packet0,iface=lo", ",blocksz=16384,framesz=8192,framecnt=1024"},
+	{16384, "net_af_packet0,iface=lo,framesz=2048", ",blocksz=16384,framecnt=1024"},
+	{65536, "net_af_packet0,iface=lo", ",blocksz=65536,framesz=8192,framecnt=1024"},
+	{65536, "net_af_packet0,iface=lo,framecnt=64", ",blocksz=65536,framesz=8192"},
+	{65536, "net_af_packet0,iface=lo,blocksz=131072", ",framesz=8192,framecnt=1024"},
+	{4096, "net_memif0,role=server,bsize=2048", ""},
+	{4096, "net_tap0,iface=new0", ""},
+	{4096, "net_ring0", ""},
 };
 
 static void
@@ -35,7 +41,7 @@ defaults_are_added_to_the_arguments(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
-		char *args = vdev_prepare(right[i].given, err, sizeof(err));
+		char *args = vdev_prepare(right[i].given, right[i].page, err, sizeof(err));
 
 		if (args == NULL)
 			fail_msg("%s: %s", right[i].given, err);
@@ -46,27 +52,34 @@ defaults_are_added_to_the_arguments(void **state)
 }
 
 static const struct {
+	uint32_t page;
 	const char *given, *named, *legal;
 } illegal[] = {
-	{"net_af_packet0,iface=eth99x", "interface eth99x not found", "interfaces: lo"},
-	{"net_af_xdp0,iface=eth99x", "interface eth99x not found", "lo"},
-	{"net_tap0,iface=new0,remote=eth99x", "interface eth99x not found", "lo"},
-	{"net_pcap0,iface=eth99x", "interface eth99x not found", "lo"},
-	{"net_pcap0,rx_iface=lo,tx_iface=eth99x", "interface eth99x not found", "lo"},
-	{"eth_af_packet0,iface=eth99x", "interface eth99x not found", "lo"},
-	{"eth_af_packet0,iface=lo,framesz=16384", "framesz=16384", "from 1024 to 8192"},
-	{"net_af_packet0", "iface=", "name of an interface"},
-	{"net_af_packet0,iface=lo,framesz=16384", "framesz=16384", "from 1024 to 8192"},
-	{"net_af_packet0,iface=lo,framesz=-1", "framesz=-1", "from 1024 to 8192"},
-	{"net_af_packet0,iface=lo,framesz=8k", "framesz=8k", "from 1024 to 8192"},
-	{"net_af_packet0,iface=lo,framesz=", "framesz=", "from 1024 to 8192"},
-	{"net_af_packet0,iface=lo,blocksz=1024", "blocksz=1024", "from 4096 to 1048576"},
-	{"net_af_packet0,iface=lo,blocksz=0", "blocksz=0", "from 4096 to 1048576"},
-	{"net_af_packet0,iface=lo,framecnt=0", "framecnt=0", "from 1 to"},
-	{"net_af_packet0,iface=lo,blocksz=16384,framesz=4608", "framesz=4608", "framesz=8192"},
-	{"net_af_packet0,iface=lo,blocksz=9216,framesz=1024", "blocksz=9216", "blocksz=16384"},
-	{"net_af_packet0,iface=lo,blocksz=16384,framesz=2048,framecnt=12", "framecnt=12",
+	{4096, "net_af_packet0,iface=eth99x", "interface eth99x not found", "interfaces: lo"},
+	{4096, "net_af_xdp0,iface=eth99x", "interface eth99x not found", "lo"},
+	{4096, "net_tap0,iface=new0,remote=eth99x", "interface eth99x not found", "lo"},
+	{4096, "net_pcap0,iface=eth99x", "interface eth99x not found", "lo"},
+	{4096, "net_pcap0,rx_iface=lo,tx_iface=eth99x", "interface eth99x not found", "lo"},
+	{4096, "eth_af_packet0,iface=eth99x", "interface eth99x not found", "lo"},
+	{4096, "eth_af_packet0,iface=lo,framesz=16384", "framesz=16384", "from 1024 to 8192"},
+	{4096, "net_af_packet0", "iface=", "name of an interface"},
+	{4096, "net_af_packet0,iface=lo,framesz=16384", "framesz=16384", "from 1024 to 8192"},
+	{4096, "net_af_packet0,iface=lo,framesz=-1", "framesz=-1", "from 1024 to 8192"},
+	{4096, "net_af_packet0,iface=lo,framesz=8k", "framesz=8k", "from 1024 to 8192"},
+	{4096, "net_af_packet0,iface=lo,framesz=", "framesz=", "from 1024 to 8192"},
+	{4096, "net_af_packet0,iface=lo,blocksz=1024", "blocksz=1024", "from 4096 to 1048576"},
+	{4096, "net_af_packet0,iface=lo,blocksz=0", "blocksz=0", "from 4096 to 1048576"},
+	{4096, "net_af_packet0,iface=lo,framecnt=0", "framecnt=0", "from 1 to"},
+	{4096, "net_af_packet0,iface=lo,blocksz=16384,framesz=4608", "framesz=4608",
+	 "framesz=8192"},
+	{4096, "net_af_packet0,iface=lo,blocksz=9216,framesz=1024", "blocksz=9216",
+	 "blocksz=16384"},
+	{4096, "net_af_packet0,iface=lo,blocksz=16384,framesz=2048,framecnt=12", "framecnt=12",
 	 "framecnt=1024"},
+	{16384, "net_af_packet0,iface=lo,blocksz=4096", "blocksz=4096", "from 16384 to 1048576"},
+	{65536, "net_af_packet0,iface=lo,blocksz=16384", "blocksz=16384", "from 65536 to 1048576"},
+	{65536, "net_af_packet0,iface=lo,blocksz=98304", "page size 65536",
+	 "such as blocksz=65536,"},
 };
 
 static void
@@ -77,7 +90,7 @@ errors_name_the_argument_and_the_legal_values(void **state)
 	(void)state;
 	for (unsigned i = 0; i < sizeof(illegal) / sizeof(illegal[0]); i++) {
 		err[0] = '\0';
-		assert_null(vdev_prepare(illegal[i].given, err, sizeof(err)));
+		assert_null(vdev_prepare(illegal[i].given, illegal[i].page, err, sizeof(err)));
 		if (strstr(err, illegal[i].named) == NULL || strstr(err, illegal[i].legal) == NULL)
 			fail_msg("%s: '%s' names not both %s and %s", illegal[i].given, err,
 				 illegal[i].named, illegal[i].legal);
@@ -124,12 +137,12 @@ stale_socket_of_a_memif_server_is_removed(void **state)
 	snprintf(file, sizeof(file), "%s/m", path);
 	snprintf(given, sizeof(given), "net_memif0,role=server,socket=%s,socket-abstract=no", file);
 	fd = bind_socket(file);
-	assert_null(vdev_prepare(given, err, sizeof(err)));
+	assert_null(vdev_prepare(given, 4096, err, sizeof(err)));
 	assert_non_null(strstr(err, file));
 	assert_non_null(strstr(err, "role=client"));
 	assert_int_equal(accept(fd, NULL, NULL), -1); /* nobody connected */
 	close(fd);
-	args = vdev_prepare(given, err, sizeof(err));
+	args = vdev_prepare(given, 4096, err, sizeof(err));
 	assert_string_equal(args, given);
 	free(args);
 	assert_int_equal(access(file, F_OK), -1);
@@ -138,7 +151,7 @@ stale_socket_of_a_memif_server_is_removed(void **state)
 	fd = open(file, O_CREAT | O_EXCL | O_CLOEXEC | O_WRONLY, 0600);
 	assert_true(fd >= 0);
 	close(fd);
-	free(vdev_prepare(given, err, sizeof(err)));
+	free(vdev_prepare(given, 4096, err, sizeof(err)));
 	assert_int_equal(unlink(file), 0);
 	rmdir(path);
 }

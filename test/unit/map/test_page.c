@@ -57,6 +57,20 @@ a_range_counts_each_page_that_it_touches(void **state)
 	}
 }
 
+static void
+the_common_alignment_is_that_of_both_ends(void **state)
+{
+	(void)state;
+	EACH_PAGE(p)
+	{
+		assert_int_equal(page_common(3 * *p, 4 * *p, 1 << 30), *p);
+		assert_int_equal(page_common(8 * *p, 6 * *p, 1 << 30), 2 * *p);
+		assert_int_equal(page_common(8 * *p, 6 * *p, *p), *p);
+		assert_int_equal(page_common(0, 0, 1 << 30), 1 << 30);
+		assert_int_equal(page_common(*p << 11, *p << 11, 1 << 30), *p << 11);
+	}
+}
+
 /* A client chooses address and length. */
 static void
 no_range_overflows(void **state)
@@ -80,6 +94,7 @@ main(void)
 		cmocka_unit_test(the_page_is_the_kernels),
 		cmocka_unit_test(floor_and_ceil_are_the_next_pages),
 		cmocka_unit_test(a_range_counts_each_page_that_it_touches),
+		cmocka_unit_test(the_common_alignment_is_that_of_both_ends),
 		cmocka_unit_test(no_range_overflows),
 	};
 
