@@ -12,8 +12,8 @@
 struct daemon;
 
 /*
- * Takes the control socket if the service manager has made it (socket activation,
- * sd_listen_fds(3)): sets cfg->listener, and cfg->socket to the socket's path. Called before
+ * Takes the control socket if the service manager has made it (socket activation):
+ * sets cfg->listener, and cfg->socket to the socket's path. Called before
  * cfg->socket has a default. Returns 0, also if no socket was passed, or -EINVAL after printing
  * what is wrong with it.
  */
