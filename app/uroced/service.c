@@ -29,7 +29,10 @@ static struct service {
 	char status[STATUS_MAX]; /* the last one sent */
 } service = {.timer.fd = -1};
 
-/* What is wrong with fd as the control socket, or NULL: path is its path, and it does not block. */
+/*
+ * Returns what is wrong with fd as the control socket. NULL: nothing; path has its path, and fd is
+ * non-blocking and close-on-exec.
+ */
 static const char *
 socket_wrong(int fd, char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1])
 {
