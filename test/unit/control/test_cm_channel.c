@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels of rdma_cm: lifetime, the token, quotas, clients that break the protocol. */
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -303,9 +304,11 @@ static void
 throttle_is_over(struct quota_user *u)
 {
 	const struct itimerspec now = {.it_value.tv_nsec = 1};
+	struct pollfd expired = {.fd = d.throttle_timer.fd, .events = POLLIN};
 
 	fake_now_ns = u->throttled_until_ns;
 	assert_return_code(timerfd_settime(d.throttle_timer.fd, 0, &now, NULL), 0);
+	assert_int_equal(poll(&expired, 1, 60000), 1);
 	cm_turn();
 }
 
