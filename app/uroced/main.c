@@ -108,12 +108,38 @@ raise_fd_limit(void)
 	}
 }
 
+/*
+ * Returns a pool of n packet buffers, or NULL. Ordinary pages are addressed by virtual addresses
+ * only, so buffers may extend across them. Without the flag a buffer must not, unless it is larger
+ * than a page: it would take 16 KiB on a kernel with such pages, and the default --mem would be too
+ * little.
+ */
+static struct rte_mempool *
+packet_pool(unsigned n)
+{
+	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = MBUF_ROOM};
+	struct rte_mempool *pool;
+
+	if (rte_eal_has_hugepages())
+		return rte_pktmbuf_pool_create("uroce", n, MBUF_CACHE, 0, MBUF_ROOM, SOCKET_ID_ANY);
+	pool = rte_mempool_create_empty("uroce", n, sizeof(struct rte_mbuf) + MBUF_ROOM, MBUF_CACHE,
+					sizeof(priv), SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+	if (pool == NULL)
+		return NULL;
+	rte_pktmbuf_pool_init(pool, &priv);
+	if (rte_mempool_populate_default(pool) < 0) {
+		rte_mempool_free(pool);
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
 /* Allocates the tables that workers read, and the packet buffers. */
 static int
 tables_open(struct daemon *d, const struct options *o)
 {
-	d->pool =
-		rte_pktmbuf_pool_create("uroce", o->mbufs, MBUF_CACHE, 0, MBUF_ROOM, SOCKET_ID_ANY);
+	d->pool = packet_pool(o->mbufs);
 	if (d->pool == NULL) {
 		LOG(ERR, "no memory for %u packet buffers: use more --mem or fewer --mbufs",
 		    o->mbufs);
