@@ -104,6 +104,22 @@ printf %s ":qemu-aarch64:M::$magic:$mask:$root/usr/bin/qemu-aarch64-static:F" >"
         return done.returncode == 0
 
 
+def dev_packages():
+    """Names of the libraries that the build needs."""
+    setup = ("bash", "-c", f". {SOURCE}/scripts/setup.sh && echo $BUILD_PACKAGES")
+    return [name for name in lib.sh(*setup).split() if name.endswith("-dev")]
+
+
+def arm64_build():
+    """A root of Debian 12 with the cross build for arm64 in TREE/build, made or brought up to date."""
+    packages = ["gcc", "gcc-aarch64-linux-gnu", "meson", "ninja-build", "pkgconf", "scdoc", "python3", "qemu-user-static",
+                *(f"{name}:arm64" for name in dev_packages())]
+    root = ForeignRoot.of("bookworm-arm64", "bookworm", "--architectures=amd64,arm64", "--include=" + ",".join(packages))
+    root.bash("[ -e build/build.ninja ] || meson setup build --cross-file scripts/cross/aarch64.ini "
+              "--cross-file scripts/cross/run.ini\nninja -C build")
+    return root
+
+
 def copy_source(to):
     """The files that git knows, as they are in the work tree."""
     names = lib.sh("git", "-C", SOURCE, "ls-files").splitlines()

@@ -15,20 +15,36 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HUGE (2u << 20)
-
+static uint32_t huge; /* bytes of a page */
 static struct side side;
 static uint8_t *shared, *private;
+
+/* 32 MiB if such pages are free, as on arm64 with pages of 16 KiB; else 2 MiB. */
+static uint32_t
+huge_bytes(void)
+{
+	FILE *f = fopen("/sys/kernel/mm/hugepages/hugepages-32768kB/free_hugepages", "r");
+	unsigned int n = 0;
+
+	if (f) {
+		CHECK(fscanf(f, "%u", &n) == 1);
+		fclose(f);
+	}
+	return n > 1 ? 32u << 20 : 2u << 20;
+}
 
 static void
 memory_on_huge_pages_is_registered(void)
 {
-	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
+	int kind, fd;
 
-	CHECK(fd >= 0 && ftruncate(fd, HUGE) == 0);
-	shared = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	private = mmap(NULL, HUGE, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	huge = huge_bytes();
+	kind = __builtin_ctz(huge) << MAP_HUGE_SHIFT;
+	fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB | (unsigned int)kind);
+	CHECK(fd >= 0 && ftruncate(fd, huge) == 0);
+	shared = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	private = mmap(NULL, huge, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | kind, -1, 0);
 	CHECK(shared != MAP_FAILED && private != MAP_FAILED);
 	close(fd);
 }
@@ -37,21 +53,21 @@ memory_on_huge_pages_is_registered(void)
 static void
 write_over(struct ibv_qp *qp, uint8_t *from, uint8_t *to)
 {
-	struct ibv_mr *src = ibv_reg_mr(side.pd, from, HUGE, SIDE_ACCESS);
-	struct ibv_mr *dst = ibv_reg_mr(side.pd, to, HUGE, SIDE_ACCESS);
-	struct ibv_sge sge = {(uintptr_t)from, HUGE, src ? src->lkey : 0};
+	struct ibv_mr *src = ibv_reg_mr(side.pd, from, huge, SIDE_ACCESS);
+	struct ibv_mr *dst = ibv_reg_mr(side.pd, to, huge, SIDE_ACCESS);
+	struct ibv_sge sge = {(uintptr_t)from, huge, src ? src->lkey : 0};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
 	struct ibv_wc wc;
 
 	CHECK(src && dst);
-	for (uint32_t i = 0; i < HUGE; i++)
+	for (uint32_t i = 0; i < huge; i++)
 		from[i] = (uint8_t)(i * 31 + (i >> 11) + (from == shared));
-	memset(to, 0, HUGE);
+	memset(to, 0, huge);
 	wr.wr.rdma.remote_addr = (uintptr_t)to;
 	wr.wr.rdma.rkey = dst ? dst->rkey : 0;
 	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
 	CHECK(verbs_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
-	CHECK(memcmp(from, to, HUGE) == 0);
+	CHECK(memcmp(from, to, huge) == 0);
 	CHECK(ibv_dereg_mr(src) == 0 && ibv_dereg_mr(dst) == 0);
 }
 
@@ -75,7 +91,7 @@ static void
 queues_are_on_huge_pages(void)
 {
 	FILE *f = fopen("/proc/self/smaps", "r");
-	unsigned int huge = 0, ordinary = 0;
+	unsigned int large = 0, ordinary = 0;
 	char line[4096];
 	bool ours = false;
 
@@ -84,14 +100,14 @@ queues_are_on_huge_pages(void)
 		if (strstr(line, " rw-s "))
 			ours = strstr(line, "uroce") != NULL;
 		else if (ours && strstr(line, "KernelPageSize:"))
-			*(strstr(line, " 2048 kB") ? &huge : &ordinary) += 1;
+			*(strstr(line, " 2048 kB") ? &large : &ordinary) += 1;
 		if (strstr(line, "VmFlags:"))
 			ours = false;
 	}
 	if (f)
 		fclose(f);
-	printf("# segments of the daemon: %u on huge pages, %u on others\n", huge, ordinary);
-	CHECK(huge > 0);
+	printf("# segments of the daemon: %u on huge pages, %u on others\n", large, ordinary);
+	CHECK(large > 0);
 }
 
 /* No mapping is from a hugetlbfs file system. */

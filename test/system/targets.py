@@ -48,14 +48,8 @@ def tests_of(listed, left_out):
 def arm64():
     if not debian_root.ForeignRoot.works():
         lib.skip("no binfmt_misc in a user namespace, which Linux 6.7 brought")
-    setup = ("bash", "-c", f". {debian_root.SOURCE}/scripts/setup.sh && echo $BUILD_PACKAGES")
-    dev = [f"{name}:arm64" for name in lib.sh(*setup).split() if name.endswith("-dev")]
-    packages = ["gcc", "gcc-aarch64-linux-gnu", "meson", "ninja-build", "pkgconf", "scdoc", "python3", "qemu-user-static", *dev]
-    root = debian_root.ForeignRoot.of("bookworm-arm64", "bookworm", "--architectures=amd64,arm64",
-                                      "--include=" + ",".join(packages))
     with lib.case("arm64: everything compiles"):
-        root.bash("[ -e build/build.ninja ] || meson setup build --cross-file scripts/cross/aarch64.ini "
-                  "--cross-file scripts/cross/run.ini\nninja -C build")
+        root = debian_root.arm64_build()
     with lib.case("arm64: programs start"):
         said = root.bash("file=build/app/uroced/uroced\nod -An -tx1 -j18 -N2 $file\n$file --version")
         assert "b7 00" in said and "uroced" in said, said

@@ -14,8 +14,9 @@
 #include "ipc/broker_parts.h"
 #include "../../kit/hang.h"
 
-#define USERS (BROKER_THREADS / BROKER_USER_THREADS)
-#define FINDS 12 /* registrations of one client, one after the other */
+#define USERS     (BROKER_THREADS / BROKER_USER_THREADS)
+#define PAGE_MOST 65536 /* of arm64 */
+#define FINDS     12    /* registrations of one client, one after the other */
 
 static sem_t begun, go_on, root_ran;
 static bool late; /* a thread that sends a message gets no CPU time for a while afterwards */
@@ -139,7 +140,7 @@ find_copied(struct kept *k, const uint8_t *memory, size_t len, int answers)
 static void
 next_find_uses_the_same_memory(void **state)
 {
-	static _Alignas(4096) uint8_t memory[4096] = {1};
+	static _Alignas(PAGE_MOST) uint8_t memory[PAGE_MOST] = {1}; /* whole pages */
 	struct kept k = {.refs = 1,
 			 .client = {.pid = getpid(), .pidfd = -1, .uid = getuid(), .mem.fd = -1}};
 	uint64_t id;
