@@ -38,14 +38,14 @@ ip link set lo up
 echo "guest: kernel $(uname -r)"
 echo "guest: page $(awk '/^KernelPageSize/ {print $2; exit}' /proc/self/smaps)"
 cd /srv/uroce/build
+sh -e /session >/tmp/out 2>&1; status=$?
+cat /tmp/out
+echo "guest: session $status"
 while read -r name limit command; do
 	timeout $limit $command >/tmp/out 2>&1 </dev/null; status=$?
 	case $status in 0 | 77) ;; *) tail -n 40 /tmp/out ;; esac
 	echo "guest: test $name $status"
 done </tests
-sh -e /session >/tmp/out 2>&1; status=$?
-cat /tmp/out
-echo "guest: session $status"
 poweroff -f
 """
 SESSION = """echo 4 >/sys/kernel/mm/hugepages/hugepages-32768kB/nr_hugepages
