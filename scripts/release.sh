@@ -141,7 +141,7 @@ tarball() {
 		cd /srv/made/usr/local
 		cp -L /usr/lib/$machine-linux-gnu/libisal.so.2 lib/
 		mkdir -p share/doc/uroce/licenses; cp /srv/uroce/LICENSE /srv/uroce/README.md share/doc/uroce
-		for package in libdpdk-dev libisal2 libjansson4 libssl3 libxdp1 libbpf1 libelf1 zlib1g libnuma1 libbsd0 libmd0 libc6; do
+		for package in libdpdk-dev libisal2 libjansson4 libseccomp2 libssl3 libxdp1 libbpf1 libelf1 zlib1g libnuma1 libbsd0 libmd0 libc6; do
 			cp /usr/share/doc/\$package/copyright share/doc/uroce/licenses/\$package
 		done
 		find bin lib libexec -type f -exec sh -c '${prefix}strip --strip-unneeded \"\$@\" 2>/dev/null' sh {} + || true"

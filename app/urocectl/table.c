@@ -48,7 +48,8 @@ static const struct {
 	  "tx_frames", "tx_bytes", "doorbells"}},
 	{"daemon",
 	 {"version", "pid", "uid", "pages", "reads_any_user", "maps_any_file", "open_files",
-	  "memlock_bytes", "capabilities", "broker_capabilities", "sandbox", "refused_calls"}},
+	  "memlock_bytes", "capabilities", "broker_capabilities", "broker_pid", "sandbox",
+	  "refused_calls"}},
 	{"config", {"option", "value", "default"}},
 };
 

@@ -437,6 +437,8 @@ main(int argc, char **argv)
 		sandbox_broker(atoi(argv[2]), argv[3]);
 		broker_main(atoi(argv[2]));
 	}
+	if (argc == 2 && strcmp(argv[1], STARTER_ARG) == 0)
+		broker_starter_main();
 	plain = cli_args_with(argc, argv, "--no-huge");
 	journal_open();
 	options_init(&opt);

@@ -94,6 +94,10 @@ static const struct cli_field table[] = {
 	 .max = 0777, .help = "permissions of the socket, octal"},
 	{ROW("socket-group", CLI_TEXT, control.socket_group), .arg = "GROUP",
 	 .help = "group that owns the socket, by name or number"},
+	{ROW("broker-socket", CLI_TEXT, control.broker_socket), .arg = "PATH",
+	 .help = "socket of a service that starts brokers (unit uroced-broker.socket); default: "
+		 "uroced\n"
+		 "starts them itself, with its own privileges"},
 	{ROW("dev", CLI_LIST, dev), .arg = "SPEC", .check = check_dev,
 	 .help = "a verbs device: name=uroce0,port=PORT[,addr=IP/LEN].. "
 		 "[,mac=M][,mtu=N][,gateway=IP]..\n"

@@ -3,6 +3,7 @@
 
 #include <linux/capability.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -135,7 +136,11 @@ driver_of(const char *vdev)
 static bool
 since_5_9(void)
 {
-	return prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) >= 0;
+	static int known = -1; /* read once, before the sandbox */
+
+	if (known < 0)
+		known = prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) >= 0;
+	return known;
 }
 
 uint64_t
@@ -237,22 +242,29 @@ limit(uint64_t caps)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-static uint64_t broker_has;
-
 void
 privilege_limit(const struct options *o)
 {
-	uint64_t effective, permitted;
+	uint64_t caps = privilege_of_options(o), broker = privilege_of_broker();
 
-	limit(privilege_of_options(o) | privilege_of_broker());
-	privilege_get(&effective, &permitted);
-	broker_has = permitted & privilege_of_broker();
+	limit(o->control.broker_socket == NULL ? caps | broker : caps);
 }
 
 uint64_t
-privilege_broker_has(void)
+privilege_of_process(pid_t pid)
 {
-	return broker_has;
+	unsigned long long caps = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "CapEff: %llx", &caps) == 1)
+			break;
+	if (f != NULL)
+		fclose(f);
+	return caps;
 }
 
 void

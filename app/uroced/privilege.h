@@ -7,6 +7,7 @@
 #define UROCED_PRIVILEGE_H
 
 #include <stdint.h>
+#include <sys/types.h>
 #include "options.h"
 
 /* Capabilities that the ports and options of o need, a bit each, without those of the broker. */
@@ -16,9 +17,9 @@ uint64_t privilege_families(const struct options *o);
 /* Capabilities that the broker needs to look into clients of every user. */
 uint64_t privilege_of_broker(void);
 /*
- * Limits this process and its later children to the capabilities of o and of the broker: bounding,
- * inheritable, permitted and effective set. Sets no_new_privs, so that no program restores them.
- * Call before threads start.
+ * Limits this process and its later children to the capabilities of o and, if it starts them
+ * itself, of its brokers: bounding, inheritable, permitted and effective set. Sets no_new_privs, so
+ * that no program restores them. Call before threads start.
  */
 void privilege_limit(const struct options *o);
 /*
@@ -36,8 +37,8 @@ void privilege_drop(const struct options *o);
  * set stays the daemon's, without effect: no_new_privs is set.
  */
 void privilege_limit_broker(void);
-/* Returns the capabilities that brokers get. */
-uint64_t privilege_broker_has(void);
+/* Returns the effective capabilities of a process; 0 if they are unknown. */
+uint64_t privilege_of_process(pid_t pid);
 /* Reads the calling thread's effective and permitted sets; 0 if unknown. */
 void privilege_get(uint64_t *effective, uint64_t *permitted);
 /* Returns the name of a capability in lower case without cap_, or NULL if it is unknown. */

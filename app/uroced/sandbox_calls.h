@@ -71,6 +71,9 @@
 	CALL(gettid, W | C | B)                                                                    \
 	CALL(getpid, C | B)                                                                        \
 	CALL(geteuid, C)                                                                           \
+	CALL(getuid, C)                                                                            \
+	CALL(getgid, C)                                                                            \
+	CALL(getegid, C)                                                                           \
 	CALL(sched_yield, W | C | B)                                                               \
 	CALL(sched_getattr, W | B)                                                                 \
 	CALL(sched_setattr, W | B)                                                                 \
@@ -93,7 +96,7 @@
 #define SANDBOX_CALLS_MACHINE(CALL)                                                                \
 	CALL(epoll_wait, W | C)                                                                    \
 	CALL(poll, W | C | B)                                                                      \
-	CALL(readlink, C | B)                                                                      \
+	CALL(readlink, B)                                                                          \
 	CALL(dup2, C)                                                                              \
 	CALL(unlink, C)                                                                            \
 	CALL(rmdir, C)                                                                             \
@@ -102,7 +105,7 @@
 #else
 #define SANDBOX_CALLS_MACHINE(CALL)                                                                \
 	CALL(epoll_pwait, W | C)                                                                   \
-	CALL(readlinkat, C | B)                                                                    \
+	CALL(readlinkat, B)                                                                        \
 	CALL(dup3, C)                                                                              \
 	CALL(faccessat, C)                                                                         \
 	CALL(epoll_create1, C)                                                                     \

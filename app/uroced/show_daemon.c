@@ -128,7 +128,7 @@ limit_of(int resource)
 void
 show_daemon(const struct session *to, json_t *out)
 {
-	uint64_t effective, permitted, broker = privilege_broker_has();
+	uint64_t effective, permitted, broker = privilege_of_process(to->d->broker.pid);
 	json_t *o = json_object();
 
 	privilege_get(&effective, &permitted);
@@ -136,12 +136,13 @@ show_daemon(const struct session *to, json_t *out)
 	show_set(o, "version", json_string(UROCE_VERSION));
 	show_set_int(o, "pid", getpid());
 	show_set_int(o, "uid", geteuid());
+	show_set_int(o, "broker_pid", to->d->broker.pid);
 	show_set(o, "pages", json_string(to->d->huge ? "huge" : "ordinary"));
 	show_set(o, "reads_any_user", json_boolean(broker >> CAP_SYS_PTRACE & 1));
 	show_set(o, "maps_any_file",
 		 json_boolean((broker >> CAP_SYS_ADMIN | broker >> CAP_CHECKPOINT_RESTORE) & 1));
 	show_set(o, "capabilities", names_of(effective));
-	show_set(o, "broker_capabilities", names_of(broker));
+	show_set(o, "broker_capabilities", names_of(broker & privilege_of_broker()));
 	show_set(o, "sandbox", json_string(sandbox_mode()));
 	show_set_int(o, "refused_calls", (int64_t)sandbox_refused());
 	show_set_int(o, "open_files", limit_of(RLIMIT_NOFILE));

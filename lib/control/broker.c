@@ -58,7 +58,12 @@ start(struct daemon *d)
 	int rc;
 
 	b->spawned_ns = daemon_now_ns();
-	rc = broker_spawn(b->starter, &b->pid);
+	rc = broker_spawn(b->starter, b->arg, &b->pid);
+	if (rc < 0 && d->cfg->broker_socket != NULL) { /* its service may have been restarted */
+		close(b->starter);
+		b->starter = broker_starter_connect(d->cfg->broker_socket);
+		rc = b->starter < 0 ? b->starter : broker_spawn(b->starter, b->arg, &b->pid);
+	}
 	if (rc < 0)
 		return rc;
 	b->w.fd = rc;
@@ -240,8 +245,15 @@ broker_open(struct daemon *d, broker_found *found, broker_refused *refused, cons
 	b->found = found;
 	b->refused = refused;
 	b->w.fd = -1;
+	b->arg = arg;
 	/* Now, so that the broker may use all CPUs of the daemon: its threads copy for workers. */
-	b->starter = broker_starter_open(arg);
+	b->starter = d->cfg->broker_socket != NULL ? broker_starter_connect(d->cfg->broker_socket)
+						   : broker_starter_fork();
+	if (b->starter < 0 && d->cfg->broker_socket != NULL) {
+		LOG(ERR, "broker-socket %s: %s (systemctl start uroced-broker.socket)",
+		    d->cfg->broker_socket, strerror(-b->starter));
+		return b->starter;
+	}
 	if (b->starter < 0) {
 		LOG(ERR, "the broker cannot be started: %s", strerror(-b->starter));
 		return b->starter;

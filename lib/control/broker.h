@@ -48,7 +48,8 @@ struct broker {
 	struct watch w;     /* the channel; fd -1: none */
 	struct watch timer; /* for the oldest waiting request */
 	pid_t pid;
-	int starter; /* the starter's socket */
+	int starter;     /* the starter's socket, or -1 */
+	const char *arg; /* of brokers */
 	uint64_t last_job;
 	uint64_t spawned_ns;
 	TAILQ_HEAD(, broker_wait) waits; /* oldest first */

@@ -11,9 +11,10 @@ struct control_config {
 	const char *socket; /* path that clients connect to */
 	int listener;       /* a socket that listens there already; 0: none, make one */
 	uint32_t socket_mode;
-	const char *socket_group; /* name or number; NULL: leave the group unchanged */
-	uint32_t hello_timeout_s; /* limit for a connection's first request */
-	uint32_t client_mem_mib;  /* limit of a client's queue memory */
+	const char *socket_group;  /* name or number; NULL: leave the group unchanged */
+	const char *broker_socket; /* of a service that starts brokers; NULL: none */
+	uint32_t hello_timeout_s;  /* limit for a connection's first request */
+	uint32_t client_mem_mib;   /* limit of a client's queue memory */
 	/* limits of all clients together; at least 1 each */
 	uint32_t max_clients, max_pds, max_mrs, max_channels, max_cqs, max_srqs, max_qps, max_ahs,
 		max_mcast, max_cm_channels, max_cm_ids;

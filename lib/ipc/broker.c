@@ -15,7 +15,7 @@
 #define SEND_S    1         /* seconds to wait for a slow broker */
 
 int
-broker_spawn(int starter, pid_t *pid)
+broker_spawn(int starter, const char *arg, pid_t *pid)
 {
 	struct timeval limit = {.tv_sec = SEND_S};
 	int room = CHAN_ROOM, sv[2], rc;
@@ -28,7 +28,7 @@ broker_spawn(int starter, pid_t *pid)
 	}
 	rc = setsockopt(sv[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
 	if (rc == 0)
-		rc = starter_ask(starter, sv[1], pid);
+		rc = starter_ask(starter, arg, sv[1], pid);
 	close(sv[1]);
 	if (rc == 0)
 		return sv[0];

@@ -37,6 +37,8 @@
 #define BROKER_THREADS      1024u /* of all uids; BROKER_USER_THREADS of them are reserved for root */
 #define BROKER_USER_QUEUE   64u   /* waiting jobs of a uid before it is BUSY */
 #define BROKER_ARG          "--broker" /* argv[1] of the process; argv[2] is the channel's descriptor */
+#define BROKER_ARG_MAX      16
+#define STARTER_ARG         "--broker-starter" /* argv[1] of a starter of a service manager */
 
 /* Commands from the daemon. */
 enum broker_op {
@@ -82,17 +84,25 @@ struct broker_msg {
 /*
  * Daemon. Forks the starter, a process that starts brokers, so that the daemon itself needs neither
  * exec nor the broker's capabilities. It ends when the daemon does. Call once, early: brokers
- * inherit the capabilities, CPUs and limits that the daemon has now. arg: the brokers' argv[3].
- * Returns the starter's socket or -errno.
+ * inherit the capabilities, CPUs and limits that the daemon has now. Returns the starter's socket
+ * or -errno.
  */
-int broker_starter_open(const char *arg);
+int broker_starter_fork(void);
+/*
+ * Daemon. Connects to a starter that a service manager starts (broker_starter_main). Returns the
+ * starter's socket or -errno.
+ */
+int broker_starter_connect(const char *path);
+/* The program with STARTER_ARG: a starter on the socket 3, until the daemon closes it. */
+void broker_starter_main(void) __attribute__((noreturn));
 
 /*
- * Daemon. Start a broker: the running program with BROKER_ARG, a child of the daemon. starter: from
- * broker_starter_open. *pid: the broker's pid. Returns the daemon's end of the channel,
- * non-blocking for reading, or -errno: -EPIPE if the starter has ended. Needs /proc.
+ * Daemon. Start a broker: the running program with BROKER_ARG. starter: its socket. arg: the
+ * broker's argv[3], less than BROKER_ARG_MAX bytes, not empty. *pid: the broker's pid. Returns the
+ * daemon's end of the channel, non-blocking for reading, or -errno: -EPIPE if the starter has
+ * ended. Needs /proc.
  */
-int broker_spawn(int starter, pid_t *pid);
+int broker_spawn(int starter, const char *arg, pid_t *pid);
 
 /*
  * Daemon. Send cmd with nfds descriptors, which the caller keeps. Waits, at most a second, only if

@@ -30,7 +30,7 @@ struct user;
 /* Closes all descriptors above fd. */
 void broker_close_above(int fd);
 /* Makes the starter start a broker with this end of its channel. Returns 0 or -errno. */
-int starter_ask(int starter, int theirs, pid_t *pid);
+int starter_ask(int starter, const char *arg, int theirs, pid_t *pid);
 
 /*
  * Daemon or broker. Send a message with at most MRMAP_MAX_FDS descriptors, which the caller keeps.

@@ -13,24 +13,26 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define CHAN_FD      3 /* the channel's descriptor in the broker, the daemon's socket in the starter */
 #define CHAN_FD_TEXT "3"
-#define ANSWER_S     5 /* seconds to wait for a starter that does not run */
+#define ANSWER_S     5  /* seconds to wait for a starter that does not run */
+#define ACTIVATE_S   30 /* the same while a service manager may still start it */
 
 extern char **environ;
 
 /*
- * Starts a broker as a child of the daemon, which sees its end. Not fork: the daemon may have had
- * threads when it forked the starter, so only system calls are safe here.
+ * Starts a broker with flags CLONE_PARENT (the daemon, which forked the starter, sees its end) or
+ * 0. Not fork: the daemon may have had threads when it forked the starter, so only system calls are
+ * safe here.
  */
 static pid_t
-start_broker(int chan, const char *arg)
+start_broker(int chan, char *arg, unsigned long flags)
 {
-	char *const argv[] = {"uroced-broker", BROKER_ARG, CHAN_FD_TEXT, (char *)(uintptr_t)arg,
-			      NULL};
-	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+	char *const argv[] = {"uroced-broker", BROKER_ARG, CHAN_FD_TEXT, arg, NULL};
+	pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
 
 	if (pid != 0)
 		return pid < 0 ? -errno : pid;
@@ -39,11 +41,11 @@ start_broker(int chan, const char *arg)
 	_exit(127);
 }
 
+/* Receives a request: the brokers' argument and a channel. Returns the channel, or -1. */
 static int
-receive_channel(void)
+receive_request(char arg[BROKER_ARG_MAX])
 {
-	char byte;
-	struct iovec iov = {&byte, 1};
+	struct iovec iov = {arg, BROKER_ARG_MAX - 1};
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -52,32 +54,31 @@ receive_channel(void)
 			     .msg_iovlen = 1,
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
+	ssize_t n = recvmsg(CHAN_FD, &msg, MSG_CMSG_CLOEXEC);
 	int chan;
 
-	if (recvmsg(CHAN_FD, &msg, MSG_CMSG_CLOEXEC) != 1)
+	if (n <= 0)
 		return -1;
+	arg[n] = '\0';
 	if (CMSG_FIRSTHDR(&msg) == NULL || CMSG_FIRSTHDR(&msg)->cmsg_type != SCM_RIGHTS)
 		return -1;
 	memcpy(&chan, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(chan));
 	return chan;
 }
 
-/* The starter's process. The daemon's environment and memory stay as they were at the fork. */
-static void __attribute__((noreturn)) serve(int sock, const char *arg)
+/* The starter's process: serves its socket, CHAN_FD. */
+static void __attribute__((noreturn)) serve(unsigned long flags)
 {
-	int null, chan;
+	char arg[BROKER_ARG_MAX];
 	sigset_t set;
+	int chan;
 
 	sigfillset(&set);
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	prctl(PR_SET_NAME, "uroced-starter");
-	dup2(sock, CHAN_FD);
-	null = open("/dev/null", O_RDWR);
-	for (int fd = 0; fd < CHAN_FD; fd++)
-		dup2(null, fd);
 	broker_close_above(CHAN_FD);
-	while ((chan = receive_channel()) >= 0) {
-		pid_t pid = start_broker(chan, arg);
+	while ((chan = receive_request(arg)) >= 0) {
+		pid_t pid = start_broker(chan, arg, flags);
 
 		close(chan);
 		if (send(CHAN_FD, &pid, sizeof(pid), MSG_NOSIGNAL) < 0)
@@ -86,20 +87,32 @@ static void __attribute__((noreturn)) serve(int sock, const char *arg)
 	_exit(0);
 }
 
-int
-broker_starter_open(const char *arg)
+static void
+limit_waits(int sock, unsigned seconds)
 {
-	struct timeval limit = {.tv_sec = ANSWER_S};
-	int sv[2], rc;
+	struct timeval limit = {.tv_sec = seconds};
+
+	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+}
+
+int
+broker_starter_fork(void)
+{
+	int sv[2], rc, null;
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		return -errno;
-	setsockopt(sv[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	limit_waits(sv[0], ANSWER_S);
 	pid = fork();
 	rc = pid < 0 ? -errno : sv[0];
-	if (pid == 0)
-		serve(sv[1], arg);
+	if (pid == 0) {
+		dup2(sv[1], CHAN_FD);
+		null = open("/dev/null", O_RDWR);
+		for (int fd = 0; fd < CHAN_FD; fd++)
+			dup2(null, fd);
+		serve(CLONE_PARENT);
+	}
 	close(sv[1]);
 	if (rc < 0)
 		close(sv[0]);
@@ -107,14 +120,41 @@ broker_starter_open(const char *arg)
 }
 
 int
-starter_ask(int starter, int theirs, pid_t *pid)
+broker_starter_connect(const char *path)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int sock, rc;
+
+	if (strlen(path) >= sizeof(to.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(to.sun_path, path);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -errno;
+	limit_waits(sock, ACTIVATE_S);
+	if (connect(sock, (struct sockaddr *)&to, sizeof(to)) == 0)
+		return sock;
+	rc = -errno;
+	close(sock);
+	return rc;
+}
+
+void
+broker_starter_main(void)
+{
+	signal(SIGCHLD, SIG_IGN); /* its brokers leave no zombies */
+	serve(0);
+}
+
+int
+starter_ask(int starter, const char *arg, int theirs, pid_t *pid)
 {
 	ssize_t n;
 
 	while (recv(starter, pid, sizeof(*pid), MSG_DONTWAIT) > 0)
 		; /* late answers */
-	n = broker_put(starter, "", 1, &theirs, 1, MSG_DONTWAIT);
-	if (n == 1)
+	n = broker_put(starter, arg, strlen(arg), &theirs, 1, MSG_DONTWAIT);
+	if (n > 0)
 		n = recv(starter, pid, sizeof(*pid), 0);
 	if (n < 0)
 		return -errno;

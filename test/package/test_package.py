@@ -135,6 +135,8 @@ def show(machine, command):
 def shared(machine):
     """A device on an interface's own address under the unit."""
     machine.sh("set -e; ip link add v0 type veth peer name v1; ip addr add 10.9.0.1/24 dev v0; ip link set v0 up\n"
+               "mkdir -p /etc/systemd/system/uroced.service.d\n"
+               "cp /usr/share/uroce/systemd/packet.conf /etc/systemd/system/uroced.service.d; systemctl daemon-reload\n"
                f"ip link set v1 up; sed -i '/^dev = /d' /etc/uroce/uroced.conf; echo '{SHARED}' >>/etc/uroce/uroced.conf\n"
                "systemctl restart uroced || { journalctl -u uroced -n 30 --no-pager; exit 1; }")
     show(machine, "urocectl show device")
@@ -237,7 +239,7 @@ def main():
         machine.sh("dpkg --remove uroce-bench uroce-kubernetes uroce")
         assert not machine.ok("pgrep uroced"), machine.sh("ps ax")
     with lib.case("purging leaves no trace"):
-        machine.sh("dpkg --purge " + " ".join(PACKAGES))
+        machine.sh("rm -r /etc/systemd/system/uroced.service.d; dpkg --purge " + " ".join(PACKAGES))
         after = machine.sh(LIST)
         assert before == after, set(before.splitlines()) ^ set(after.splitlines())
         assert not machine.ok("ls -d /run/uroce* /var/lib/systemd/*/uroced*")

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a command under the restrictions of a systemd unit, without systemd: contained.py UNIT FOLDER COMMAND..
-FOLDER stands for the unit's RuntimeDirectory. Run as root.
+"""Runs a command under the restrictions of a systemd unit, without systemd: contained.py UNIT[,DROPIN].. FOLDER COMMAND..
+FOLDER stands for the unit's RuntimeDirectory. Run as root. The unit's User= becomes USER below, in the groups that the
+environment names in CONTAINED_GROUPS.
 
 Not imitated: cgroups (DevicePolicy, KillMode), RestrictRealtime, RestrictSUIDSGID, ProtectHostname's namespace,
 KeyringMode, limits."""
@@ -16,12 +17,14 @@ import subprocess
 import sys
 
 libc = ctypes.CDLL(None, use_errno=True)
-CLONE_NEWNS = 0x20000
+CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 SYS_MOUNT_SETATTR = 442
 AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 MS_BIND, MS_REC, MS_SLAVE, MS_NOSUID, MS_NOEXEC = 0x1000, 0x4000, 1 << 19, 2, 8
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 CAP_VERSION_3 = 0x20080522
+PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 8, 47, 2
+USER = 60321  # of no account
 NEW_NAMESPACES = 0x7E020080  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET; TIME is no flag of clone
 CAPS = ("chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap linux_immutable net_bind_service "
         "net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module sys_rawio sys_chroot sys_ptrace sys_pacct "
@@ -35,13 +38,19 @@ DENIED_BY = {"PrivateDevices": ["@raw-io"], "ProtectClock": ["@clock"], "Protect
 def settings(unit):
     """The [Service] section: name -> list of values, in order."""
     found, section = {}, ""
-    for line in pathlib.Path(unit).read_text().splitlines():
-        if line.startswith("["):
-            section = line
-        elif section == "[Service]" and "=" in line and not line.startswith("#"):
-            name, value = line.split("=", 1)
-            found.setdefault(name, []).append(value)
+    for path in str(unit).split(","):
+        for line in pathlib.Path(path).read_text().splitlines():
+            if line.startswith("["):
+                section = line
+            elif section == "[Service]" and "=" in line and not line.startswith("#"):
+                name, value = line.split("=", 1)
+                found.setdefault(name, []).append(value)
     return found
+
+
+def caps_of(unit, name):
+    """The capabilities of a setting, as in CAPS."""
+    return [cap.removeprefix("CAP_").lower() for cap in " ".join(unit.get(name, [])).split()]
 
 
 def on(unit, name):
@@ -93,12 +102,14 @@ def files(unit, folder, program):
         os.makedirs(folder, exist_ok=True)
     mount(f"/proc/self/fd/{used}", folder, None, MS_BIND)
     os.close(used)
+    if on(unit, "PrivateNetwork"):
+        check(libc.unshare(CLONE_NEWNET), "unshare")
     if on(unit, "ProtectProc") or "ProtectProc" in unit:
         mount("proc", "/proc", "proc", 0, f"hidepid={unit['ProtectProc'][-1]}")
     if unit.get("ProtectSystem") == ["strict"]:
         set_writable("/", False)
         for path in ("/dev", "/proc", "/sys", folder):
-            if os.path.ismount(path):
+            if path == folder or os.path.ismount(path):  # ismount does not see a bind mount of the same file system
                 set_writable(path, True)
     if on(unit, "ProtectHome"):
         for home in ("/home", "/root", "/run/user"):
@@ -164,21 +175,31 @@ def filters(unit):
     return listed, by_args
 
 
-def bound(kept):
-    """Drops every capability that is not in kept, from all sets."""
+def bound(kept, ambient, user):
+    """Drops every capability that is not in kept, from all sets, and becomes user, who keeps those in ambient. None: root."""
     mask = sum(1 << CAPS.index(name) for name in kept)
     for number in range(len(CAPS)):
         if not mask >> number & 1:
             check(libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0), "capbset_drop")
+    inherited = 0
+    if user is not None:
+        mask = inherited = sum(1 << CAPS.index(name) for name in ambient)
+        check(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "keepcaps")
+        os.setgroups([int(group) for group in os.environ.get("CONTAINED_GROUPS", "").split()])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
     header = (ctypes.c_uint32 * 2)(CAP_VERSION_3, 0)
-    data = (ctypes.c_uint32 * 6)(mask & 0xFFFFFFFF, mask & 0xFFFFFFFF, 0, mask >> 32, mask >> 32, 0)
+    data = (ctypes.c_uint32 * 6)(mask & 0xFFFFFFFF, mask & 0xFFFFFFFF, inherited & 0xFFFFFFFF, mask >> 32, mask >> 32,
+                                 inherited >> 32)
     check(libc.capset(header, data), "capset")
+    for name in ambient if user is not None else ():
+        check(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAPS.index(name), 0, 0), "ambient")
 
 
 def main():
     unit, folder, command = settings(sys.argv[1]), sys.argv[2], sys.argv[3:]
     loaded = filters(unit)  # the sets come from systemd-analyze: before the files change
-    kept = [name.removeprefix("CAP_").lower() for name in " ".join(unit["CapabilityBoundingSet"]).split()]
+    user = USER if unit.get("User", ["root"])[-1] != "root" else None
     files(unit, folder, command[0])
     os.umask(int(unit.get("UMask", ["0022"])[-1], 8))
     os.environ["RUNTIME_DIRECTORY"] = folder
@@ -187,7 +208,7 @@ def main():
     if "LimitRTPRIO" in unit:
         with contextlib.suppress(ValueError):  # root of a container without SYS_RESOURCE; copying threads do without
             resource.setrlimit(resource.RLIMIT_RTPRIO, (int(unit["LimitRTPRIO"][-1]),) * 2)
-    bound(kept)
+    bound(caps_of(unit, "CapabilityBoundingSet"), caps_of(unit, "AmbientCapabilities"), user)
     for one in reversed(loaded):
         one.load()
     os.execv(command[0], command)

@@ -7,7 +7,9 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 from unittest import mock
 
 from scapy.utils import PcapNgReader
@@ -19,7 +21,10 @@ import lib
 
 LAUNCHER = pathlib.Path(launcher.__file__)
 UNIT = lib.BUILD / "config/uroced.service"
-EXPOSURE = 34  # systemd-analyze's scale of 0 to 10, times 10; doc/security.md says what it consists of
+BROKER_UNIT = lib.BUILD / "config/uroced-broker@.service"
+DROPINS = lib.HERE.parent.parent / "config/systemd"
+# systemd-analyze's scale of 0 to 10, times 10; doc/security.md says what it consists of.
+EXPOSURE, BROKER_EXPOSURE = 20, 17
 USER = 65534
 # What a bug in a parser could do as root: one line of Python each, which fails if it is forbidden.
 PROBES = {
@@ -86,7 +91,9 @@ def score():
     done = exposure(UNIT, EXPOSURE)
     assert done.returncode == 0, done.stdout + done.stderr
     print("\n".join(f"# {line}" for line in done.stdout.splitlines() if line.startswith(("✗", "→"))))
-    for name in ("CapabilityBoundingSet", "SystemCallFilter", "RestrictAddressFamilies"):
+    broker = exposure(BROKER_UNIT, BROKER_EXPOSURE)
+    assert broker.returncode == 0, broker.stdout + broker.stderr
+    for name in ("CapabilityBoundingSet", "SystemCallFilter", "RestrictAddressFamilies", "User"):
         assert exposure(without(name), EXPOSURE).returncode != 0, f"without {name}= it is still below {EXPOSURE}"
 
 
@@ -106,30 +113,56 @@ def probes():
     assert set(held.values()) == {"refused"}, held
 
 
-class Contained(lib.Daemon):
-    """A daemon under the unit's restrictions."""
+class Brokers:
+    """Stands in for uroced-broker.socket: starts the program of uroced-broker@.service for each connection."""
 
-    def __init__(self, vdevs, devs, ns=None, extra=lib.ONE_WORKER):
+    def __init__(self, program):
         folder = lib.tmpdir()
-        super().__init__(vdevs, devs, ns, extra, folder / "uroced.sock", before=contained(folder))
+        folder.chmod(0o711)
+        self.path, self.program = folder / "brokers.sock", program
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.bind(str(self.path))
+        os.chown(self.path, launcher.USER, -1)
+        self.path.chmod(0o600)
+        self.sock.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            conn, _ = self.sock.accept()
+            with conn:
+                command = [*(str(a) for a in contained(lib.tmpdir(), BROKER_UNIT)), str(self.program), "--broker-starter"]
+                # systemd passes the connection as descriptor 3; Popen takes care of the others.
+                subprocess.Popen(["bash", "-c", f'exec 3<&{conn.fileno()}; exec "$@"', "sh", *command], pass_fds=(conn.fileno(),))
+
+
+class Contained(lib.Daemon):
+    """A daemon under the restrictions of its unit and, of its drop-in if ports need one."""
+
+    def __init__(self, vdevs, devs, ns=None, extra=lib.ONE_WORKER, dropin=None):
+        top = lib.tmpdir()
+        top.chmod(0o711)
+        folder = top / "run"
+        folder.mkdir()
+        os.chown(folder, launcher.USER, launcher.USER)
+        program = lib.public_copy() / "app/uroced/uroced"
+        self.brokers = Brokers(program)
+        self.unit = UNIT if dropin is None else f"{UNIT},{DROPINS / dropin}"
+        with mock.patch.dict(os.environ, CONTAINED_GROUPS=str(lib.UID)):  # SupplementaryGroups=
+            super().__init__(vdevs, devs, ns, ("--broker-socket", str(self.brokers.path), *extra), folder / "uroced.sock",
+                             program=program, before=contained(folder, self.unit))
+
+    def broker(self):
+        return self.show("daemon")["daemon"][0]["broker_pid"]
 
     def restricted(self):
         status = dict(line.split(":", 1) for line in
                       pathlib.Path(f"/proc/{self.proc.pid}/status").read_text().splitlines())
         assert status["NoNewPrivs"].strip() == "1" and status["Seccomp"].strip() == "2", status
-        assert int(status["CapBnd"], 16) & ~kept_caps() == 0, status["CapBnd"]
-
-
-def kept_caps():
-    names = " ".join(launcher.settings(UNIT)["CapabilityBoundingSet"]).split()
-    return sum(1 << launcher.CAPS.index(name.removeprefix("CAP_").lower()) for name in names)
-
-
-def broker_of(daemon):
-    """Pids of the daemon's broker: one, or none between two."""
-    threads = pathlib.Path(f"/proc/{daemon.proc.pid}/task").iterdir()
-    pids = [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
-    return [pid for pid in pids if "broker" in lib.cmdline(pid)]
+        caps = launcher.caps_of(launcher.settings(self.unit), "CapabilityBoundingSet")
+        mask = sum(1 << launcher.CAPS.index(name) for name in caps)
+        assert int(status["CapBnd"], 16) & ~mask == 0 and int(status["CapPrm"], 16) & ~mask == 0, status
+        assert status["Uid"].split() == [str(launcher.USER)] * 4, status
 
 
 def pair():
@@ -162,8 +195,8 @@ def capture(link):
         assert sum(1 for _ in frames) >= 20
 
 
-def over_veth(spec):
-    sides = [lib.Side(Contained([], [spec.format(i=i)], ns), "uroce0", hostlink.ADDRESSES[i - 1][0])
+def over_veth(spec, dropin):
+    sides = [lib.Side(Contained([], [spec.format(i=i)], ns, dropin=dropin), "uroce0", hostlink.ADDRESSES[i - 1][0])
              for i, ns in enumerate(hostlink.spaces(9000), 1)]
     link = lib.Link("veth", *sides, 4096)
     programs(link)
@@ -180,14 +213,23 @@ def request(daemon):
 
 
 def broker_again(link):
-    """A killed broker is started again, under the same restrictions: the daemon may still execute its own file."""
+    """A killed broker is started again, under the same restrictions."""
     daemon = link.a.daemon
-    (first,) = broker_of(daemon)
+    first = daemon.broker()
     os.kill(first, signal.SIGKILL)
     # The next request starts one, unless the last has just been started.
-    lib.until("another broker", lambda: request(daemon) and
-              broker_of(daemon) not in ([], [first]), every=0.2)
+    lib.until("another broker", lambda: request(daemon) and daemon.broker() != first, every=0.2)
     programs(link)
+
+
+def starter_again(link):
+    """The same after the service that starts brokers has ended, too: the daemon connects to its socket again."""
+    broker = link.a.daemon.broker()
+    status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{broker}/status").read_text().splitlines())
+    assert int(status["CapPrm"], 16) == sum(1 << launcher.CAPS.index(name) for name in launcher.caps_of(
+        launcher.settings(BROKER_UNIT), "CapabilityBoundingSet")), status
+    os.kill(int(status["PPid"]), signal.SIGKILL)
+    broker_again(link)
 
 
 def main():
@@ -215,15 +257,18 @@ def main():
         assert paused.wait(lib.processes.HANGS_S) == 0, paused.output()
     with lib.case("a broker that was killed"):
         broker_again(users)
+    with lib.case("a starter of brokers that was killed"):
+        starter_again(users)
     lib.UID = 0
     with lib.case("a capture to a file"):
         capture(link)
     link.end("root")
     users.end("user")
-    for spec in ("name=uroce0,port=udp,iface=eth0", "name=uroce0,port=packet,iface=eth0,share=yes",
-                 "name=uroce0,port=packet,iface=eth0,addr=10.9.0.10{i}/24"):
+    for spec, dropin in (("name=uroce0,port=udp,iface=eth0", None),
+                         ("name=uroce0,port=packet,iface=eth0,share=yes", "packet.conf"),
+                         ("name=uroce0,port=packet,iface=eth0,addr=10.9.0.10{i}/24", "packet.conf")):
         with lib.case(f"veth: {spec}"):
-            over_veth(spec)
+            over_veth(spec, dropin)
     lib.finish()
 
 
