@@ -97,6 +97,11 @@ engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes)
 }
 
 void
+engine_set_peers(struct engine *e, uint16_t dev, const struct engine_peers *peers)
+{
+}
+
+void
 engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id, bool strict)
 {
 }
