@@ -357,10 +357,16 @@ pause_call(int m)
 	return m;
 }
 
+/* On a busy machine a thread may wait for a core longer than a pause does. */
 int
 page_pause_begin(void)
 {
-	return pause_call((int)syscall(SYS_gettid));
+	int rc;
+
+	do
+		rc = pause_call((int)syscall(SYS_gettid));
+	while (rc == -EBUSY);
+	return rc;
 }
 
 void

@@ -52,6 +52,7 @@ timer_signal(int how)
 }
 
 static atomic_uint next_thread, next_registrar;
+static unsigned registrations = 3000; /* of each registrar */
 static _Atomic uint64_t lost, stores, read_errors, reads;
 
 /* Increments its own counters by plain and atomic stores and checks that none is lost. */
@@ -289,7 +290,7 @@ registrar(void *arg)
 	int fds[MR_ADOPT_MAX_FDS];
 	unsigned n, nfds;
 
-	for (unsigned i = 0; i < 3000 || stores <= 100; i++) {
+	for (unsigned i = 0; i < registrations || stores <= 100; i++) {
 		struct mr_pin **h = &hold[rand_r(&seed) % 8];
 		size_t off = (size_t)rand_r(&seed) % b->len;
 		size_t len = 1 + (size_t)rand_r(&seed) % (b->len - off);
@@ -384,6 +385,7 @@ client_stopped(void)
 	if (fd >= 0) /* the machine allows everybody one: nothing to test */
 		return;
 	client_allow_pauses(true);
+	registrations /= 10; /* each stops all threads, twice */
 	stopped_client();
 }
 
