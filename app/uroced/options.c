@@ -207,6 +207,11 @@ static const struct cli_field table[] = {
 	{ROW("sandbox", CLI_CHOICE, sandbox), .arg = "MODE", .def = "on", .names = sandbox_names,
 	 .help = "on: system calls that uroced does not need fail and are logged; kill: they end\n"
 		 "uroced (for tests); off"},
+	{ROW("core-dumps", CLI_SWITCH, core_dumps),
+	 .help = "let a crash of uroced leave a core file, which has clients' data, and let its "
+		 "user "
+		 "attach\n"
+		 "a debugger"},
 	{ROW("log-level", CLI_CHOICE, log_level), .arg = "LEVEL", .def = "notice",
 	 .names = log_names, .min = RTE_LOG_ERR, .help = "least severe messages to log"},
 	{NULL},

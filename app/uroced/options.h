@@ -33,6 +33,7 @@ struct options {
 	struct cli_list vdev, allow, pair, dev;
 	bool no_huge;
 	bool no_telemetry;
+	bool core_dumps;
 	bool daemon;         /* --daemon */
 	const char *metrics; /* address to listen on; NULL: none */
 	const char *file_prefix;

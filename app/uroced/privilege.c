@@ -248,6 +248,8 @@ privilege_limit(const struct options *o)
 	uint64_t caps = privilege_of_options(o), broker = privilege_of_broker();
 
 	limit(o->control.broker_socket == NULL ? caps | broker : caps);
+	/* Behind the changes of capabilities, which reset it. */
+	(void)prctl(PR_SET_DUMPABLE, o->core_dumps, 0, 0, 0);
 }
 
 uint64_t
@@ -271,6 +273,7 @@ void
 privilege_limit_broker(void)
 {
 	limit(privilege_of_broker());
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 void

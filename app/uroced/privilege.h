@@ -20,6 +20,7 @@ uint64_t privilege_of_broker(void);
  * Limits this process and its later children to the capabilities of o and, if it starts them
  * itself, of its brokers: bounding, inheritable, permitted and effective set. Sets no_new_privs, so
  * that no program restores them. Call before threads start.
+ * Unless o has core_dumps, other processes of the same user and core files do not get its memory.
  */
 void privilege_limit(const struct options *o);
 /*

@@ -5,6 +5,7 @@ and no program that it executes gets them back."""
 import os
 import pathlib
 import signal
+import subprocess
 from unittest import mock
 
 import contained
@@ -125,13 +126,34 @@ def no_looking():
     link.stop()
 
 
-def ordinary():
-    """A daemon of an ordinary user has nothing to drop; its broker copies memory of the same user."""
+def of_user(*options):
     lib.UID = USER
     folder = lib.tmpdir()
     os.chown(folder, USER, USER)
-    daemon = lib.Daemon([], PAIR, lib.netns(), (*lib.ONE_WORKER, "--pair", "x"), socket=folder / "uroced.sock",
-                        program=lib.public_copy() / "app/uroced/uroced", before=lib.as_user())
+    return lib.Daemon([], PAIR, lib.netns(), (*lib.ONE_WORKER, "--pair", "x", *options), socket=folder / "uroced.sock",
+                      program=lib.public_copy() / "app/uroced/uroced", before=lib.as_user())
+
+
+def readable(pid):
+    """Does another process of the user read this one's memory?"""
+    return subprocess.run([*(str(a) for a in lib.as_user()), "cat", f"/proc/{pid}/maps"], capture_output=True).returncode == 0
+
+
+def memory():
+    daemon = of_user()
+    (broker,) = broker_of(daemon)
+    lib.until("the broker has begun", lambda: not readable(broker))
+    for pid in (daemon.proc.pid, starter_of(daemon)):
+        assert not readable(pid), pid
+    daemon.stop()
+    daemon = of_user("--core-dumps")
+    assert readable(daemon.proc.pid)
+    daemon.stop()
+
+
+def ordinary():
+    """A daemon of an ordinary user has nothing to drop; its broker copies memory of the same user."""
+    daemon = of_user()
     link = lib.Link("pair", *(lib.Side(daemon, f"uroce{i}", "127.0.0.1") for i in range(2)), 1024)
     programs(link)
     for status in threads(daemon.proc.pid):
@@ -156,6 +178,8 @@ def main():
             over_veth(spec, ports)
     with lib.case("a daemon of an ordinary user"):
         ordinary()
+    with lib.case("processes of the same user do not read its memory"):
+        memory()
     with lib.case("root without SYS_PTRACE"):
         no_looking()
     lib.finish()
