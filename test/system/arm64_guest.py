@@ -14,7 +14,7 @@ import lib
 
 PAGE_KB = 16
 MEMORY_MB = 4096
-LIMIT_S = 3000  # only ends a guest that hangs
+LIMIT_S = 9000  # only ends a guest that hangs
 TREE = debian_root.TREE
 UNNEEDED = ("usr/include", "usr/share", "lib/udev", "var")
 FILES = ("busybox-static", "ibverbs-utils")  # and the libraries of the build
