@@ -37,8 +37,9 @@ STEPS = {
     "build-sanitized": ["system", "cm", "seeds"],
     "build-tsan": ["races"],
 }
-# Not in --ci: the emulator itself stops at times, with its guest.
-UNSTEADY = {"nic"}
+# Suites and tests that are not in --ci. nic: the emulator itself stops at times, with its guest. release_arm64_pages: no
+# whole run has passed yet (doc/compatibility.md).
+UNSTEADY = {"nic", "release_arm64_pages"}
 # Unit tests with threads, for the thread sanitizer.
 RACES = {"worker-1-adaptive", "worker-2-adaptive", "control-objects", "control-defer"}
 
@@ -171,7 +172,7 @@ def touched(found, paths):
 
 def by_need(found):
     """Those that the last changes touch, then the others from one that depends on the date."""
-    found = [step for step in found if not step.suites & UNSTEADY]
+    found = [step for step in found if not (step.suites | {step.name}) & UNSTEADY]
     first = touched(found, changed())
     rest = [step for step in found if step not in first]
     start = datetime.date.today().toordinal() * 37 % len(rest) if rest else 0
