@@ -92,7 +92,7 @@ def huge(link):
 
 def main():
     lib.need_root()
-    with perftool.huge_pages(96):
+    with perftool.huge_pages(128):  # the daemon takes 100
         containers(lib.link_ring(("--mem", "64"), huge=True))
     lib.finish()
 
