@@ -104,7 +104,7 @@ def messages():
         start_fails("net_af_xdp0,iface=eth0", "MTU 9000 of eth0", "ip link set eth0 mtu",
                     "net_af_packet", ns=ns, extra=("--mem", "512"))
     with lib.case("af_xdp: too little memory for its own buffers"):
-        start_fails("net_af_xdp0,iface=eth0", "--mem", ns=ns, extra=("--mem", "200"))
+        start_fails("net_af_xdp0,iface=eth0", "--mem", ns=ns, extra=("--mem", "160"))
 
 
 def huge_pages():
