@@ -32,7 +32,7 @@
 #define HDR_DONE  17
 #define CQ_WORDS  64 /* header of a CQ and its first entry */
 #define CQES      65536
-#define BELL_QPN0 48 /* word offset of the first QPN in a doorbell ring */
+#define BELL_QPN0 32 /* word offset of the first QPN in a doorbell ring */
 
 typedef volatile uint32_t word;
 

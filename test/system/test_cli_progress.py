@@ -112,7 +112,7 @@ def main():
     with lib.case("demo.sh names a wrong argument"):
         done = subprocess.run([lib.HERE.parents[1] / "demo.sh", "--fast"], capture_output=True, text=True, timeout=60,
                               check=False)
-        assert (done.returncode, done.stderr) == (2, "demo.sh: unknown argument '--fast'; legal: -q\n"), done
+        assert (done.returncode, done.stderr) == (2, "demo.sh: unknown argument '--fast'; legal: -q, --help\n"), done
     lib.finish()
 
 
