@@ -450,7 +450,7 @@ sandbox_stop(struct daemon *d)
 	/* The descriptor stays open for the handler. */
 }
 
-/* A sanitizer's run-time makes calls of its own: LeakSanitizer starts and traces a process. */
+/* Sanitizers make system calls of their own: LeakSanitizer starts a process and traces it. */
 static bool
 can_be_used(void)
 {

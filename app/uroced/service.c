@@ -30,8 +30,8 @@ static struct service {
 } service = {.timer.fd = -1};
 
 /*
- * Returns what is wrong with fd as the control socket. NULL: nothing; path has its path, and fd is
- * non-blocking and close-on-exec.
+ * Returns why fd cannot be the control socket, or NULL. In that case path is the socket's path, and
+ * fd does not block and is closed on exec.
  */
 static const char *
 socket_wrong(int fd, char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1])

@@ -28,7 +28,7 @@ struct device {
 	uint8_t max_mtu;                /* enum ibv_mtu code, 1 .. 5 */
 	struct device_qps qps;          /* of this device, for updates of neighbours */
 	struct device_members members;  /* of multicast groups */
-	struct engine_peers peers;
+	struct engine_peers peers;      /* that its port accepts; fixed when it is created */
 	struct engine_addrs *addrs;     /* the workers' copy of net and members */
 	struct device_capture *capture; /* owned by the program; NULL: no capture */
 	struct hostif *hostif;          /* its kernel interface, or NULL */

@@ -70,7 +70,7 @@ class Picture(unittest.TestCase):
         heights = sorted(shown.y for shown in names)
         self.assertTrue(all(high - low >= LINE for low, high in zip(heights, heights[1:])), heights)
         self.assertNotIn("legend", text)
-        # What is called a limit must not be crossed, so nothing is; dashed lines are for comparison.
+        # A line that is called a limit must not be crossed, so no line is called that; dashed lines are for comparison.
         self.assertNotIn("limit", " ".join(shown.words for shown in texts))
         self.assertEqual(dashed(svg), {shown.colour for shown in names if shown.words in COMPARED})
 

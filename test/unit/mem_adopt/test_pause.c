@@ -337,7 +337,7 @@ unknown_caller_or_process_is_an_error(void **state)
 	assert_int_equal(paused(pid, pid, only_the_caller_runs), -ESRCH);
 }
 
-/* As in a container: the caller's number is that of its own namespace. */
+/* As in a container, where a thread has another number than outside. */
 static void
 caller_of_another_pid_namespace_is_found(void **state)
 {
