@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <uroce_abi/ctrl.h>
 #include "cc/cc.h"
-#include "engine/peers.h"
+#include "engine/engine.h"
 
 #define DEVSPEC_MAX_ADDRS (UROCE_MAX_GIDS - 2)
 

@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include "engine/peers.h"
 #include "engine/run_list.h"
 #include "qp/ahead.h"
 #include "qp/env.h"
@@ -56,6 +55,16 @@ struct engine_addrs {
 	uint32_t ngids, nmembers;
 	const uint8_t (*gid)[16];
 	const struct engine_member *member; /* in the order of engine_member_cmp */
+};
+
+/* The hosts that a device accepts RoCE packets from. */
+#define ENGINE_PEERS 32u
+struct engine_peers {
+	uint32_t n; /* 0: every host */
+	struct {
+		uint8_t gid[16];
+		uint8_t bits; /* the first ones of gid that a source's GID must have: 0 .. 128 */
+	} of[ENGINE_PEERS];
 };
 
 struct engine_dev { /* the engine's state of a device (an ethdev port) */

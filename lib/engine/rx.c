@@ -9,6 +9,7 @@
 #include <rte_prefetch.h>
 #include "engine/rx.h"
 #include "engine/turn.h"
+#include "net/net.h"
 #include "qp/emit.h"
 #include "qp/match.h"
 #include "qp/migrate.h"
@@ -498,12 +499,16 @@ bad_group(const struct rx_frame *f)
 static __rte_noinline bool
 refused_peer(const struct engine *e, uint16_t dev, const struct rx_frame *f)
 {
+	const struct engine_peers *p = e->dev[dev].peers;
 	uint8_t gid[16];
+	uint32_t i = 0;
 
 	if (e->rx_loopback || (f->v != WIRE_OK && !wire_bad_form(f->v)))
 		return false;
 	wire_src_gid(&f->pkt, gid);
-	return !engine_peers_have(e->dev[dev].peers, gid);
+	while (i < p->n && !net_gid_same_prefix(p->of[i].gid, gid, p->of[i].bits))
+		i++;
+	return i == p->n;
 }
 
 /* Parses any frame. Those that loop back have no CRC that the header cache could save. */

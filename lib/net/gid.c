@@ -209,22 +209,11 @@ parse_ip(const char *text, uint8_t gid[16])
 	return -EINVAL;
 }
 
-/* Returns true if the first plen bits of a and b are equal. */
-static bool
-same_prefix(const uint8_t *a, const uint8_t *b, uint32_t plen)
-{
-	uint32_t bytes = plen / 8, bits = plen % 8;
-
-	if (memcmp(a, b, bytes) != 0)
-		return false;
-	return bits == 0 || ((a[bytes] ^ b[bytes]) >> (8 - bits)) == 0;
-}
-
 bool
 net_addr_covers(const struct net_addr *a, const uint8_t ip[16])
 {
 	return a->used && a->v4 == net_gid_is_v4(ip) &&
-	       same_prefix(a->gid, ip, a->v4 ? 96u + a->plen : a->plen);
+	       net_gid_same_prefix(a->gid, ip, a->v4 ? 96u + a->plen : a->plen);
 }
 
 /* Returns true if a host may have this address: unicast, and not the subnet's first or last. */

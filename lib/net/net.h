@@ -133,6 +133,15 @@ net_gid_is_v4(const uint8_t gid[16])
 
 	return __builtin_memcmp(gid, mapped, sizeof(mapped)) == 0;
 }
+/* Returns true if the first bits (0 .. 128) of two GIDs are equal. Any thread. */
+static inline bool
+net_gid_same_prefix(const uint8_t a[16], const uint8_t b[16], uint32_t bits)
+{
+	uint32_t bytes = bits / 8, rest = bits % 8;
+
+	return __builtin_memcmp(a, b, bytes) == 0 &&
+	       (rest == 0 || ((a[bytes] ^ b[bytes]) >> (8 - rest)) == 0);
+}
 /* Returns true if gid is a multicast group, 224.0.0.0/4 or ff00::/8. */
 bool net_gid_is_mcast(const uint8_t gid[16]);
 /* MAC of a multicast GID (RFC 1112, RFC 2464). */
