@@ -25,7 +25,7 @@ struct mrmap {
 	uint32_t maps;     /* mappings in this process */
 	struct mrwin *win; /* window of a small region; base is NULL then */
 	struct mrfill fill;
-	bool base_pages;      /* base pages of in-memory files: mrfill.h applies */
+	bool base_pages;      /* mrfill.h applies */
 	struct peer_mem *mem; /* COPY */
 };
 

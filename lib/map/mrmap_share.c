@@ -16,16 +16,14 @@
 #define GIANT_PAGE (1ull << 30)
 #define CLIENT_FDS 4096u /* of a client that are searched for a file */
 
-/* Page size of what fd maps; *in_memory: the file is on no disk or server. */
+/* Page size of what fd maps. */
 static uint64_t
-fd_page_size(int fd, bool *in_memory)
+fd_page_size(int fd)
 {
 	struct statfs fs;
 
-	*in_memory = false;
 	if (fstatfs(fd, &fs) != 0)
 		return page_bytes();
-	*in_memory = fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC;
 	return fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : page_bytes();
 }
 
@@ -66,8 +64,7 @@ map_fd(struct mrmap *map, int fd, uint64_t va, uint64_t len, uint64_t off)
 {
 	int prot = PROT_READ | (map->writable ? PROT_WRITE : 0);
 	uint8_t *at = map->base + (va - map->first_va);
-	bool in_memory;
-	uint64_t page = fd_page_size(fd, &in_memory);
+	uint64_t page = fd_page_size(fd);
 	int err = check_fits(fd, page, va, len, off);
 
 	if (err != 0)
@@ -77,7 +74,7 @@ map_fd(struct mrmap *map, int fd, uint64_t va, uint64_t len, uint64_t off)
 	if (mmap(at, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED)
 		return -errno;
 	map->maps++;
-	map->base_pages &= in_memory && page == page_bytes();
+	map->base_pages &= page == page_bytes();
 	return 0;
 }
 
@@ -193,27 +190,16 @@ open_shared(const struct mrmap_job *j, const struct vma *v)
 /*
  * Returns true if workers may take page faults on the file. If a server or a user's program
  * provides the pages (FUSE, NFS, stacked file systems), a fault may block forever, even despite
- * SIGKILL. Regions on anything but memory and known local file systems are therefore copied.
+ * SIGKILL; pages of a disk take long for all clients of a worker. Such regions are copied, by a
+ * thread that serves this client alone.
  */
 static bool
-faults_end(int fd)
+is_in_memory(int fd)
 {
 	struct statfs fs;
 
-	if (fstatfs(fd, &fs) != 0)
-		return false;
-	switch ((unsigned)fs.f_type) {
-	case TMPFS_MAGIC:
-	case HUGETLBFS_MAGIC:
-	case RAMFS_MAGIC:
-	case EXT4_SUPER_MAGIC:
-	case XFS_SUPER_MAGIC:
-	case BTRFS_SUPER_MAGIC:
-	case F2FS_SUPER_MAGIC:
-		return true;
-	default:
-		return false;
-	}
+	return fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC ||
+					 fs.f_type == RAMFS_MAGIC);
 }
 
 static int
@@ -237,7 +223,6 @@ find_mapped(struct mrmap_job *j, const struct uroce_mr_piece *p)
 
 	while (pos < end) {
 		uint64_t stop, off;
-		bool in_memory;
 		struct vma v;
 		int fd, i, err;
 
@@ -250,8 +235,7 @@ find_mapped(struct mrmap_job *j, const struct uroce_mr_piece *p)
 			return fd;
 		off = v.offset + (pos - v.start);
 		i = -EAGAIN;
-		if (faults_end(fd) &&
-		    check_fits(fd, fd_page_size(fd, &in_memory), pos, stop - pos, off) == 0)
+		if (is_in_memory(fd) && check_fits(fd, fd_page_size(fd), pos, stop - pos, off) == 0)
 			i = mrmap_file_add(j, fd, false);
 		if (i < 0)
 			close(fd);

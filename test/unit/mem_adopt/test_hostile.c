@@ -272,7 +272,7 @@ client_false_shared(void)
 static void
 client_read_only_file(void)
 {
-	char name[] = "/var/tmp/uroce-ro-XXXXXX";
+	char name[] = "/dev/shm/uroce-ro-XXXXXX";
 	int wr = mkstemp(name), rd = open(name, O_RDONLY), id, path;
 	struct uroce_reg_mr_req req;
 	uint8_t *p;
@@ -312,10 +312,10 @@ swap_mappings(void *arg)
 static void
 client_swaps_mappings(void)
 {
-	char name[] = "/var/tmp/uroce-sw-XXXXXX";
+	char name[] = "/dev/shm/uroce-sw-XXXXXX";
 	int wr = mkstemp(name), id, path;
 	struct swapper s = {.other = open(name, O_RDONLY),
-			    .own = open("/var/tmp", O_RDWR | O_TMPFILE, 0600)};
+			    .own = open("/dev/shm", O_RDWR | O_TMPFILE, 0600)};
 	struct uroce_reg_mr_req req;
 	unsigned mapped = 0;
 	uint8_t page[PAGE];
@@ -351,7 +351,7 @@ client_swaps_mappings(void)
 static void
 client_truncates(void)
 {
-	char name[] = "/var/tmp/uroce-tr-XXXXXX";
+	char name[] = "/dev/shm/uroce-tr-XXXXXX";
 	int fd = mkstemp(name);
 	struct reg r, ok;
 	uint64_t h;

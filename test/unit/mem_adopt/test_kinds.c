@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every kind of memory a process can hand to ibv_reg_mr, and the path it takes. */
 #include <errno.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "harness.h"
@@ -35,7 +37,7 @@ map(size_t len, int flags, int fd)
 static int
 temp_file(size_t len)
 {
-	char name[] = "/var/tmp/uroce-mem-XXXXXX";
+	char name[] = "/dev/shm/uroce-mem-XXXXXX";
 	int fd = mkstemp(name);
 
 	CHECK(fd >= 0);
@@ -230,6 +232,24 @@ client_file_shared(void)
 	CHECK(memcmp(back, p + PAGE, PAGE) == 0);
 }
 
+/* Pages that come from a disk, or a server, are not waited for by workers. */
+static void
+client_file_on_disk(void)
+{
+	char name[] = "/var/tmp/uroce-mem-XXXXXX";
+	int fd = mkstemp(name);
+	uint8_t *p = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t back[PAGE];
+	struct statfs fs;
+
+	CHECK(unlink(name) == 0 && ftruncate(fd, 16 * (off_t)PAGE) == 0 && p != MAP_FAILED);
+	if (fstatfs(fd, &fs) != 0 || fs.f_type == TMPFS_MAGIC)
+		return; /* /var/tmp is memory here */
+	check_region(p + 10, 7 * PAGE, UROCE_MR_PATH_COPY, true);
+	CHECK(pread(fd, back, PAGE, PAGE) == PAGE);
+	CHECK(memcmp(back, p + PAGE, PAGE) == 0);
+}
+
 static void
 client_memfd(void)
 {
@@ -395,6 +415,7 @@ KIND(private_anonymous_memory_is_registered, client_anon_private)
 KIND(untouched_anonymous_memory_is_registered, client_untouched)
 KIND(private_file_mapping_is_registered, client_file_private)
 KIND(shared_file_mapping_is_registered, client_file_shared)
+KIND(file_on_a_disk_is_copied, client_file_on_disk)
 KIND(memfd_is_registered, client_memfd)
 KIND(sysv_shared_memory_is_registered, client_sysv)
 HUGE_KIND(private_huge_pages_are_registered, 12, client_huge_private)
@@ -430,6 +451,7 @@ main(void)
 		cmocka_unit_test(untouched_anonymous_memory_is_registered),
 		cmocka_unit_test(private_file_mapping_is_registered),
 		cmocka_unit_test(shared_file_mapping_is_registered),
+		cmocka_unit_test(file_on_a_disk_is_copied),
 		cmocka_unit_test(memfd_is_registered),
 		cmocka_unit_test(sysv_shared_memory_is_registered),
 		cmocka_unit_test(private_huge_pages_are_registered),
