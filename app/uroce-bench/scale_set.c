@@ -221,7 +221,8 @@ station_open(struct scale_set *s, unsigned i)
 		for (uint32_t k = 0; k < s->o.qps; k++)
 			qp_table_own(&s->qps, rc->qpn_base + k, (uint8_t)i);
 	}
-	if (st->db == NULL || worker_add_doorbell(st->w, st->db, &st->db->waiter, client, st) != 0)
+	if (st->db == NULL ||
+	    worker_add_doorbell(st->w, st->db, &st->db->waiter, 0, client, st) != 0)
 		bench_die("no memory");
 }
 

@@ -168,6 +168,8 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 		.pool = d->pool,
 	};
 
+	int rc;
+
 	d->huge = plan->huge;
 	d->shared_cores = plan->shared_cores;
 	d->workers = worker_set_create(&p);
@@ -175,7 +177,12 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 		LOG(ERR, "workers: %s", strerror(errno));
 		return -errno;
 	}
-	return 0;
+	rc = worker_blame_start(d->workers);
+	if (rc < 0) {
+		LOG(ERR, "no thread that watches workers: %s", strerror(-rc));
+		worker_set_destroy(d->workers);
+	}
+	return rc;
 }
 
 /* Returns true if port is an end of a --pair: each worker then has separate queues on both. */

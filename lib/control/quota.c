@@ -235,6 +235,7 @@ quota_take(struct quota_user *u, enum quota_kind k, uint64_t n)
 			 u->uid, more, kinds[k].what, q->used_all[k] >> shift, l->all >> shift,
 			 kinds[k].all);
 	else {
+		q->holders[k] += u->used[k] == 0 && n != 0;
 		u->used[k] += n;
 		q->used_all[k] += n;
 		q->used_others[k] += u->privileged ? 0 : n;
@@ -247,6 +248,7 @@ void
 quota_give(struct quota_user *u, enum quota_kind k, uint64_t n)
 {
 	u->used[k] -= n;
+	u->quota->holders[k] -= u->used[k] == 0 && n != 0;
 	u->quota->used_all[k] -= n;
 	u->quota->used_others[k] -= u->privileged ? 0 : n;
 }

@@ -89,7 +89,8 @@ struct quota {
 	struct quota_limit limit[QUOTA_NKINDS];
 	uint64_t used_others[QUOTA_NKINDS]; /* by unprivileged uids */
 	uint64_t used_all[QUOTA_NKINDS];
-	uid_t own_uid; /* the daemon's */
+	uint32_t holders[QUOTA_NKINDS]; /* users that hold any */
+	uid_t own_uid;                  /* the daemon's */
 	enum quota_by by;
 	const char *subuid; /* path of subuid(5) */
 	struct owner_table owners;

@@ -62,7 +62,8 @@ doorbells_open(struct session *s)
 	while (rc == 0 && s->ndoorbells < n) {
 		rc = worker_add_doorbell(worker_get(s->d->workers, s->ndoorbells),
 					 session_doorbell(s, s->ndoorbells),
-					 &session_doorbell(s, 0)->waiter, on_doorbell_overflow, s);
+					 &session_doorbell(s, 0)->waiter,
+					 qp_user_place(s->user->uid), on_doorbell_overflow, s);
 		if (rc == 0)
 			s->ndoorbells++;
 	}
@@ -108,6 +109,7 @@ context_open(struct session *s, struct device *dev, int *async_fd)
 	idtab_init(&s->qps, cfg->max_qps);
 	s->dev = dev;
 	s->state = IPC_STATE_CONTEXT;
+	session_users_changed(s->d);
 	return 0;
 
 fail_doorbells:

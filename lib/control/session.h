@@ -93,6 +93,8 @@ int session_create(struct daemon *d, const struct ipc_peer *peer, struct quota_u
 void session_destroy(struct session *s);
 /* session_end.c: frees the objects of s, possibly after the call returns, then calls ended. */
 void session_end(struct session *s, void (*ended)(struct session *s));
+/* session_end.c: a user has opened its first context, or lost its last one. */
+void session_users_changed(struct daemon *d);
 /* Returns the doorbell ring that worker w polls for s. */
 static inline struct uroce_db_ring *
 session_doorbell(struct session *s, uint32_t w)

@@ -82,6 +82,12 @@ slice(struct session *s, const struct object_kind *const *kinds, unsigned n, obj
 	return true;
 }
 
+void
+session_users_changed(struct daemon *d)
+{
+	worker_blame_several(d->workers, d->quota.holders[QUOTA_CONTEXTS] > 1);
+}
+
 /* Frees what remains when all objects are freed. */
 static void
 context_free(struct session *s)
@@ -95,6 +101,7 @@ context_free(struct session *s)
 	quota_give(s->user, QUOTA_FDS, s->arena_segs + CONTEXT_FDS + s->d->nworkers);
 	quota_give(s->user, QUOTA_MAPS, s->arena_segs + CONTEXT_MAPS);
 	quota_give(s->user, QUOTA_CONTEXTS, 1);
+	session_users_changed(s->d);
 	idtab_free(&s->pds);
 	idtab_free(&s->mrs);
 	idtab_free(&s->mws);

@@ -8,6 +8,7 @@
 #include "control/device.h"
 #include "control/events.h"
 #include "control/fault_log.h"
+#include "control/log.h"
 #include "control/neigh.h"
 #include "control/obj.h"
 #include "control/slow_path.h"
@@ -65,6 +66,21 @@ on_failed(struct daemon *d, const struct worker_event *ev)
 		fault_log(qp->bind.owner);
 }
 
+/* Workers have waited too long for the memory of the users at this place. */
+static void
+on_paused(struct daemon *d, uint8_t place)
+{
+	const struct quota_user *u = NULL;
+
+	while ((u = quota_user_next(&d->quota, u)) != NULL) {
+		if (u->used[QUOTA_CONTEXTS] != 0 && qp_user_place(u->uid) == place)
+			LOG(WARNING,
+			    "uid %u: workers had to wait for its memory too often or too long; its "
+			    "queue pairs pause, so that other users' go on (doc/security.md)",
+			    u->uid);
+	}
+}
+
 static void
 on_event(struct daemon *d, const struct worker_event *ev)
 {
@@ -85,6 +101,9 @@ on_event(struct daemon *d, const struct worker_event *ev)
 		break;
 	case WORKER_EV_FAILED:
 		on_failed(d, ev);
+		break;
+	case WORKER_EV_PAUSED:
+		on_paused(d, (uint8_t)ev->id);
 		break;
 	case WORKER_EV_DATAGRAM:
 		dev = daemon_device(d, ev->dev);

@@ -96,6 +96,7 @@
 	X(BAD_GID, "bad_gid")            /* not its peer's addresses, or not a unicast source */   \
 	X(BAD_SERVICE, "bad_service")    /* opcode's service differs from the QP's type */         \
 	X(QP_STATE, "qp_state")          /* not accepted in the QP's state */                      \
+	X(PAUSED, "paused")              /* its QP's user is paused (worker/blame.h) */            \
 	X(OUT_OF_SEQ, "out_of_sequence") /* not the ePSN, after a NAK was sent */                  \
 	X(DUP_IGNORED, "duplicate_ignored") /* duplicate without a possible response */            \
 	X(STALE_RESP, "stale_response")                                                            \

@@ -31,6 +31,7 @@ struct cq {
 	bool multi;             /* QPs of more than one worker complete here */
 	bool dead;              /* overrun (EVT-08): accepts no more completions */
 	bool event_pending;     /* an event to the control thread is pending; atomic */
+	uint8_t user;           /* place of the user whose memory it is (qp/bind.h); 0: unknown */
 	uint32_t *waiter;       /* shared: uroce_db_ring's; cq_init: a word that is always 0 */
 	uint32_t id;            /* for logs and tools */
 	uint64_t user_handle;   /* the client's identifier, for events */

@@ -13,6 +13,8 @@
 #include "engine/rx.h"
 #include "engine/turn.h"
 
+#define PAUSE_LOOK_NS 10000000u /* when the timer of a paused user's QP expires again */
+
 static void
 env_cq_event(void *ctx, struct cq *cq)
 {
@@ -190,6 +192,18 @@ engine_set_consumer(struct engine *e, uint32_t qpn)
 	__atomic_store_n(&e->consumer_qpn, qpn, __ATOMIC_RELAXED);
 }
 
+void
+engine_pause_user(struct engine *e, uint8_t user, bool paused)
+{
+	if (e->run.user[user].paused == paused)
+		return;
+	if (paused)
+		run_list_pause_user(&e->run, user);
+	else
+		run_list_resume_user(&e->run, user);
+	e->npaused += paused ? 1 : -1;
+}
+
 struct qp *
 engine_doorbell(struct engine *e, uint32_t qpn)
 {
@@ -333,8 +347,13 @@ engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 	uint32_t passed;
 
 	e->env.now_ns = now_ns;
-	e->env.counters = qp->bind.counters;
 	qp->bind.timer_at_ns = 0;
+	if (unlikely(engine_is_paused(e, qp->bind.run_user))) {
+		e->ops->set_timer(e->ops_ctx, qp, now_ns + PAUSE_LOOK_NS);
+		return;
+	}
+	qp_env_serve(&e->env, qp->bind.run_user);
+	e->env.counters = qp->bind.counters;
 	passed = qp_deadline_passed(&qp->conn, now_ns);
 	if (passed != 0)
 		req_expired(&e->env, qp, passed);

@@ -158,6 +158,8 @@ struct engine {
 	bool rx_extra;                    /* within engine_rx_extra */
 	uint32_t loop_zero_copy_bytes;    /* as zero_copy_bytes, for frames that loop back */
 	struct run_list run;
+	uint32_t npaused;      /* users */
+	bool copies;           /* engine_set_copies */
 	struct wire_memo memo; /* cache of received headers */
 	struct engine_dev dev[ENGINE_MAX_DEVS];
 	const struct qp_table *qps;
@@ -304,6 +306,25 @@ struct qp *engine_doorbell(struct engine *e, uint32_t qpn);
 
 /* Makes qp ready for a turn, even if its pace holds its requests back. */
 void engine_wake(struct engine *e, struct qp *qp);
+
+/* Makes QPs copy every payload in their turn, whatever zero_copy_bytes says, or ends that. */
+static inline void
+engine_set_copies(struct engine *e, bool copies)
+{
+	e->copies = copies;
+}
+
+/*
+ * Pauses a user (qp_user_place), or ends that: while it is paused, its QPs get no turn and no
+ * timer, and packets for them are dropped (DROP_PAUSED), so that nothing touches its memory.
+ * Without effect if it is so already.
+ */
+void engine_pause_user(struct engine *e, uint8_t user, bool paused);
+static inline bool
+engine_is_paused(const struct engine *e, uint8_t user)
+{
+	return unlikely(e->npaused != 0) && e->run.user[user].paused;
+}
 
 /*
  * Runs users, and the QPs of each, round robin (run_list.h) until e->env.tx is full (or has

@@ -15,8 +15,10 @@ void
 run_list_init(struct run_list *l)
 {
 	TAILQ_INIT(&l->users);
-	for (uint32_t i = 0; i < RUN_USERS; i++)
-		l->user[i].listed = false;
+	for (uint32_t i = 0; i < QP_USERS; i++) {
+		TAILQ_INIT(&l->user[i].ready);
+		l->user[i].listed = l->user[i].paused = false;
+	}
 	l->parked = 0;
 	l->tick = 0;
 	for (uint32_t i = 0; i < RUN_SLOTS / 64; i++)
@@ -26,10 +28,32 @@ run_list_init(struct run_list *l)
 void
 run_list_add_user(struct run_list *l, struct run_user *u)
 {
-	TAILQ_INIT(&u->ready);
+	if (u->paused)
+		return;
 	u->left = RUN_SHARE;
 	u->listed = true;
 	TAILQ_INSERT_TAIL(&l->users, u, link);
+}
+
+void
+run_list_pause_user(struct run_list *l, uint8_t user)
+{
+	struct run_user *u = &l->user[user];
+
+	if (u->listed)
+		TAILQ_REMOVE(&l->users, u, link);
+	u->listed = false;
+	u->paused = true;
+}
+
+void
+run_list_resume_user(struct run_list *l, uint8_t user)
+{
+	struct run_user *u = &l->user[user];
+
+	u->paused = false;
+	if (!u->listed && !TAILQ_EMPTY(&u->ready))
+		run_list_add_user(l, u);
 }
 
 struct qp *

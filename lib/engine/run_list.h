@@ -32,17 +32,17 @@
 #define RUN_SLOT_SHIFT 10   /* a slot is 1.024 us */
 #define RUN_SLOTS      1024 /* a power of two, 64 at least */
 #define RUN_WAKES      256u /* QPs taken from slots by one run_list_wake_due */
-#define RUN_USERS      256u /* places of users: all values of bind.run_user */
 #define RUN_SHARE      65536
 #define RUN_STEP       1024 /* about what a frame costs beside the copy of its bytes */
 
 TAILQ_HEAD(run_queue, qp);
 
 struct run_user {
-	struct run_queue ready; /* in turn order; valid while listed */
+	struct run_queue ready; /* in turn order; not empty: listed or paused */
 	TAILQ_ENTRY(run_user) link;
 	int32_t left; /* of its share, or what it has taken beyond it */
 	bool listed;
+	bool paused; /* never listed */
 };
 TAILQ_HEAD(run_users, run_user);
 
@@ -57,14 +57,19 @@ struct run_list {
 	uint64_t tick;
 	uint64_t used[RUN_SLOTS / 64]; /* bit i: slot[i] is initialised and not empty */
 	struct run_queue slot[RUN_SLOTS];
-	struct run_user user[RUN_USERS];
+	struct run_user user[QP_USERS]; /* by bind.run_user */
 };
 
 /* Initialises an empty list. */
 void run_list_init(struct run_list *l);
 
-/* Puts a user that is not listed, and has no ready QP, behind the others. */
+/* Puts a user that is not listed behind the others, unless it is paused. */
 void run_list_add_user(struct run_list *l, struct run_user *u);
+/*
+ * While a user (a place, bind.run_user) is paused, its QPs become ready and wait, but get no turn.
+ */
+void run_list_pause_user(struct run_list *l, uint8_t user);
+void run_list_resume_user(struct run_list *l, uint8_t user);
 /* run_list_first while several users are listed. */
 struct qp *run_list_first_of_users(struct run_list *l);
 

@@ -415,6 +415,15 @@ frame_refused(struct engine *e, struct rx_frame *f, uint16_t dev)
 	return why;
 }
 
+/* The user whose memory is used for f, with payload in its sender's memory; 0: it may be both's. */
+static uint8_t
+view_user(const struct engine *e, const struct rx_frame *f, const struct qp *qp)
+{
+	const struct qp *sender = qp_table_find(e->qps, qp_view_get(f->m).qpn);
+
+	return sender != NULL && sender->bind.run_user == qp->bind.run_user ? qp->bind.run_user : 0;
+}
+
 /* Handles an intact packet for a QPN of this worker. */
 static __rte_always_inline void
 rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
@@ -431,6 +440,11 @@ rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
 		rx_consume(e, dev, m, pkt, v == WIRE_OK ? DROP_NUM : drop_of_verdict[v]);
 		return;
 	}
+	if (unlikely(engine_is_paused(e, qp->bind.run_user))) {
+		rx_drop(e, counters, DROP_PAUSED, m);
+		return;
+	}
+	qp_env_serve(&e->env, likely(f->icrc != RX_VIEW) ? qp->bind.run_user : view_user(e, f, qp));
 	why = frame_refused(e, f, dev);
 	if (why == DROP_NUM && qp->conn.type == QP_TYPE_UD && !dst_is_ours(rx_addrs(e, dev), pkt))
 		why = DROP_NOT_OURS;

@@ -63,6 +63,9 @@ rx_member_here(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct 
 
 	if (qp == NULL)
 		return DROP_BAD_QPN; /* destroyed since the list was made */
+	if (engine_is_paused(e, qp->bind.run_user))
+		return DROP_PAUSED;
+	qp_env_serve(&e->env, qp_view_is(m) ? 0 : qp->bind.run_user);
 	why = rx_refuses(e, qp, pkt, dev);
 	if (why != DROP_NUM)
 		return why;

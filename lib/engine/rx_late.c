@@ -155,7 +155,10 @@ attempt(struct engine *e, struct rx_late_pkt *p)
 	struct qp *qp = p->qp;
 	enum drop_reason why = DROP_QP_STATE;
 
-	if (!is_stale(p) && qp->conn.state >= QP_RTR && qp->conn.state != QP_ERR) {
+	if (engine_is_paused(e, qp->bind.run_user)) {
+		why = DROP_MEMORY_LATE;
+	} else if (!is_stale(p) && qp->conn.state >= QP_RTR && qp->conn.state != QP_ERR) {
+		qp_env_serve(&e->env, qp->bind.run_user);
 		e->env.counters = e->dev[p->dev].counters;
 		give(e, qp, &p->pkt);
 		why = e->env.dropped;

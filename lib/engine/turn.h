@@ -27,11 +27,14 @@ turn_ack_pending(struct engine *e, struct qp *qp)
 static inline void
 turn_begin(struct engine *e, struct qp *qp)
 {
+	qp_env_serve(&e->env, qp->bind.run_user);
 	e->env.counters = qp->bind.counters;
 	e->env.pool = e->dev[qp->bind.port].pool;
 	e->env.pool_cache = e->dev[qp->bind.port].pool_cache;
 	e->env.zero_copy_bytes =
 		qp->conn.loopback ? e->loop_zero_copy_bytes : e->dev[qp->bind.port].zero_copy_bytes;
+	if (unlikely(e->copies))
+		e->env.zero_copy_bytes = UINT32_MAX;
 }
 
 /* Counts the frames that qp has built since env->tx_bytes was before. */

@@ -20,6 +20,19 @@
 struct qp;
 struct qp_recorder;
 
+/*
+ * Users share QP_USERS - 1 places, by a hash of their uid, for turns and for pauses. Place 0 is
+ * nobody's.
+ */
+#define QP_USERS 256u
+static inline uint8_t
+qp_user_place(uint32_t uid)
+{
+	uint8_t place = (uint8_t)(uid * 0x9e3779b1u >> 24); /* Fibonacci hashing */
+
+	return place != 0 ? place : QP_USERS - 1;
+}
+
 struct qp_bind {
 	/* the rest of the last line of qp_conn */
 	TAILQ_ENTRY(qp) run;            /* the engine's run list (engine/run_list.h) */
@@ -27,7 +40,7 @@ struct qp_bind {
 	uint64_t timer_at_ns;           /* time the worker's timer is set to; 0 = not set */
 	uint32_t pd;
 	uint16_t port;    /* ethdev port id = device */
-	uint8_t run_user; /* from uid: its place in the run list (engine/run_list.h) */
+	uint8_t run_user; /* qp_user_place of its uid */
 	bool on_run_list : 1;
 	bool parked : 1;         /* on the run list until a time, not ready for a turn */
 	bool armed : 1;          /* the client must ring the doorbell (qp/doorbell.h) */

@@ -127,6 +127,11 @@ struct qp_env {
 	 */
 	bool behind;
 	uint8_t plain; /* QP_PLAIN_*, for tests that need such a peer */
+	/*
+	 * The user (qp_user_place) whose memory this thread may be using; 0: nobody's, or unknown.
+	 * Read by other threads (worker/blame.h).
+	 */
+	uint8_t serves;
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {
@@ -198,6 +203,14 @@ qp_turn_over(const struct qp_env *env, struct qp_turn turn)
  */
 #define QP_TX_QPN_MASK 0xffffffu
 #define QP_TX_AGAIN    0x80000000u
+
+/* Worker. From now on, memory of the user at this place (qp_user_place) may be used; 0: nobody's.
+ */
+static inline void
+qp_env_serve(struct qp_env *env, uint8_t user)
+{
+	__atomic_store_n(&env->serves, user, __ATOMIC_RELAXED);
+}
 
 /* Record that cq was posted to, so that its arm is checked once per burst rather than per CQE. */
 void qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited);

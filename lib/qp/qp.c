@@ -79,7 +79,7 @@ qp_create(const struct qp_create *c)
 	qp->bind.worker = c->worker;
 	qp->bind.pd = c->pd;
 	qp->bind.uid = c->uid;
-	qp->bind.run_user = (uint8_t)(c->uid * 0x9e3779b1u >> 24); /* Fibonacci hashing */
+	qp->bind.run_user = qp_user_place(c->uid);
 	qp->bind.recv_pd = c->srq != NULL ? c->srq->pd : c->pd;
 	qp->bind.send_cq = c->send_cq;
 	qp->bind.recv_cq = c->recv_cq;
@@ -206,6 +206,7 @@ qp_env_flush(struct qp_env *env)
 	/* Partner: the client's fence between storing arm and polling once more. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (i = 0; i < env->dirty_n; i++) {
+		qp_env_serve(env, env->dirty[i].cq->user);
 		if (cq_take_arm(env->dirty[i].cq, env->dirty[i].solicited))
 			env->ops->cq_event(env->ops_ctx, env->dirty[i].cq);
 		if (cq_has_waiter(env->dirty[i].cq))

@@ -46,7 +46,7 @@ all_acks(const struct worker *w)
 
 /* Returns true if a client whose message is acknowledged yields on this CPU. */
 static bool
-client_is_here(const struct worker *w)
+client_is_here(struct worker *w)
 {
 	const struct qp_env *env = &w->engine.env;
 	int cpu = sched_getcpu();
@@ -55,7 +55,9 @@ client_is_here(const struct worker *w)
 		const struct qp *qp =
 			qp_table_find(w->engine.qps, env->tx[i]->hash.fdir.hi & QP_TX_QPN_MASK);
 
-		if (qp != NULL && qp->bind.recv_cq != NULL && cq_yield_cpu(qp->bind.recv_cq) == cpu)
+		if (qp == NULL || !blame_serve(w, qp->bind.run_user))
+			continue;
+		if (qp->bind.recv_cq != NULL && cq_yield_cpu(qp->bind.recv_cq) == cpu)
 			return true;
 	}
 	return false;

@@ -73,6 +73,8 @@ doorbell_poll(struct worker *w)
 
 		at = at < w->ndoorbells ? at : 0;
 		db = &w->doorbells[at++];
+		if (!blame_serve(w, db->user))
+			continue;
 		n += ring_poll(w, db);
 		if (unlikely(__atomic_load_n(db->waiter, __ATOMIC_RELAXED) != 0))
 			waiter_seen(w, db);
@@ -86,11 +88,13 @@ doorbell_poll(struct worker *w)
 }
 
 bool
-doorbell_waits(const struct worker *w)
+doorbell_waits(struct worker *w)
 {
 	for (unsigned i = 0; i < w->ndoorbells; i++) {
 		const struct worker_doorbell *db = &w->doorbells[i];
 
+		if (!blame_serve(w, db->user))
+			continue;
 		if (__atomic_load_n(&db->ring->prod, __ATOMIC_RELAXED) != db->cons ||
 		    __atomic_load_n(&db->ring->overflow, __ATOMIC_RELAXED) != 0 || db->scanning ||
 		    db->scan_again)
@@ -173,11 +177,14 @@ wakes_reserve(struct worker *w, struct change *c)
 }
 
 int
-worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter,
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter, uint8_t user,
 		    worker_scan_fn *overflow, void *ctx)
 {
-	struct change c = {
-		.db = {.ring = ring, .waiter = waiter, .overflow = overflow, .ctx = ctx}};
+	struct change c = {.db = {.ring = ring,
+				  .waiter = waiter,
+				  .user = user,
+				  .overflow = overflow,
+				  .ctx = ctx}};
 	int fd = wake_fd_open(w), rc;
 
 	if (fd < 0)

@@ -135,20 +135,37 @@ event_failed(void *ctx, const struct qp *qp)
 		(void)put(w, &ev);
 }
 
-void
-event_notify(struct worker *w)
+/* Wakes the control thread, if it waits. */
+static void
+wake_listener(struct worker_set *ws)
 {
 	static const uint64_t one = 1;
 
+	/* Partner: worker_events, between setting asleep and the last check. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&ws->listener_asleep, 0, __ATOMIC_RELAXED) == 0)
+		return;
+	if (write(ws->event_fd, &one, sizeof(one)) < 0)
+		return; /* full, hence readable */
+}
+
+void
+event_paused(struct worker_set *ws, uint8_t user)
+{
+	struct worker_event ev = {.kind = WORKER_EV_PAUSED, .id = user};
+
+	if (rte_ring_free_count(ws->events) > WORKER_EVENTS / 2 &&
+	    rte_ring_enqueue_elem(ws->events, &ev, sizeof(ev)) == 0)
+		wake_listener(ws);
+}
+
+void
+event_notify(struct worker *w)
+{
 	if (likely(!w->notify))
 		return;
 	w->notify = false;
-	/* Partner: worker_events, between setting asleep and the last check. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_exchange_n(&w->ws->listener_asleep, 0, __ATOMIC_RELAXED) == 0)
-		return;
-	if (write(w->ws->event_fd, &one, sizeof(one)) < 0)
-		return; /* full, hence readable */
+	wake_listener(w->ws);
 }
 
 int

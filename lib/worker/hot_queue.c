@@ -51,8 +51,8 @@ hot_queue_poll(struct worker *w)
 	for (unsigned i = 0; i < w->nhot;) {
 		struct qp *qp = w->hot[i].qp;
 
-		if (!qp->bind.on_run_list && qp->conn.state == QP_RTS &&
-		    has_work(&w->engine.env, qp)) {
+		if (blame_serve(w, qp->bind.run_user) && !qp->bind.on_run_list &&
+		    qp->conn.state == QP_RTS && has_work(&w->engine.env, qp)) {
 			engine_wake(&w->engine, qp);
 			w->hot[i++].used_ns = w->now_ns;
 			n++;

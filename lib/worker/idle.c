@@ -41,7 +41,7 @@
  * worker.
  */
 static bool
-has_work(const struct worker *w)
+has_work(struct worker *w)
 {
 	return __atomic_load_n(&w->mail.posted, __ATOMIC_ACQUIRE) != w->mail.done || job_waits(w) ||
 	       grace_newest(w) != w->grace || __atomic_load_n(&w->stop, __ATOMIC_RELAXED) != 0 ||

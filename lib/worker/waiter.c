@@ -56,6 +56,7 @@ waiters_wake(struct worker *w)
 {
 	uint32_t cpu = (uint32_t)sched_getcpu();
 
+	qp_env_serve(&w->engine.env, 0);
 	for (unsigned i = 0; i < w->nwaiters; i++)
 		wake(w, w->waiters[i], cpu);
 	w->nwaiters = 0;
@@ -89,7 +90,8 @@ waiters_release(struct worker *w)
 	for (unsigned i = 0; i < w->ndoorbells; i++) {
 		uint32_t *word = w->doorbells[i].waiter;
 
-		if (uroce_waiter_is_on(__atomic_load_n(word, __ATOMIC_RELAXED), cpu))
+		if (blame_serve(w, w->doorbells[i].user) &&
+		    uroce_waiter_is_on(__atomic_load_n(word, __ATOMIC_RELAXED), cpu))
 			wake(w, word, cpu);
 	}
 }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <rte_branch_prediction.h>
+#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
@@ -111,6 +112,7 @@ iterate(struct worker *w)
 	__atomic_store_n(&w->ran_ns, w->now_ns, __ATOMIC_RELAXED);
 	if (unlikely(w->now_ns - was_ns >= WORKER_STALL_NS))
 		stall_over(w, w->now_ns - was_ns);
+	blame_look(w);
 	/* A call may unmap memory that contains the payload of frames that loop back (MEM-03). */
 	if (event_retry_held(w))
 		done = loopback_rx(w);
@@ -134,6 +136,7 @@ iterate(struct worker *w)
 	} else {
 		w->hold.n = 0;
 	}
+	qp_env_serve(&w->engine.env, 0); /* a call may send the memory of several users */
 	if (likely(w->hold.n == 0))
 		done += tx_flush(w);
 	event_notify(w);
@@ -147,6 +150,7 @@ worker_main(void *arg)
 {
 	struct worker *w = arg;
 
+	w->tid = (uint32_t)rte_gettid();
 	/* Partner: worker_set_create. EAL's launch orders memory, too, but does not promise it. */
 	while (__atomic_load_n(&w->launched, __ATOMIC_ACQUIRE) == 0)
 		rte_pause();
@@ -309,6 +313,7 @@ events_free(struct worker_set *ws)
 void
 worker_set_destroy(struct worker_set *ws)
 {
+	blame_stop(ws);
 	for (unsigned i = 0; i < ws->n && ws->running; i++) {
 		__atomic_store_n(&ws->worker[i]->stop, 1, __ATOMIC_RELEASE);
 		worker_wake(ws->worker[i]);

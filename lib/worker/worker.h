@@ -32,6 +32,7 @@ enum worker_event_kind {
 	WORKER_EV_FAILED,   /* qp has failed; its recorder says why. Lost if the ring is full */
 	WORKER_EV_FRAME,    /* slow path: mbuf m of device dev; the receiver frees it */
 	WORKER_EV_DATAGRAM, /* RoCE datagram m (consumer of struct engine_ops), freed likewise */
+	WORKER_EV_PAUSED,   /* the users at place id pause (blame.h). Lost if the ring is full */
 };
 struct worker_event {
 	uint32_t kind;
@@ -59,6 +60,14 @@ struct worker_set *worker_set_create(const struct worker_params *p);
 void worker_set_destroy(struct worker_set *ws);
 unsigned worker_count(const struct worker_set *ws);
 struct worker *worker_get(struct worker_set *ws, unsigned i);
+
+/*
+ * Control thread. Starts the thread that finds out whose memory workers wait for, and pauses these
+ * users (worker/blame.h), while several users are served. 0 or -errno. worker_set_destroy ends it.
+ */
+int worker_blame_start(struct worker_set *ws);
+/* Control thread. Are contexts of several users open? A lone user delays nobody but itself. */
+void worker_blame_several(struct worker_set *ws, bool several);
 
 /* Any thread. Nanoseconds since the workers were created, never 0; CQE timestamps use it. */
 uint64_t timer_now_ns(void);
@@ -151,10 +160,11 @@ typedef bool worker_scan_fn(struct worker *w, void *ctx, bool first);
 #define WORKER_SCAN_QPS 64u
 /*
  * Control thread. Makes worker w poll a context's doorbell ring (shared memory, hostile), with its
- * own eventfd. waiter: the word of the context's first ring. Returns 0 or -errno.
+ * own eventfd. waiter: the word of the context's first ring. user: qp_user_place of its client.
+ * Returns 0 or -errno.
  */
 int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter,
-			worker_scan_fn *overflow, void *ctx);
+			uint8_t user, worker_scan_fn *overflow, void *ctx);
 void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
 /*
  * The two steps of worker_del_doorbell, for callers that do not block. First, in a worker_call or a

@@ -36,6 +36,7 @@
 #include "port/queue.h"
 #include "sched/backoff.h"
 #include "sched/crowd.h"
+#include "worker/blame.h"
 #include "worker/capture.h"
 #include "engine/engine.h"
 #include "worker/worker.h"
@@ -90,6 +91,7 @@ struct worker_doorbell {
 	uint32_t *waiter;           /* shared, hostile: of the context's first ring */
 	uint32_t waited;            /* the value last seen there .. */
 	uint64_t waited_ns;         /* .. and when it was first seen */
+	uint8_t user;               /* qp_user_place of its client */
 	bool scanning;              /* a scan after an overflow is not finished */
 	bool scan_again;            /* restart the scan then: more doorbells were lost */
 	worker_scan_fn *overflow;
@@ -173,6 +175,10 @@ struct worker {
 	struct worker_job *jobs; /* taken from posted_jobs, the oldest first */
 	uint64_t grace;          /* the last grace period that this worker has reported for */
 
+	uint32_t blame_gen;     /* blame.gen of the pauses that the engine has .. */
+	uint64_t blame_next_ns; /* .. and when the next of these ends */
+	uint32_t tid;           /* of its thread; set before launched is seen */
+
 	uint64_t idle_since_ns; /* 0: not idle */
 	uint64_t sleep_ns;      /* length of the next sleep */
 	uint64_t spun_ns; /* last idle iteration that kept the core; 0: it was given up since */
@@ -218,6 +224,7 @@ struct worker_set {
 	struct counter_block control_counters[ENGINE_MAX_DEVS];
 	struct worker_host *host[ENGINE_MAX_DEVS]; /* of worker_set_host; NULL: none */
 	uint32_t datagrams; /* number of WORKER_EV_DATAGRAM in events; atomic */
+	struct blame blame;
 };
 
 /* call.c */
@@ -252,12 +259,35 @@ grace_quiescent(struct worker *w)
 		grace_report(w, token);
 }
 
+/* blame.c. blame_stop: nothing if the thread was not started. */
+void blame_stop(struct worker_set *ws);
+/* Makes w's engine follow the pauses that have begun or ended. */
+void blame_apply(struct worker *w);
+/* Called at the start of an iteration. */
+static inline void
+blame_look(struct worker *w)
+{
+	qp_env_serve(&w->engine.env, 0);
+	if (unlikely(__atomic_load_n(&w->ws->blame.gen, __ATOMIC_RELAXED) != w->blame_gen ||
+		     w->now_ns >= w->blame_next_ns))
+		blame_apply(w);
+}
+/* From now on, w uses memory of this user. Returns false if it must not: the user is paused. */
+static inline bool
+blame_serve(struct worker *w, uint8_t user)
+{
+	qp_env_serve(&w->engine.env, user);
+	return !engine_is_paused(&w->engine, user);
+}
+
 /* event.c: upcalls of the engine, and the end of an iteration */
 bool event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);
 bool event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m);
 void event_cq(void *ctx, struct cq *cq);
 void event_failed(void *ctx, const struct qp *qp);
 void event_async(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
+/* The thread of blame.c: this user (a place) pauses from now on. */
+void event_paused(struct worker_set *ws, uint8_t user);
 /* Notifies the control thread of events put. */
 void event_notify(struct worker *w);
 /* Retries events that found the ring full. Returns true if none is left. */
@@ -276,7 +306,7 @@ host_notify(struct worker *w)
 
 /* doorbell.c */
 unsigned doorbell_poll(struct worker *w);
-bool doorbell_waits(const struct worker *w);
+bool doorbell_waits(struct worker *w);
 
 /* hot_queue.c: qp's client rang (NULL: no client did); poll hot queues; a QP leaves */
 void hot_queue_rang(struct worker *w, struct qp *qp);

@@ -219,11 +219,16 @@ worker_send_posted(struct worker *w, struct qp *qp)
 }
 
 int
-worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter,
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter, uint8_t user,
 		    worker_scan_fn *overflow, void *ctx)
 {
 	fake_doorbells++;
 	return 0;
+}
+
+void
+worker_blame_several(struct worker_set *ws, bool several)
+{
 }
 
 void

@@ -293,6 +293,61 @@ users_take_turns(void **state)
 	assert_false(run_list_is_shared(&e->run));
 }
 
+static void
+frames_free(struct engine *e)
+{
+	while (e->env.tx_n != 0)
+		rte_pktmbuf_free(e->env.tx[--e->env.tx_n]);
+}
+
+/*
+ * While a user is paused, its QPs send nothing, get nothing and no timer; other users' do. Then
+ * they go on where they were.
+ */
+static void
+paused_users_wait(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c, *other;
+	struct engine *e;
+	uint32_t timers;
+
+	cfg.uid = 1000;
+	c = conn_open(*state, cfg);
+	recv_post(c, 9, 0, 64);
+	bench_run(c->b);
+	cfg.uid = 1001;
+	other = conn_open(*state, cfg);
+	bench_run(c->b);
+	e = &c->b->engine;
+	client_sends(c, 1, 8); /* ready before the pause, and again within it */
+	engine_pause_user(e, c->qp->bind.run_user, true);
+	engine_pause_user(e, c->qp->bind.run_user, true);
+	assert_false(engine_run(e, c->b->now));
+	client_sends(c, 2, 8);
+	client_sends(other, 3, 8);
+	assert_false(engine_run(e, c->b->now));
+	assert_int_equal(e->env.tx_n, 1);
+	assert_int_equal(sent(c), 0);
+	frames_free(e);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	assert_int_equal(c->b->counters.drop[DROP_PAUSED], 1);
+	assert_int_equal(c->qp->conn.rcv.epsn, RQ);
+	timers = c->b->timers_set;
+	engine_timer(e, c->b->now, c->qp);
+	assert_int_equal(c->b->timers_set, timers + 1);
+	assert_true(c->qp->bind.timer_at_ns > c->b->now);
+
+	engine_pause_user(e, c->qp->bind.run_user, false);
+	engine_pause_user(e, c->qp->bind.run_user, false);
+	engine_run(e, c->b->now);
+	assert_int_equal(sent(c), 2);
+	frames_free(e);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	assert_int_equal(c->b->counters.drop[DROP_PAUSED], 1);
+	assert_int_equal(c->qp->conn.rcv.epsn, RQ + 1);
+}
+
 /* What busy users send is the same for each, however many of their QPs are busy. */
 static void
 users_have_equal_shares(void **state)
@@ -641,6 +696,7 @@ main(void)
 		bench_test(reads_of_several_qps_take_turns),
 		bench_test(turns_are_fair),
 		bench_test(users_take_turns),
+		bench_test(paused_users_wait),
 		bench_test(users_have_equal_shares),
 		bench_test(turns_of_long_packets_are_limited_in_bytes),
 		bench_test(lone_qp_has_long_turns),

@@ -284,3 +284,8 @@ void
 engine_forget(struct engine *e, struct qp *qp)
 {
 }
+
+void
+engine_pause_user(struct engine *e, uint8_t user, bool paused)
+{
+}

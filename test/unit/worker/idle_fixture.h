@@ -69,7 +69,7 @@ ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigse
 }
 
 bool
-doorbell_waits(const struct worker *w)
+doorbell_waits(struct worker *w)
 {
 	return false;
 }

@@ -61,7 +61,7 @@ sleeping_worker_is_woken_by_a_doorbell(void **state)
 	if (idle == WORKER_IDLE_POLL)
 		skip();
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
 					     on_overflow, &bell_ring),
 			 0);
 	for (int i = 0; i < 5; i++) {
@@ -121,10 +121,10 @@ no_client_stops_a_worker_by_its_eventfd(void **state)
 	if (idle == WORKER_IDLE_POLL)
 		skip();
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &hostile_ring, &hostile_ring.waiter,
+	assert_int_equal(worker_add_doorbell(last_worker(), &hostile_ring, &hostile_ring.waiter, 0,
 					     on_overflow, NULL),
 			 0);
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
 					     on_overflow, &bell_ring),
 			 0);
 	fd = worker_wake_fd(last_worker(), &hostile_ring);
@@ -303,7 +303,7 @@ sleeping_worker_misses_no_doorbell(void **state)
 	if (idle == WORKER_IDLE_POLL)
 		skip();
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
 					     on_overflow, &bell_ring),
 			 0);
 	let_all_sleep();

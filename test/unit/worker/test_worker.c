@@ -318,7 +318,7 @@ doorbells_reach_the_engine(void **state)
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
 	bell_ring.prod = bell_ring.cons = UINT32_MAX - 300; /* it wraps */
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
 					     on_overflow, &bell_ring),
 			 0);
 	for (uint32_t i = 0; i < 1000; i++)
@@ -342,7 +342,7 @@ doorbell_overflow_and_garbage_poll_every_queue(void **state)
 	uint32_t n = f->bell_n;
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
 					     on_overflow, &bell_ring),
 			 0);
 	overflows = 0;
@@ -367,7 +367,7 @@ doorbell_overflow_is_polled_in_parts(void **state)
 	uint32_t n = f->bell_n;
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter,
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
 					     on_overflow, &bell_ring),
 			 0);
 	overflows = 0;
@@ -396,7 +396,7 @@ many_doorbell_rings_are_served(void **state)
 
 	assert_non_null(rings);
 	for (uint32_t i = 0; i < 50; i++)
-		assert_int_equal(worker_add_doorbell(last_worker(), &rings[i], &rings[i].waiter,
+		assert_int_equal(worker_add_doorbell(last_worker(), &rings[i], &rings[i].waiter, 0,
 						     on_overflow, NULL),
 				 0);
 	for (uint32_t i = 0; i < 50; i += 2)

@@ -1,0 +1,51 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A user makes workers wait for memory that it shares with them (punch.c): the daemon pauses that user, and others'
+programs go on."""
+import lib
+
+MALLORY = "65534"
+RUNS = 100  # of another user's program, beside the attack
+
+
+def start():
+    """Two devices joined in memory, one worker; every user can reach the socket."""
+    folder = lib.tmpdir()
+    folder.chmod(0o711)
+    devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096" for i, end in enumerate("ab")]
+    daemon = lib.Daemon([], devs, lib.netns(), (*lib.ONE_WORKER, "--pair", "pair", "--socket-mode", "0666"),
+                        socket=folder / "uroced.sock")
+    return lib.Link("pair", *(lib.Side(daemon, f"uroce{i}", "127.0.0.1") for i in range(2)), 4096)
+
+
+def attack(link, what):
+    public = lib.public_copy()
+    proc = lib.spawn(["setpriv", "--reuid", MALLORY, "--regid", MALLORY, "--clear-groups",
+                      public / "app/uroce-run/uroce-run", "--socket", link.a.daemon.socket,
+                      lib.public_program("punch"), "uroce0", what], link.a.daemon.ns, lib.asan_env())
+    lib.until("attack", lambda: "attacks" in proc.output() or proc.poll() is not None)
+    assert proc.poll() is None, proc.tail()
+    return proc
+
+
+def main():
+    lib.need_root()
+    for what in ("region", "rings"):
+        link = start()
+        with lib.case(f"{what}: the daemon pauses the user, and others go on"):
+            mallory = attack(link, what)
+            said = f"uid {MALLORY}: workers had to wait for its memory"
+            for _ in range(RUNS):
+                lib.verbs_pair(link.a, link.b, "ibv_rc_pingpong", ["-d", "{dev}", "-g", "1", "-n", "2000"])
+                if said in link.a.daemon.proc.output():
+                    break
+            else:
+                raise AssertionError(f"{MALLORY} was never paused")
+            lib.verbs_pair(link.a, link.b, "ibv_rc_pingpong", ["-d", "{dev}", "-g", "1", "-n", "2000"])
+            mallory.kill()
+            link.nothing_left()
+        link.stop()
+    lib.finish()
+
+
+main()
