@@ -232,17 +232,24 @@ class Half:
             self.answered(f, psn)
         elif kind == 1:
             self.counts["rnr_naks"] += 1
-            self.counts["taken_rnr_naks"] += not self.rnr  # a requester that waits already ignores it
+            self.nak_taken(f, "rnr_naks")
             self.rnr_nak(f, psn)
         elif kind == 3 and f.syndrome & 31 == 0:
             self.counts["seq_naks"] += 1
-            self.counts["taken_seq_naks"] += not self.rnr
+            self.nak_taken(f, "seq_naks")
             self.seq_nak(f, psn)
         elif kind == 3 and f.syndrome & 31 <= 4:
             self.counts["fatal_naks"] += 1
             self.fatal_nak(f, psn)
         else:
             self.report(f, "NAK-01-kind", "a defined syndrome", hex(f.syndrome))
+
+    def nak_taken(self, f, kind):
+        """A requester that waits ignores NAKs. If its time is over, it may have sent again: a request and a NAK that
+        cross each other are captured in either order."""
+        self.counts["taken_" + kind] += not self.rnr
+        self.counts["unsure_" + kind] += any(f.time - since >= RNR_US[nak.syndrome & 31] * 1000
+                                             for since, nak in self.rnr.values())
 
     def nakable(self, psn):
         return self.una <= psn < self.high
