@@ -118,6 +118,7 @@ iterate(struct worker *w)
 		done = loopback_rx(w);
 	else
 		loopback_own(w);
+	qp_env_serve(&w->engine.env, 0); /* calls and jobs may use anybody's */
 	done += call_run(w);
 	grace_quiescent(w);
 	held = w->hold.n != 0;
