@@ -415,13 +415,28 @@ frame_refused(struct engine *e, struct rx_frame *f, uint16_t dev)
 	return why;
 }
 
-/* The user whose memory is used for f, with payload in its sender's memory; 0: it may be both's. */
-static uint8_t
-view_user(const struct engine *e, const struct rx_frame *f, const struct qp *qp)
+/*
+ * From now on, packets like f are handled for its QP, if it has one. Returns false if they must not
+ * be: the QP's user is paused. If their payload is in their sender's memory, which may be another
+ * user's, nobody knows whose memory is waited for.
+ */
+static __rte_noinline bool
+rx_serve(struct engine *e, const struct rx_frame *f)
 {
-	const struct qp *sender = qp_table_find(e->qps, qp_view_get(f->m).qpn);
+	const struct qp *qp = f->qp, *sender;
+	uint8_t user;
 
-	return sender != NULL && sender->bind.run_user == qp->bind.run_user ? qp->bind.run_user : 0;
+	if (qp == NULL)
+		return true;
+	user = qp->bind.run_user;
+	if (engine_is_paused(e, user))
+		return false;
+	if (f->icrc == RX_VIEW) {
+		sender = qp_table_find(e->qps, qp_view_get(f->m).qpn);
+		user = sender != NULL && sender->bind.run_user == user ? user : 0;
+	}
+	qp_env_serve(&e->env, user);
+	return true;
 }
 
 /* Handles an intact packet for a QPN of this worker. */
@@ -440,11 +455,6 @@ rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
 		rx_consume(e, dev, m, pkt, v == WIRE_OK ? DROP_NUM : drop_of_verdict[v]);
 		return;
 	}
-	if (unlikely(engine_is_paused(e, qp->bind.run_user))) {
-		rx_drop(e, counters, DROP_PAUSED, m);
-		return;
-	}
-	qp_env_serve(&e->env, likely(f->icrc != RX_VIEW) ? qp->bind.run_user : view_user(e, f, qp));
 	why = frame_refused(e, f, dev);
 	if (why == DROP_NUM && qp->conn.type == QP_TYPE_UD && !dst_is_ours(rx_addrs(e, dev), pkt))
 		why = DROP_NOT_OURS;
@@ -735,6 +745,7 @@ static void
 rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
 	struct rx_frame frame[1 + ENGINE_DONE_CAP], *f, *end = frame + 1;
+	const struct qp *served = NULL;
 	uint32_t i;
 
 	frame[0].pkt.qpn = NO_QPN;
@@ -759,6 +770,13 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	for (f = frame + 1; f < end; f++) {
 		enum drop_reason why = likely(rx_intact(e, f)) ? DROP_NUM : rx_damage(e, dev, f);
 
+		if (f->qp != served) {
+			served = f->qp;
+			if (!rx_serve(e, f)) {
+				served = NULL; /* the next one asks again */
+				why = why == DROP_NUM ? DROP_PAUSED : why;
+			}
+		}
 		if (unlikely(why != DROP_NUM))
 			rx_drop(e, e->env.counters, why, f->m);
 		else if (unlikely(f->pkt.qpn == WIRE_MULTICAST_QPN))

@@ -199,6 +199,7 @@ qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
 void
 qp_env_flush(struct qp_env *env)
 {
+	uint8_t served = env->serves;
 	uint32_t i;
 
 	if (env->dirty_n == 0)
@@ -212,6 +213,7 @@ qp_env_flush(struct qp_env *env)
 		if (cq_has_waiter(env->dirty[i].cq))
 			env->ops->cq_waiter(env->ops_ctx, env->dirty[i].cq);
 	}
+	qp_env_serve(env, served);
 	env->dirty_n = 0;
 }
 
