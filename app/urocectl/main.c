@@ -272,7 +272,9 @@ print_refusal(struct ipc_client *c, const struct request *rq, int rc)
 
 	errno = 0;
 	if (rc == -EPERM)
-		fprintf(stderr, "urocectl: %s %s: only root and the daemon's user may do that\n",
+		fprintf(stderr,
+			"urocectl: %s %s: only root with CAP_NET_ADMIN and the daemon's user may "
+			"do that\n",
 			rq->cmd->name, of);
 	else if (rc != -ENODEV || device_is_known(c, rq->cmd->name, rq->what))
 		errno = -rc;

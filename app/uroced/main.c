@@ -4,6 +4,7 @@
  * SIGTERM or SIGINT, 1 if it cannot start, 2 for wrong options.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -429,6 +430,22 @@ find_socket(struct control_config *cfg)
 	return cfg->socket != NULL;
 }
 
+/*
+ * Returns true if CAP_NET_ADMIN tells the machine's root from a container's: this process has it
+ * itself, or had it before it was executed again.
+ */
+static bool
+root_is_told_apart(void)
+{
+	static const char had[] = "UROCED_HAD_NET_ADMIN";
+	uint64_t effective, permitted;
+
+	privilege_get(&effective, &permitted);
+	if ((effective >> CAP_NET_ADMIN & 1) != 0)
+		setenv(had, "1", 1);
+	return getenv(had) != NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -459,6 +476,7 @@ main(int argc, char **argv)
 		status = EXIT_FAILURE;
 	} else {
 		d.cfg = &opt.control;
+		opt.control.confine_root = root_is_told_apart();
 		show_config_of(&opt);
 		d.program = &program;
 		quota_machine_look(&machine);

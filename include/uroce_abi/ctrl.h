@@ -98,6 +98,9 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_OPS,
 };
 
+/* The uid, for limits, rights and outputs, of root without CAP_NET_ADMIN (doc/security.md). */
+#define UROCE_UID_CONFINED 0xfffffffeu
+
 struct uroce_ctrl_hdr {
 	uint32_t magic;
 	uint16_t version; /* agreed by HELLO; of HELLO itself: the client's highest */

@@ -166,7 +166,8 @@ ucma_low_port(void *ctx, void *user, uint16_t port)
 	if (ch->user->privileged)
 		return true;
 	LOG_LIMITED(NOTICE,
-		    "%s (pid %d, uid %u): rdma_cm port %u refused: only root and the daemon's user "
+		    "%s (pid %d, uid %u): rdma_cm port %u refused: only root with CAP_NET_ADMIN "
+		    "and the daemon's user "
 		    "may bind ports below %u",
 		    ch->comm, ch->pid, ch->uid, port, CMA_LOW_PORTS);
 	return false;

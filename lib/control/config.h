@@ -22,6 +22,7 @@ struct control_config {
 		max_fds;                /* 0: derived from the machine (quota.c) */
 	uint32_t per_uid[QUOTA_NKINDS]; /* MiB of memory; 0: a share */
 	enum quota_by quota_by;
+	bool confine_root; /* no option: ipc_server_confine_root */
 };
 
 #endif

@@ -217,6 +217,8 @@ listen_start(struct daemon *d)
 		LOG(ERR, "socket %s: %s%s", d->cfg->socket, strerror(-rc), advice(rc));
 		goto fail_rest;
 	}
+	if (d->cfg->confine_root)
+		ipc_server_confine_root(&d->server);
 	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	d->listener.fd = d->server.fd;
 	d->listener.ready = on_connection;

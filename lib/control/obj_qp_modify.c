@@ -220,7 +220,8 @@ check_qkey(const struct session *s, const struct uroce_modify_qp_req *m, struct 
 	if (!(m->attr_mask & QP_QKEY) || !(m->attr.qkey & QKEY_CONTROLLED) || s->user->privileged)
 		return 0;
 	return ctrl_refuse(rp, EPERM,
-			   "qkey is 0x%x: only root and the daemon's user may use a controlled "
+			   "qkey is 0x%x: only root with CAP_NET_ADMIN and the daemon's user may "
+			   "use a controlled "
 			   "Q_Key (the high bit is set)",
 			   m->attr.qkey);
 }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -168,6 +170,50 @@ peer_pidfd(int sock, pid_t pid)
 	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 }
 
+void
+ipc_server_confine_root(struct ipc_server *s)
+{
+	s->confines = true;
+}
+
+/* Reads the start of a file of /proc, at most size - 1 bytes and a 0. */
+static bool
+proc_read(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[48];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, size - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/*
+ * Has a process of root CAP_NET_ADMIN here? In a user namespace of its own it has it there alone;
+ * that namespace has another map of uids than ours. Not if /proc does not tell.
+ */
+static bool
+root_is_admin(pid_t pid)
+{
+	char status[4096], theirs[512], ours[512];
+	unsigned long long caps;
+	const char *at;
+
+	if (pid <= 0 || !proc_read(pid, "status", status, sizeof(status)) ||
+	    !proc_read(pid, "uid_map", theirs, sizeof(theirs)) ||
+	    !proc_read(getpid(), "uid_map", ours, sizeof(ours)))
+		return false;
+	at = strstr(status, "\nCapEff:");
+	return at != NULL && sscanf(at, "\nCapEff: %llx", &caps) == 1 &&
+	       (caps >> CAP_NET_ADMIN & 1) != 0 && strcmp(theirs, ours) == 0;
+}
+
 int
 ipc_server_accept(struct ipc_server *s, struct ipc_peer *peer)
 {
@@ -185,6 +231,8 @@ ipc_server_accept(struct ipc_server *s, struct ipc_peer *peer)
 	}
 	peer->pid = cred.pid;
 	peer->uid = cred.uid;
+	if (cred.uid == 0 && s->confines && !root_is_admin(cred.pid))
+		peer->uid = UROCE_UID_CONFINED;
 	peer->gid = cred.gid;
 	peer->pidfd = peer_pidfd(peer->sock, cred.pid);
 	return 0;

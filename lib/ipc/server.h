@@ -20,6 +20,7 @@ struct ipc_server {
 	dev_t dev; /* identity of the socket file, so that only our own is removed */
 	ino_t ino;
 	bool made_dir;
+	bool confines; /* ipc_server_confine_root */
 };
 
 #define IPC_GROUP_KEEP ((gid_t)-1)
@@ -42,12 +43,18 @@ void ipc_server_use(struct ipc_server *s, int fd, const char *path);
 /* Stop listening. Removes the socket file, if it is still ours, and the directory made for it. */
 void ipc_server_close(struct ipc_server *s);
 
+/*
+ * From now on, a process of root without CAP_NET_ADMIN in this user namespace counts as the user
+ * UROCE_UID_CONFINED, without root's rights: containers run as root unless told otherwise.
+ */
+void ipc_server_confine_root(struct ipc_server *s);
+
 /* The peer of a connection, as reported by the kernel. */
 struct ipc_peer {
 	int sock;  /* non-blocking; closed by the caller */
 	int pidfd; /* -1 if the process is gone or not visible */
 	pid_t pid; /* in our pid namespace; 0 if not visible */
-	uid_t uid;
+	uid_t uid; /* or UROCE_UID_CONFINED */
 	gid_t gid;
 };
 

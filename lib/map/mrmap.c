@@ -69,7 +69,8 @@ mrmap_client_is(const struct mrmap_client *c)
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)c->pid);
-	if (stat(path, &st) != 0 || (c->uid != 0 && st.st_uid != c->uid))
+	if (stat(path, &st) != 0 ||
+	    (c->uid != 0 && st.st_uid != (c->uid == UROCE_UID_CONFINED ? 0 : c->uid)))
 		return false;
 	/* EPERM: it is there, but the broker may not send signals to it. */
 	return c->pidfd < 0 || syscall(SYS_pidfd_send_signal, c->pidfd, 0, NULL, 0) == 0 ||

@@ -278,7 +278,7 @@ def main():
                             (["set", "quota", "qps", "5"], "set quota"), (["set", "log-level", "debug"], "set log-level")):
             done = cli.run(daemon, *words, **stranger)
             assert (done.returncode, done.stdout) == (cli.FAILURE, ""), done
-            assert done.stderr == f"urocectl: {what}: only root and the daemon's user may do that\n", done.stderr
+            assert done.stderr == f"urocectl: {what}: only root with CAP_NET_ADMIN and the daemon's user may do that\n", done.stderr
     for words, offered in COMPLETED:
         with lib.case(f"completion: {' '.join(words)}<TAB>"):
             got = completed(daemon, words)

@@ -194,7 +194,7 @@ def changes(daemon):
             done = subprocess.run(["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", tool, "--socket",
                                    daemon.socket, *words], text=True, capture_output=True, timeout=60, check=False)
             assert done.returncode == cli.FAILURE, done
-            assert "only root and the daemon's user may do that" in done.stderr, done.stderr
+            assert "only root with CAP_NET_ADMIN and the daemon's user may do that" in done.stderr, done.stderr
     with lib.case("impair and capture, as their schemas describe"):
         cli.shown(daemon, "impair", "impair", "uroce0", "show")
         cli.shown(daemon, "impair", "impair", "uroce0", "set", "drop=1%", "rule:opcode=RC_ACK,action=drop,prob=1%")

@@ -141,11 +141,20 @@ SEEN = {"qp": {"device", "uid", "type", "state", "local", "remote"}, "cq": {"dev
         "mr": {"device", "uid"}, "client": {"device", "uid", "client"}}
 
 
+CONFINED = -2  # root without CAP_NET_ADMIN, as in a container
+
+
+def urocectl(daemon, uid):
+    """The start of a command line as a user."""
+    who = ["--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+    if uid == CONFINED:
+        who = ["--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]
+    return ["setpriv", *who, lib.public_copy() / "app/urocectl/urocectl", "--socket", daemon.socket]
+
+
 def show(daemon, uid, *words):
     """`urocectl --json show ..` as a user: the rows, or None if it fails; and the table."""
-    tool = lib.public_copy() / "app/urocectl/urocectl"
-    run = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", tool, "--socket",
-           daemon.socket]
+    run = urocectl(daemon, uid)
     done = subprocess.run([*run, "--json", "show", *words], text=True, capture_output=True,
                           timeout=60)
     table = subprocess.run([*run, "show", *words], text=True, capture_output=True, timeout=60)
@@ -168,6 +177,16 @@ def seen(daemon):
             text = json.dumps(rows) + table
             for secret in (str(alice.qpn), str(bob.qpn), key, f"{control.REGION:#x}"):
                 assert secret not in text, (secret, text)
+    with lib.case("root without CAP_NET_ADMIN, as in a container, is such a user"):
+        root = End(daemon, ROOT, "uroce0")
+        for what in ("qp", "cq", "client"):
+            rows = show(daemon, CONFINED, what)[0]
+            assert rows and all(set(row) == SEEN[what] for row in rows), rows
+        assert show(daemon, CONFINED, "qp", str(root.qpn)) == (None, "")
+        root.close()
+        for words in (("impair", "uroce0", "set", "drop=1%"), ("addr", "add", "10.9.0.9/24", "dev", "uroce0")):
+            done = subprocess.run([*urocectl(daemon, CONFINED), *words], text=True, capture_output=True, timeout=60)
+            assert done.returncode != 0 and "CAP_NET_ADMIN" in done.stderr, done
     with lib.case("the owner and root see everything of it"):
         for what in SEEN:
             for uid, whose in ((ALICE, {ALICE}), (ROOT, {ALICE, BOB})):

@@ -4,11 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "ipc/client.h"
 #include "ipc/server.h"
@@ -369,6 +374,87 @@ client_that_does_not_read_never_blocks_the_daemon(void **state)
 }
 
 static void
+as_it_is(void)
+{
+}
+
+static void
+without_net_admin(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data) != 0)
+		_exit(1);
+	data[0].effective &= ~(1u << CAP_NET_ADMIN);
+	if (syscall(SYS_capset, &header, data) != 0)
+		_exit(1);
+}
+
+/* All capabilities, but over nothing of the machine. */
+static void
+in_a_user_namespace(void)
+{
+	if (unshare(CLONE_NEWUSER) != 0)
+		_exit(1);
+}
+
+/* The uid that the server reads for a child that has become another process of root. */
+static uid_t
+uid_of_child(struct ipc_server *s, const char *path, void (*become)(void))
+{
+	struct ipc_peer peer = {.sock = -1, .pidfd = -1};
+	struct ipc_client c;
+	int end[2], status;
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(end), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(end[1]);
+		become();
+		if (ipc_client_connect(&c, path) != 0)
+			_exit(1);
+		(void)!read(end[0], &byte, 1); /* until it was looked at */
+		_exit(0);
+	}
+	close(end[0]);
+	while (ipc_server_accept(s, &peer) == -EAGAIN && waitpid(pid, &status, WNOHANG) == 0)
+		poll(NULL, 0, 1);
+	close(end[1]);
+	assert_true(peer.sock >= 0);
+	close(peer.sock);
+	close(peer.pidfd);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return peer.uid;
+}
+
+/* A container's root has not the rights of the machine's. */
+static void
+root_without_net_admin_is_another_user(void **state)
+{
+	char dir[] = "/tmp/uroce-test-XXXXXX", path[64];
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {{0}};
+	struct ipc_server s;
+
+	(void)syscall(SYS_capget, &header, data);
+	if (geteuid() != 0 || !(data[0].effective >> CAP_NET_ADMIN & 1))
+		skip(); /* this process is no such root itself */
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/sock", dir);
+	assert_int_equal(ipc_server_listen(&s, path, 0600, IPC_GROUP_KEEP), 0);
+	assert_int_equal(uid_of_child(&s, path, without_net_admin), 0);
+	ipc_server_confine_root(&s);
+	assert_int_equal(uid_of_child(&s, path, as_it_is), 0);
+	assert_int_equal(uid_of_child(&s, path, without_net_admin), UROCE_UID_CONFINED);
+	assert_int_equal(uid_of_child(&s, path, in_a_user_namespace), UROCE_UID_CONFINED);
+	ipc_server_close(&s);
+	rmdir(dir);
+}
+
+static void
 listening_socket_is_made_and_removed(void **state)
 {
 	char dir[] = "/tmp/uroce-test-XXXXXX", path[64], sub[64];
@@ -436,6 +522,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(client_that_does_not_read_never_blocks_the_daemon,
 						setup, teardown),
 		cmocka_unit_test(listening_socket_is_made_and_removed),
+		cmocka_unit_test(root_without_net_admin_is_another_user),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
