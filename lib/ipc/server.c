@@ -16,6 +16,9 @@
 #define SO_PEERPIDFD 77
 #endif
 
+#define STATUS_MOST 3000 /* of /proc/PID/status; CapEff is within the first 1500 bytes */
+#define MAP_MOST    512  /* of /proc/PID/uid_map */
+
 /* Opens the directory of path, creating it if it is missing. Returns a descriptor or -errno. */
 static int
 parent_dir_open(struct ipc_server *s, mode_t mode)
@@ -201,7 +204,7 @@ proc_read(pid_t pid, const char *name, char *text, size_t size)
 static bool
 root_is_admin(pid_t pid)
 {
-	char status[4096], theirs[512], ours[512];
+	char status[STATUS_MOST], theirs[MAP_MOST], ours[MAP_MOST];
 	unsigned long long caps;
 	const char *at;
 
