@@ -15,7 +15,7 @@
 #define FILE_PREFIX_MAX 48
 
 static const char *const idle_names[] = {"auto", "poll", "adaptive", NULL};
-static const char *const quota_by_names[] = {"owner", "uid", NULL};     /* enum quota_by */
+static const char *const quota_by_names[] = {"owner", "uid", "cgroup", NULL}; /* enum quota_by */
 static const char *const sandbox_names[] = {"off", "on", "kill", NULL}; /* enum option_sandbox */
 static const char *const log_names[] = {"error", "warning", "notice", "info", "debug", NULL};
 _Static_assert(RTE_LOG_DEBUG - RTE_LOG_ERR == 4, "log_names are RTE_LOG_ERR to RTE_LOG_DEBUG");
@@ -195,7 +195,8 @@ static const struct cli_field table[] = {
 		"mappings of client memory and queues of a uid; 0: half of max-maps"),
 	{ROW("quota-by", CLI_CHOICE, control.quota_by), .arg = "WHAT", .def = "owner",
 	 .names = quota_by_names,
-	 .help = "who has a limit: owner: a uid with its subordinate uids (/etc/subuid); uid"},
+	 .help = "who has a limit: owner: a uid with its subordinate uids (/etc/subuid); uid; "
+		 "cgroup: a uid within a control group, for containers"},
 	{ROW("file-prefix", CLI_TEXT, file_prefix), .arg = "NAME", .def = "uroced",
 	 .check = check_prefix, .help = "EAL's --file-prefix"},
 	{ROW("metrics", CLI_TEXT, metrics), .arg = "WHERE", .check = metrics_check,

@@ -89,7 +89,9 @@ put_id(json_t *out, const struct cm_service *svc, const struct cma_info *i,
 {
 	const struct quota_user *user = i->payer;
 	const struct ucma_channel *ch = i->user;
-	bool all = (ch != NULL && to->peer.uid == ch->uid) || to->user->privileged;
+	bool all =
+		(ch != NULL && quota_who(to->user, to->peer.uid) == quota_who(ch->user, ch->uid)) ||
+		to->user->privileged;
 	struct cm_info c = {0};
 	json_t *o = json_object();
 

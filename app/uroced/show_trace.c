@@ -377,7 +377,8 @@ show_traces(const struct session *asker, int64_t qpn, struct show_page *page, js
 	/* The first page has all of these, however many they are: at most QP_HISTORY. */
 	while (page->client == 0 && (old = qp_history_next(&asker->d->kept, &pos)) != NULL) {
 		if ((qpn < 0 || old->qpn == qpn) &&
-		    (old->uid == asker->peer.uid || asker->user->privileged))
+		    (old->who == quota_who(asker->user, asker->peer.uid) ||
+		     asker->user->privileged))
 			show_kept(old, qpn >= 0, out);
 	}
 	TAILQ_FOREACH (s, &asker->d->sessions, link) {

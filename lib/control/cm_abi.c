@@ -141,7 +141,11 @@ check_qpn(const struct ucma_call *c, uint32_t qpn)
 	const struct qp *qp = qp_table_find(&c->ch->svc->d->qps, qpn);
 	const struct obj_qp *q = qp != NULL ? qp->bind.owner : NULL;
 
-	return q != NULL && q->o.s->peer.uid != c->ch->uid && !c->ch->user->privileged ? -EPERM : 0;
+	return q != NULL && !c->ch->user->privileged &&
+			       quota_who(q->o.s->user, q->o.s->peer.uid) !=
+				       quota_who(c->ch->user, c->ch->uid)
+		       ? -EPERM
+		       : 0;
 }
 
 /* Converts p to *conn, which refers to the private data in p. */

@@ -13,6 +13,8 @@
 #include "control/throttle.h"
 #include "control/session.h"
 
+#define CGROUP_MAX 3000 /* of its path, or of the lines of version 1 */
+
 /* Sets the timer to the oldest deadline of a connection without HELLO; stops it if none. */
 static void
 hello_timer_set(struct daemon *d)
@@ -105,9 +107,13 @@ turn_away_blindly(struct daemon *d)
 static int
 admit(struct daemon *d, const struct ipc_peer *peer)
 {
-	struct quota_user *user = quota_user_get(&d->quota, peer->uid);
+	char cgroup[CGROUP_MAX] = "";
+	struct quota_user *user;
 	int rc;
 
+	if (d->cfg->quota_by == QUOTA_BY_CGROUP)
+		ipc_peer_cgroup(peer->pid, cgroup, sizeof(cgroup));
+	user = quota_user_get_in(&d->quota, peer->uid, cgroup);
 	if (user == NULL)
 		return -ENOMEM;
 	quota_refusal_clear(&d->quota);

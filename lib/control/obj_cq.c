@@ -108,7 +108,7 @@ cq_register(struct session *s, struct obj_cq *cq, uint32_t entries)
 	}
 	cq_init(&cq->cq, (struct uroce_cq_hdr *)cq->ext.base, entries);
 	cq->cq.waiter = &session_doorbell(s, 0)->waiter;
-	cq->cq.user = qp_user_place(s->user->uid);
+	cq->cq.user = qp_user_place(s->user->id);
 	return 0;
 
 fail_ext:

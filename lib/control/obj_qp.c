@@ -271,7 +271,7 @@ qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
 	c->type = req->qp_type;
 	c->port = s->dev->port.id;
 	c->pd = pd->id;
-	c->uid = s->user->uid;
+	c->uid = s->user->id;
 	c->send_cq = &q->send_cq->cq;
 	c->recv_cq = &q->recv_cq->cq;
 	c->sig_all = req->sq_sig_all != 0;

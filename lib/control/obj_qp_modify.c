@@ -172,7 +172,7 @@ ref_conn_keys(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struc
 		if (path[i] == NULL || q->qp->conn.type == QP_TYPE_UD)
 			continue;
 		conn_key_set(&key, q, path[i]->wire.sgid, path[i]->wire.dgid, c->dest_qpn);
-		rc = conn_key_ref(&s->d->conn_keys, &key, s->peer.uid, &o);
+		rc = conn_key_ref(&s->d->conn_keys, &key, quota_who(s->user, s->peer.uid), &o);
 		if (rc == 0) {
 			claim[i] = o;
 			continue;

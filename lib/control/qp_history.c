@@ -48,6 +48,7 @@ qp_history_look(const struct obj_qp *q, struct past_qp *to)
 	to->qpn = copy.conn.qpn;
 	to->dest_qpn = copy.conn.dest_qpn;
 	to->uid = s->peer.uid;
+	to->who = quota_who(s->user, s->peer.uid);
 	to->pid = s->peer.pid;
 	memcpy(to->comm, s->comm, sizeof(to->comm));
 	strcpy(to->dev, s->dev->name);

@@ -22,7 +22,8 @@ struct qp;
 struct past_qp {
 	uint64_t end_ns; /* when it was destroyed, of timer_now_ns; 0: it exists */
 	uint32_t qpn, dest_qpn;
-	uid_t uid; /* of its client */
+	uid_t uid;    /* of its client */
+	uint32_t who; /* quota_who of it */
 	pid_t pid;
 	char comm[16];
 	char dev[UROCE_DEV_NAME_MAX];

@@ -149,6 +149,8 @@ quota_init(struct quota *q, const struct control_config *c, const struct quota_m
 	}
 }
 
+#define GROUP_IDS 0x80000000u /* ids of users of control groups; uids are smaller, as a rule */
+
 static bool
 is_privileged(const struct quota *q, uid_t uid)
 {
@@ -161,7 +163,7 @@ counts_as(struct quota *q, uid_t uid)
 {
 	uid_t owner;
 
-	if (q->by == QUOTA_BY_UID || is_privileged(q, uid))
+	if (q->by != QUOTA_BY_OWNER || is_privileged(q, uid))
 		return uid;
 	owner_refresh(&q->owners, q->subuid, "/etc/passwd");
 	owner = owner_of(&q->owners, uid);
@@ -171,22 +173,36 @@ counts_as(struct quota *q, uid_t uid)
 struct quota_user *
 quota_user_get(struct quota *q, uid_t uid)
 {
+	return quota_user_get_in(q, uid, NULL);
+}
+
+struct quota_user *
+quota_user_get_in(struct quota *q, uid_t uid, const char *cgroup)
+{
 	struct quota_bucket *b;
 	struct quota_user *u;
 
 	uid = counts_as(q, uid);
+	if (q->by != QUOTA_BY_CGROUP || is_privileged(q, uid))
+		cgroup = NULL;
 	b = &q->bucket[uid & (QUOTA_BUCKETS - 1)];
 	LIST_FOREACH (u, b, link) {
-		if (u->uid == uid) {
+		if (u->uid == uid && (u->cgroup == NULL) == (cgroup == NULL) &&
+		    (cgroup == NULL || strcmp(u->cgroup, cgroup) == 0)) {
 			u->refs++;
 			return u;
 		}
 	}
 	u = calloc(1, sizeof(*u));
+	if (u != NULL && cgroup != NULL && (u->cgroup = strdup(cgroup)) == NULL) {
+		free(u);
+		u = NULL;
+	}
 	if (u == NULL)
 		return NULL;
 	u->quota = q;
 	u->uid = uid;
+	u->id = cgroup != NULL ? GROUP_IDS | ++q->ngroups : uid;
 	u->privileged = is_privileged(q, uid);
 	u->refs = 1;
 	LIST_INSERT_HEAD(b, u, link);
@@ -199,6 +215,7 @@ quota_user_put(struct quota_user *u)
 	if (--u->refs > 0)
 		return;
 	LIST_REMOVE(u, link);
+	free(u->cgroup);
 	free(u);
 }
 

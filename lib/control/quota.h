@@ -56,6 +56,7 @@ enum quota_kind {
 enum quota_by {
 	QUOTA_BY_OWNER, /* a uid, with its subordinate uids */
 	QUOTA_BY_UID,
+	QUOTA_BY_CGROUP, /* a uid within a control group: a container */
 };
 
 /*
@@ -65,7 +66,9 @@ enum quota_by {
 struct quota_user {
 	LIST_ENTRY(quota_user) link;
 	struct quota *quota;
-	uid_t uid; /* the owner of subordinate uids */
+	uid_t uid;    /* the owner of subordinate uids */
+	char *cgroup; /* by cgroup, unless privileged; else NULL */
+	uint32_t id;  /* stands for the user: its uid; of a cgroup's, a number */
 	bool privileged;
 	uint32_t refs;
 	uint64_t throttled_until_ns; /* its connections are not polled before (throttle.c) */
@@ -92,6 +95,7 @@ struct quota {
 	uint32_t holders[QUOTA_NKINDS]; /* users that hold any */
 	uid_t own_uid;                  /* the daemon's */
 	enum quota_by by;
+	uint32_t ngroups;   /* by cgroup: users so far */
 	const char *subuid; /* path of subuid(5) */
 	struct owner_table owners;
 	struct quota_bucket bucket[QUOTA_BUCKETS];
@@ -116,6 +120,18 @@ void quota_init(struct quota *q, const struct control_config *c, const struct qu
  * subuid(5) again if it has changed.
  */
 struct quota_user *quota_user_get(struct quota *q, uid_t uid);
+/* The same of a process in this control group (ipc_peer_cgroup), which only QUOTA_BY_CGROUP needs.
+ */
+struct quota_user *quota_user_get_in(struct quota *q, uid_t uid, const char *cgroup);
+/*
+ * Who a process of uid, which counts as u, is to others: those for whom this is the same see and
+ * change each other's objects. Its own uid; by cgroup, only within one.
+ */
+static inline uint32_t
+quota_who(const struct quota_user *u, uid_t uid)
+{
+	return u->cgroup != NULL ? u->id : uid;
+}
 /* Drops a reference. A caller of quota_take keeps one until it has given everything back. */
 void quota_user_put(struct quota_user *u);
 

@@ -23,7 +23,8 @@ session_may_change(const struct session *s)
 bool
 session_may_see(const struct session *s, const struct session *owner)
 {
-	return s->peer.uid == owner->peer.uid || s->user->privileged;
+	return quota_who(s->user, s->peer.uid) == quota_who(owner->user, owner->peer.uid) ||
+	       s->user->privileged;
 }
 
 /* On the worker: scans the context's QPs after its doorbell ring overflowed or was corrupted. */
@@ -63,7 +64,7 @@ doorbells_open(struct session *s)
 		rc = worker_add_doorbell(worker_get(s->d->workers, s->ndoorbells),
 					 session_doorbell(s, s->ndoorbells),
 					 &session_doorbell(s, 0)->waiter,
-					 qp_user_place(s->user->uid), on_doorbell_overflow, s);
+					 qp_user_place(s->user->id), on_doorbell_overflow, s);
 		if (rc == 0)
 			s->ndoorbells++;
 	}

@@ -73,7 +73,7 @@ on_paused(struct daemon *d, uint8_t place)
 	const struct quota_user *u = NULL;
 
 	while ((u = quota_user_next(&d->quota, u)) != NULL) {
-		if (u->used[QUOTA_CONTEXTS] != 0 && qp_user_place(u->uid) == place)
+		if (u->used[QUOTA_CONTEXTS] != 0 && qp_user_place(u->id) == place)
 			LOG(WARNING,
 			    "uid %u: workers had to wait for its memory too often or too long; its "
 			    "queue pairs pause, so that other users' go on (doc/security.md)",

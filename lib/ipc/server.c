@@ -197,6 +197,14 @@ proc_read(pid_t pid, const char *name, char *text, size_t size)
 	return n > 0;
 }
 
+void
+ipc_peer_cgroup(pid_t pid, char *text, size_t size)
+{
+	text[0] = '\0';
+	if (pid > 0 && proc_read(pid, "cgroup", text, size) && strncmp(text, "0::", 3) == 0)
+		text[strcspn(text, "\n")] = '\0';
+}
+
 /*
  * Has a process of root CAP_NET_ADMIN here? In a user namespace of its own it has it there alone;
  * that namespace has another map of uids than ours. Not if /proc does not tell.

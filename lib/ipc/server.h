@@ -58,6 +58,12 @@ struct ipc_peer {
 	gid_t gid;
 };
 
+/*
+ * Reads the control group of a process (cgroups(7)) to text, of size bytes: the path of version 2,
+ * or, where version 1 is used, its lines. "": unknown.
+ */
+void ipc_peer_cgroup(pid_t pid, char *text, size_t size);
+
 /* Accept one connection. Returns 0, -EAGAIN if none waits, or -errno. */
 int ipc_server_accept(struct ipc_server *s, struct ipc_peer *peer);
 

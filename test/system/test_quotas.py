@@ -339,6 +339,53 @@ def subordinate():
     daemon.stop()
 
 
+def groups_here():
+    """Two new control groups, removed at the end, or none if this machine does not let the test make any."""
+    top = pathlib.Path("/sys/fs/cgroup")
+    # version 2, or one hierarchy of version 1
+    top = next((path for path in (top, *sorted(top.glob("*"))) if (path / "cgroup.procs").exists()), None)
+    found = []
+    for name in ("a", "b"):
+        group = top / f"uroce-test-{os.getpid()}-{name}" if top else None
+        try:
+            group.mkdir()
+        except (OSError, AttributeError):
+            return []
+        lib.processes.at_end(group.rmdir)
+        found.append(group)
+    return found
+
+
+def control_groups():
+    """quota-by=cgroup: containers of one uid are different users."""
+    groups = groups_here()
+    if not groups:
+        lib.skip_case("quota-by=cgroup: users of control groups", "no control group can be made here")
+        return
+    home = groups[0].parent / pathlib.Path("/proc/self/cgroup").read_text(encoding="ascii").split(
+        "0::/" if (groups[0].parent / "cgroup.controllers").exists() else f":{groups[0].parent.name}:/")[1].split("\n")[0]
+    daemon = start("--max-qps-per-uid", "10", "--quota-by", "cgroup")
+    tool = [lib.public_copy() / "app/urocectl/urocectl", "--socket", daemon.socket, "--json", "show", "qp"]
+    become = ("setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups")
+    with lib.case("quota-by=cgroup: containers of one uid have their own limits, and do not see each other's objects"):
+        makers = []
+        try:
+            for group in groups:
+                (group / "cgroup.procs").write_text(str(os.getpid()))
+                makers.append(Maker(daemon, ALICE))
+                makers[-1].base()
+                assert makers[-1].fill("qp")[:2] == (10, errno.ENOMEM)
+            shown = json.loads(lib.sh(*become, *tool))["qp"]
+            assert len(shown) == 20 and sum("qpn" in row for row in shown) == 10, shown
+        finally:
+            (home / "cgroup.procs").write_text(str(os.getpid()))
+        assert sum("qpn" in row for row in json.loads(lib.sh(*tool))["qp"]) == 20
+        for maker in makers:
+            maker.close()
+        nothing_left(daemon)
+    daemon.stop()
+
+
 def neighbours():
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
             for i, end in enumerate("ab")]
@@ -438,6 +485,7 @@ def main():
     segments()
     if os.path.exists("/etc/subuid"):  # else there is nothing to mount over
         subordinate()
+    control_groups()
     neighbours()
     turns()
     lib.finish()

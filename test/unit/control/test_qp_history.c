@@ -11,7 +11,11 @@
 #include "fake.h"
 
 static struct device dev = {.name = "t0"};
-static struct session s = {.dev = &dev, .comm = "program", .peer = {.uid = 7, .pid = 8}};
+static struct quota_user user = {.uid = 7};
+static struct session s = {.dev = &dev,
+			   .comm = "program",
+			   .peer = {.uid = 7, .pid = 8},
+			   .user = &user};
 static struct qp qp;
 static struct qp_recorder recorder;
 

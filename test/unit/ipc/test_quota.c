@@ -227,6 +227,49 @@ every_user_is_listed_once(void **state)
 		quota_user_put(u[i]);
 }
 
+/* By cgroup, a uid is one user in each control group; root is one everywhere. */
+static void
+users_of_control_groups_are_different(void **state)
+{
+	static const char *const by_cgroup[] = {"quota-by",        "cgroup", "max-qps", "100",
+						"max-qps-per-uid", "10",     NULL};
+	static const char *const by_owner[] = {NULL};
+	struct quota_user *a, *b, *again, *root;
+	struct quota q;
+
+	start(&q, by_cgroup);
+	a = quota_user_get_in(&q, 1000, "0::/a");
+	b = quota_user_get_in(&q, 1000, "0::/b");
+	again = quota_user_get_in(&q, 1000, "0::/a");
+	assert_ptr_equal(again, a);
+	assert_ptr_not_equal(a, b);
+	assert_int_equal(b->uid, 1000);
+	assert_int_equal(quota_take(a, QUOTA_QPS, 10), 0);
+	assert_int_equal(quota_take(again, QUOTA_QPS, 1), -ENOMEM);
+	assert_int_equal(quota_take(b, QUOTA_QPS, 10), 0);
+	assert_int_not_equal(quota_who(a, 1000), quota_who(b, 1000));
+	assert_int_not_equal(quota_who(a, 1000), 1000);
+	quota_give(a, QUOTA_QPS, 10);
+	quota_give(b, QUOTA_QPS, 10);
+	quota_user_put(a);
+	quota_user_put(b);
+	quota_user_put(again);
+	root = quota_user_get_in(&q, 0, "0::/a");
+	a = quota_user_get_in(&q, 0, "0::/b");
+	assert_ptr_equal(a, root);
+	assert_int_equal(quota_who(root, 0), 0);
+	quota_user_put(a);
+	quota_user_put(root);
+	start(&q, by_owner);
+	a = quota_user_get_in(&q, 1000, "0::/a");
+	b = quota_user_get_in(&q, 1000, "0::/b");
+	assert_ptr_equal(a, b);
+	assert_int_equal(quota_who(a, 1000), 1000);
+	quota_user_put(a);
+	quota_user_put(b);
+	owner_free(&q.owners);
+}
+
 /* subuid(5) with these lines, at a path that is the same each time. */
 static void
 write_subuid(const char *path, const char *lines)
@@ -313,6 +356,7 @@ main(void)
 		cmocka_unit_test(limit_of_a_uid_changes_within_that_of_all),
 		cmocka_unit_test(every_user_is_listed_once),
 		cmocka_unit_test(subordinate_uids_count_as_their_owner),
+		cmocka_unit_test(users_of_control_groups_are_different),
 		cmocka_unit_test(user_lives_as_long_as_its_references),
 	};
 
