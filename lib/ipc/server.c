@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -207,11 +208,14 @@ ipc_peer_cgroup(pid_t pid, char *text, size_t size)
 
 /*
  * Has a process of root CAP_NET_ADMIN here? In a user namespace of its own it has it there alone;
- * that namespace has another map of uids than ours. Not if /proc does not tell.
+ * that namespace has another map of uids than ours. Not if /proc does not tell, or if the process
+ * has ended: /proc may have told of another one with its pid.
  */
 static bool
-root_is_admin(pid_t pid)
+root_is_admin(pid_t pid, int pidfd)
 {
+	struct pollfd end = {.fd = pidfd, .events = POLLIN};
+	const struct timespec at_once = {0};
 	char status[STATUS_MOST], theirs[MAP_MOST], ours[MAP_MOST];
 	unsigned long long caps;
 	const char *at;
@@ -219,6 +223,8 @@ root_is_admin(pid_t pid)
 	if (pid <= 0 || !proc_read(pid, "status", status, sizeof(status)) ||
 	    !proc_read(pid, "uid_map", theirs, sizeof(theirs)) ||
 	    !proc_read(getpid(), "uid_map", ours, sizeof(ours)))
+		return false;
+	if (pidfd < 0 || ppoll(&end, 1, &at_once, NULL) != 0)
 		return false;
 	at = strstr(status, "\nCapEff:");
 	return at != NULL && sscanf(at, "\nCapEff: %llx", &caps) == 1 &&
@@ -242,9 +248,9 @@ ipc_server_accept(struct ipc_server *s, struct ipc_peer *peer)
 	}
 	peer->pid = cred.pid;
 	peer->uid = cred.uid;
-	if (cred.uid == 0 && s->confines && !root_is_admin(cred.pid))
-		peer->uid = UROCE_UID_CONFINED;
 	peer->gid = cred.gid;
 	peer->pidfd = peer_pidfd(peer->sock, cred.pid);
+	if (cred.uid == 0 && s->confines && !root_is_admin(cred.pid, peer->pidfd))
+		peer->uid = UROCE_UID_CONFINED;
 	return 0;
 }
