@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "worker/worker_parts.h"
 
-#define LOOK_MS   1         /* between two looks .. */
+#define LOOK_MS   2         /* between two looks .. */
 #define REST_MS   20        /* .. while all workers sleep */
 #define STUCK_NS  500000u   /* age of an iteration that is looked at */
 #define ASLEEP_NS 20000000u /* the same of a worker that sleeps: longer than any sleep */

@@ -6,9 +6,9 @@
  * have to come from a swap device. All other clients of the worker wait, too.
  *
  * Workers note whom they serve (qp_env_serve); this is all that it costs them. A thread looks at
- * them every millisecond. If a worker has made no step since and the kernel says that it is blocked
- * (state D in /proc, where a thread that waits for a CPU is R), the time is charged to the user
- * that it serves. A user may make workers wait for a part of the time, BLAME_PART, and for
+ * them every two milliseconds. If a worker has made no step since and the kernel says that it is
+ * blocked (state D in /proc, where a thread that waits for a CPU is R), the time is charged to the
+ * user that it serves. A user may make workers wait for a part of the time, BLAME_PART, and for
  * BLAME_BURST_NS at once. While it has exceeded that, it pauses: its QPs get no turns, its
  * doorbells are not read, and packets for its QPs are dropped, on all workers, so that no worker
  * touches its memory.
