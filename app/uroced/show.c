@@ -302,6 +302,9 @@ show_client(const struct session *s, bool all)
 	show_set_int(o, "ring_bytes", (int64_t)ipc_arena_bytes(s->arena));
 	show_set(o, "huge", json_boolean(ipc_arena_huge(s->arena)));
 	show_set_int(o, "events_lost", (int64_t)s->async.lost);
+	show_set_int(o, "paused_ms",
+		     (int64_t)(worker_paused_ns(s->d->workers, qp_user_place(s->user->id)) /
+			       1000000));
 	return o;
 }
 

@@ -165,6 +165,15 @@ worker_blame_several(struct worker_set *ws, bool several)
 		notify(&ws->blame);
 }
 
+uint64_t
+worker_paused_ns(const struct worker_set *ws, uint8_t user)
+{
+	uint64_t until_ns = __atomic_load_n(&ws->blame.paused_until_ns[user], __ATOMIC_RELAXED);
+	uint64_t now_ns = timer_now_ns();
+
+	return until_ns > now_ns ? until_ns - now_ns : 0;
+}
+
 void
 blame_apply(struct worker *w)
 {

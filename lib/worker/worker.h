@@ -68,6 +68,8 @@ struct worker *worker_get(struct worker_set *ws, unsigned i);
 int worker_blame_start(struct worker_set *ws);
 /* Control thread. Are contexts of several users open? A lone user delays nobody but itself. */
 void worker_blame_several(struct worker_set *ws, bool several);
+/* Any thread. For how many ns the user at a place (qp_user_place) still pauses; 0: it does not. */
+uint64_t worker_paused_ns(const struct worker_set *ws, uint8_t user);
 
 /* Any thread. Nanoseconds since the workers were created, never 0; CQE timestamps use it. */
 uint64_t timer_now_ns(void);

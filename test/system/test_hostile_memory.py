@@ -41,6 +41,8 @@ def main():
                     break
             else:
                 raise AssertionError(f"{MALLORY} was never paused")
+            pauses = {row["uid"]: row["paused_ms"] for row in link.a.daemon.show("client")["client"]}
+            assert pauses[int(MALLORY)] > 0, pauses
             lib.verbs_pair(link.a, link.b, "ibv_rc_pingpong", ["-d", "{dev}", "-g", "1", "-n", "2000"])
             mallory.kill()
             link.nothing_left()
