@@ -94,6 +94,7 @@ modify_on_worker(struct worker *w, void *arg)
 	struct qp_env *env = &worker_engine(w)->env;
 	struct qp *qp = c->q->qp;
 
+	qp_env_serve(env, qp->bind.run_user);
 	/* Again: a packet may have moved the QP to the error state since check_on_worker. */
 	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim, &c->why);
 	if (c->rc == 0) {

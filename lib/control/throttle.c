@@ -13,6 +13,19 @@
  */
 #define THROTTLE_CLOCK_NS 50000ull
 
+/*
+ * When the next request of u may be executed. Not while the user pauses: requests use its memory on
+ * workers, too (worker/blame.h).
+ */
+static uint64_t
+until_ns(const struct daemon *d, const struct quota_user *u, uint64_t now)
+{
+	uint64_t paused = worker_paused_ns(d->workers, qp_user_place(u->id));
+
+	return paused == 0 || now + paused < u->throttled_until_ns ? u->throttled_until_ns
+								   : now + paused;
+}
+
 static void
 timer_set(struct daemon *d, uint64_t at_ns)
 {
@@ -38,10 +51,12 @@ on_timer(struct watch *w, uint32_t events)
 	if (read(w->fd, &n, sizeof(n)) < 0)
 		return;
 	for (t = TAILQ_FIRST(&d->throttled); t != NULL; t = after) {
+		uint64_t until = until_ns(d, t->user, now);
+
 		after = TAILQ_NEXT(t, link);
-		if (t->user->throttled_until_ns > now) {
-			if (t->user->throttled_until_ns < next)
-				next = t->user->throttled_until_ns;
+		if (until > now) {
+			if (until < next)
+				next = until;
 			continue;
 		}
 		throttle_end(d, t);
@@ -81,14 +96,19 @@ bool
 throttle_waits(struct daemon *d, struct throttle *t)
 {
 	bool turn = t->user->first == t;
+	uint64_t now, until;
 
 	if (turn)
 		t->user->first = NULL;
-	if (turn || t->user->privileged || daemon_now_ns() >= t->user->throttled_until_ns)
+	if (turn || t->user->privileged)
+		return false;
+	now = daemon_now_ns();
+	until = until_ns(d, t->user, now);
+	if (now >= until)
 		return false;
 	loop_del(&d->loop, t->w);
-	if (TAILQ_EMPTY(&d->throttled) || t->user->throttled_until_ns < d->throttle_at_ns)
-		timer_set(d, t->user->throttled_until_ns);
+	if (TAILQ_EMPTY(&d->throttled) || until < d->throttle_at_ns)
+		timer_set(d, until);
 	TAILQ_INSERT_TAIL(&d->throttled, t, link);
 	t->waits = true;
 	return true;

@@ -23,6 +23,8 @@ blame_charge(struct blame_account *a, uint64_t now_ns, uint64_t blocked_ns)
 		more = BLAME_BURST_NS - a->credit_ns;
 	a->at_ns = now_ns;
 	a->credit_ns += more - (int64_t)blocked_ns;
+	if (a->credit_ns < -BLAME_DEBT_NS)
+		a->credit_ns = -BLAME_DEBT_NS;
 	return a->credit_ns < 0 ? now_ns + (uint64_t)-a->credit_ns * BLAME_PART : 0;
 }
 

@@ -231,6 +231,14 @@ worker_blame_several(struct worker_set *ws, bool several)
 {
 }
 
+uint64_t fake_paused_ns;
+
+uint64_t
+worker_paused_ns(const struct worker_set *ws, uint8_t user)
+{
+	return fake_paused_ns;
+}
+
 void
 worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {

@@ -34,6 +34,7 @@ extern bool fake_stuck;
  * the daemon moves the first. No timer descriptor of the daemon expires unless the test sets it.
  */
 extern uint64_t fake_now_ns, fake_cpu_ns;
+extern uint64_t fake_paused_ns; /* every user pauses for so long */
 /* Called by fake_open. Starts a day ahead of the kernel's clock: timers of the daemon lie ahead. */
 void fake_clock_start(void);
 

@@ -343,6 +343,33 @@ commands_of_a_throttled_user_wait(void **state)
 	quota_user_put(u);
 }
 
+/* While workers must not touch a user's memory, its commands wait, too. */
+REQUIREMENT("CM-12")
+static void
+commands_of_a_paused_user_wait(void **state)
+{
+	const struct rdma_ucm_create_id q = {.ps = RDMA_PS_TCP, .qp_type = 2};
+	struct rdma_ucm_create_id_resp r;
+	struct quota_user *u = quota_user_get(&d.quota, 1000);
+	struct cm_client other;
+
+	assert_int_equal(cm_client_open(&other, 1000), 0);
+	u->throttled_until_ns = 0;
+	fake_paused_ns = 3600u * 1000000000ull;
+	assert_int_equal(cm_ask(&other, RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &r, sizeof(r)),
+			 FAKE_NO_REPLY);
+	assert_false(TAILQ_EMPTY(&d.throttled));
+	u->throttled_until_ns = daemon_now_ns();
+	throttle_is_over(u); /* the pause is not */
+	assert_false(TAILQ_EMPTY(&d.throttled));
+	fake_paused_ns = 0;
+	throttle_is_over(u);
+	assert_true(TAILQ_EMPTY(&d.throttled));
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 1);
+	cm_client_close(&other);
+	quota_user_put(u);
+}
+
 /* Executes a request of u that takes took_ns and computes for cpu_ns of it; was u throttled? */
 static bool
 throttled_by(struct quota_user *u, uint64_t took_ns, uint64_t cpu_ns)
@@ -390,6 +417,7 @@ main(void)
 		CM_TEST(descriptors_are_not_received),
 		CM_TEST(a_client_that_reads_no_replies_loses_its_channel),
 		CM_TEST(commands_of_a_throttled_user_wait),
+		CM_TEST(commands_of_a_paused_user_wait),
 		CM_TEST(computing_throttles_and_waiting_does_not),
 	};
 

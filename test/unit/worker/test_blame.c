@@ -50,6 +50,8 @@ a_pause_lasts_until_the_debt_is_paid(void **state)
 	until += MS * BLAME_PART;
 	assert_int_equal(blame_charge(&a, until, 0), 0);
 	assert_int_equal(blame_charge(&a, until, MS), until + MS * BLAME_PART);
+	/* Only so much. */
+	assert_int_equal(blame_charge(&a, until, 1000 * S), until + BLAME_DEBT_NS * BLAME_PART);
 }
 
 /* ---- the thread, with one worker: a thread that waits in the kernel ---- */
