@@ -62,8 +62,7 @@ on_timer(struct watch *w, uint32_t events)
 		throttle_end(d, t);
 		t->user->throttled_until_ns = now + THROTTLE_FROM_NS;
 		t->user->first = t;
-		if (loop_add(&d->loop, t->w, EPOLLIN) < 0)
-			t->broken(t);
+		loop_set(&d->loop, t->w, EPOLLIN);
 	}
 	if (!TAILQ_EMPTY(&d->throttled))
 		timer_set(d, next < now + THROTTLE_FROM_NS ? next : now + THROTTLE_FROM_NS);
@@ -98,6 +97,10 @@ throttle_waits(struct daemon *d, struct throttle *t)
 	bool turn = t->user->first == t;
 	uint64_t now, until;
 
+	if (t->waits) { /* polled for its end alone */
+		t->broken(t);
+		return true;
+	}
 	if (turn)
 		t->user->first = NULL;
 	if (turn || t->user->privileged)
@@ -106,7 +109,7 @@ throttle_waits(struct daemon *d, struct throttle *t)
 	until = until_ns(d, t->user, now);
 	if (now >= until)
 		return false;
-	loop_del(&d->loop, t->w);
+	loop_set(&d->loop, t->w, 0);
 	if (TAILQ_EMPTY(&d->throttled) || until < d->throttle_at_ns)
 		timer_set(d, until);
 	TAILQ_INSERT_TAIL(&d->throttled, t, link);

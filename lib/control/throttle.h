@@ -19,15 +19,18 @@ struct throttle {
 	TAILQ_ENTRY(throttle) link; /* of daemon.throttled, if waits */
 	struct watch *w;            /* the connection */
 	struct quota_user *user;
-	/* Called if the connection cannot be watched again; must end its object. */
+	/* Called if the client closes the connection while it waits; must end its object. */
 	void (*broken)(struct throttle *t);
-	bool waits; /* not polled */
+	bool waits; /* its requests do */
 };
 
 /* Returns 0 or -errno. */
 int throttle_open(struct daemon *d);
 void throttle_close(struct daemon *d);
-/* Returns true if the connection's user is throttled; it is then not polled. */
+/*
+ * Called when the connection is ready. Returns true if its requests have to wait, because its user
+ * is throttled or pauses, or if it has ended meanwhile: the caller does not touch it any more.
+ */
 bool throttle_waits(struct daemon *d, struct throttle *t);
 /* Removes a connection that ends from the throttled ones. */
 void throttle_end(struct daemon *d, struct throttle *t);

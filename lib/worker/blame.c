@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include <rte_common.h>
 #include "worker/worker_parts.h"
 
 #define LOOK_MS   2         /* between two looks .. */
@@ -25,7 +26,9 @@ blame_charge(struct blame_account *a, uint64_t now_ns, uint64_t blocked_ns)
 	a->credit_ns += more - (int64_t)blocked_ns;
 	if (a->credit_ns < -BLAME_DEBT_NS)
 		a->credit_ns = -BLAME_DEBT_NS;
-	return a->credit_ns < 0 ? now_ns + (uint64_t)-a->credit_ns * BLAME_PART : 0;
+	if (a->credit_ns >= 0)
+		return 0;
+	return now_ns + RTE_MAX((uint64_t)-a->credit_ns * BLAME_PART, (uint64_t)BLAME_PAUSE_NS);
 }
 
 /* Does the kernel say that worker i waits and cannot be interrupted? */

@@ -28,6 +28,7 @@
 #include "qp/bind.h"
 
 #define BLAME_BURST_NS  20000000ll    /* for which workers may wait at once */
+#define BLAME_PAUSE_NS  1000000000ll  /* shortest pause */
 #define BLAME_DEBT_NS   300000000ll   /* no debt is larger: a pause of a minute */
 #define BLAME_PART      200           /* of this part of the time, a user may make them wait */
 #define BLAME_COPIES_NS 10000000000ll /* for which payloads are copied */

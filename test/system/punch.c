@@ -6,7 +6,7 @@
  *
  *   punch DEVICE region|rings
  *
- * region: a registered memfd; rings: the segments of the context's rings, whose descriptors the
+ * region: a registered memfd; rings: the segment of the context's doorbells, whose descriptor the
  * provider has closed. Prints "attacks" when it begins, and goes on until it is killed.
  */
 #include <fcntl.h>
@@ -19,10 +19,11 @@
 #include "kit/program.h"
 #include "kit/verbside.h"
 
-#define MAPPINGS 20000 /* below vm.max_map_count */
-#define REGION   65536
-#define WRITE    16384
-#define SEGMENTS 16
+#define MAPPINGS  20000 /* below vm.max_map_count */
+#define REGION    65536
+#define WRITE     16384
+#define SEGMENTS  16
+#define DOORBELLS (1 << 20) /* the segment of the doorbells is smaller, others are not */
 
 static struct side side;
 static struct {
@@ -55,7 +56,7 @@ region_make(void)
 	return ibv_reg_mr(side.pd, at, REGION, SIDE_ACCESS);
 }
 
-/* The provider's mappings of rings. */
+/* The provider's mapping of the doorbells, which workers look at all the time. */
 static void
 rings_find(void)
 {
@@ -65,7 +66,7 @@ rings_find(void)
 
 	while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
 		if (strstr(line, " rw-s ") != NULL && strstr(line, "uroce-segment") != NULL &&
-		    sscanf(line, "%lx-%lx", &from, &to) == 2)
+		    sscanf(line, "%lx-%lx", &from, &to) == 2 && to - from < DOORBELLS)
 			punch_add((uint8_t *)from, to - from);
 	}
 	if (npunched == 0)

@@ -49,8 +49,8 @@ a_pause_lasts_until_the_debt_is_paid(void **state)
 	assert_int_equal(blame_charge(&a, now, MS), until + MS * BLAME_PART);
 	until += MS * BLAME_PART;
 	assert_int_equal(blame_charge(&a, until, 0), 0);
-	assert_int_equal(blame_charge(&a, until, MS), until + MS * BLAME_PART);
-	/* Only so much. */
+	/* It has a shortest and a longest time. */
+	assert_int_equal(blame_charge(&a, until, 1), until + BLAME_PAUSE_NS);
 	assert_int_equal(blame_charge(&a, until, 1000 * S), until + BLAME_DEBT_NS * BLAME_PART);
 }
 
