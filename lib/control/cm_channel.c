@@ -101,7 +101,7 @@ on_end_turn(struct defer *df)
 	struct daemon *d = ch->svc->d;
 
 	user->refs++; /* so that it outlives the channel */
-	throttle_begin(d);
+	throttle_begin(d, user);
 	if (!channel_end_some(ch, SLICE_IDS))
 		defer_turn(d, df);
 	throttle_slice(d, user);
@@ -281,10 +281,12 @@ on_command(struct watch *w, uint32_t events)
 
 	if (throttle_waits(d, &ch->throttle))
 		return;
-	throttle_begin(d);
+	throttle_begin(d, user);
 	rc = receive(ch, &in);
-	if (rc == -EAGAIN)
+	if (rc == -EAGAIN) {
+		throttle_after(d, user);
 		return;
+	}
 	user->refs++; /* so that it outlives the channel */
 	if (rc == 1)
 		rc = command(ch, &in);
@@ -316,7 +318,7 @@ on_events_socket(struct watch *w, uint32_t events)
 		token_send(ch);
 		return;
 	}
-	throttle_begin(d);
+	throttle_begin(d, user);
 	user->refs++; /* so that it outlives the channel */
 	channel_close(ch);
 	throttle_after(d, user);

@@ -325,10 +325,12 @@ request_ready(struct watch *w, uint32_t events)
 
 	if (throttle_waits(d, &s->throttle))
 		return;
-	throttle_begin(d);
+	throttle_begin(d, u);
 	rc = ipc_msg_receive(w->fd, &m);
-	if (rc == -EAGAIN)
+	if (rc == -EAGAIN) {
+		throttle_after(d, u);
 		return;
+	}
 	u->refs++; /* so that it outlives the session */
 	s->retry_until = 0;
 	if (rc > 0)

@@ -24,7 +24,7 @@ on_turn(struct defer *df)
 	struct daemon *d = s->d;
 
 	user->refs++; /* so that it outlives the session */
-	throttle_begin(d);
+	throttle_begin(d, user);
 	s->end.slice(df);
 	throttle_slice(d, user);
 	quota_user_put(user);

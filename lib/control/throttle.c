@@ -139,9 +139,11 @@ cpu_ns(void)
 }
 
 void
-throttle_begin(struct daemon *d)
+throttle_begin(struct daemon *d, const struct quota_user *u)
 {
 	struct throttle_clock *c = &d->throttle_clock;
+
+	worker_control_serves(d->workers, u->privileged ? 0 : qp_user_place(u->id));
 
 	c->began_ns = daemon_now_ns();
 	if (c->began_ns - c->read_ns < THROTTLE_CLOCK_NS)
@@ -168,6 +170,7 @@ throttle_after(struct daemon *d, struct quota_user *u)
 {
 	uint64_t now = daemon_now_ns(), took;
 
+	worker_control_serves(d->workers, 0);
 	if (u->privileged)
 		return;
 	took = taken_ns(d, now, THROTTLE_FROM_NS);
@@ -180,6 +183,7 @@ throttle_slice(struct daemon *d, struct quota_user *u)
 {
 	uint64_t now = daemon_now_ns();
 
+	worker_control_serves(d->workers, 0);
 	if (u->privileged)
 		return;
 	u->slices_ns += taken_ns(d, now, THROTTLE_CLOCK_NS);

@@ -34,8 +34,11 @@ void throttle_close(struct daemon *d);
 bool throttle_waits(struct daemon *d, struct throttle *t);
 /* Removes a connection that ends from the throttled ones. */
 void throttle_end(struct daemon *d, struct throttle *t);
-/* Called before each request, of any user. Takes a system call at most every 50 us. */
-void throttle_begin(struct daemon *d);
+/*
+ * Called before each request, of u. Takes a system call at most every 50 us. From then on until
+ * throttle_after or throttle_slice, waits for memory are u's (worker_control_serves).
+ */
+void throttle_begin(struct daemon *d, const struct quota_user *u);
 /*
  * Throttles u if the request since throttle_begin took long. It is charged the CPU time since the
  * last reading of that clock, up to 50 us before it, but at most its real time.

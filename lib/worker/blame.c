@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <rte_common.h>
+#include <rte_eal.h>
 #include "worker/worker_parts.h"
 
 #define LOOK_MS   2         /* between two looks .. */
@@ -31,21 +32,23 @@ blame_charge(struct blame_account *a, uint64_t now_ns, uint64_t blocked_ns)
 	return now_ns + RTE_MAX((uint64_t)-a->credit_ns * BLAME_PART, (uint64_t)BLAME_PAUSE_NS);
 }
 
-/* Does the kernel say that worker i waits and cannot be interrupted? */
+/*
+ * Does the kernel say that a thread waits and cannot be interrupted? *fd: of its stat, or -1 at
+ * first.
+ */
 static bool
-is_blocked(struct blame *b, const struct worker *w, unsigned i)
+is_blocked(int *fd, uint32_t tid)
 {
 	char text[128], *end;
 	ssize_t n;
 
-	if (b->stat_fd[i] < 0) {
-		snprintf(text, sizeof(text), "/proc/self/task/%u/stat",
-			 __atomic_load_n(&w->tid, __ATOMIC_RELAXED));
-		b->stat_fd[i] = open(text, O_RDONLY | O_CLOEXEC);
+	if (*fd < 0) {
+		snprintf(text, sizeof(text), "/proc/self/task/%u/stat", tid);
+		*fd = open(text, O_RDONLY | O_CLOEXEC);
 	}
-	if (b->stat_fd[i] < 0 || lseek(b->stat_fd[i], 0, SEEK_SET) != 0)
+	if (*fd < 0 || lseek(*fd, 0, SEEK_SET) != 0)
 		return false;
-	n = read(b->stat_fd[i], text, sizeof(text) - 1);
+	n = read(*fd, text, sizeof(text) - 1);
 	text[n > 0 ? n : 0] = '\0';
 	end = strrchr(text, ')'); /* of the name, which may hold anything */
 	return end != NULL && end[1] == ' ' && end[2] == 'D';
@@ -59,35 +62,71 @@ publish(struct blame *b, uint64_t *at, uint64_t until_ns)
 	__atomic_fetch_add(&b->gen, 1, __ATOMIC_RELEASE);
 }
 
+/* Charges user, for whose memory a thread has waited since the last look. */
+static void
+blame_user(struct worker_set *ws, uint8_t user, uint64_t now_ns)
+{
+	struct blame *b = &ws->blame;
+	uint64_t until_ns = blame_charge(&b->account[user], now_ns,
+					 RTE_MIN(now_ns - b->looked_ns, (uint64_t)MOST_NS));
+
+	if (until_ns == 0)
+		return;
+	if (b->paused_until_ns[user] <= now_ns)
+		event_paused(ws, user);
+	publish(b, &b->paused_until_ns[user], until_ns);
+}
+
 /* Looks at worker i. Returns true if it is awake. */
 static bool
 look(struct worker_set *ws, unsigned i, uint64_t now_ns)
 {
 	const struct worker *w = ws->worker[i];
 	struct blame *b = &ws->blame;
-	uint64_t ran_ns = __atomic_load_n(&w->ran_ns, __ATOMIC_ACQUIRE), until_ns;
-	uint64_t blocked_ns = now_ns - b->looked_ns;
+	uint64_t ran_ns = __atomic_load_n(&w->ran_ns, __ATOMIC_ACQUIRE);
 	uint8_t user = __atomic_load_n(&w->engine.env.serves, __ATOMIC_ACQUIRE);
 	bool asleep = __atomic_load_n(&w->state->asleep, __ATOMIC_RELAXED) != 0;
 
-	if ((int64_t)(now_ns - ran_ns) < (asleep ? ASLEEP_NS : STUCK_NS) || !is_blocked(b, w, i))
+	if ((int64_t)(now_ns - ran_ns) < (asleep ? ASLEEP_NS : STUCK_NS) ||
+	    !is_blocked(&b->stat_fd[i], __atomic_load_n(&w->tid, __ATOMIC_RELAXED)))
 		return !asleep;
 	/* Has it gone on meanwhile? Then nobody knows what it waited for. */
 	if (__atomic_load_n(&w->ran_ns, __ATOMIC_RELAXED) != ran_ns ||
 	    __atomic_load_n(&w->engine.env.serves, __ATOMIC_RELAXED) != user)
 		return true;
-	if (user == 0) {
+	if (user != 0)
+		blame_user(ws, user, now_ns);
+	else
 		publish(b, &b->copies_until_ns, now_ns + BLAME_COPIES_NS);
-		return true;
-	}
-	until_ns = blame_charge(&b->account[user], now_ns,
-				blocked_ns < MOST_NS ? blocked_ns : MOST_NS);
-	if (until_ns == 0)
-		return true;
-	if (b->paused_until_ns[user] <= now_ns)
-		event_paused(ws, user);
-	publish(b, &b->paused_until_ns[user], until_ns);
 	return true;
+}
+
+/* The same for the control thread. */
+static void
+look_at_control(struct worker_set *ws, uint64_t now_ns)
+{
+	struct blame *b = &ws->blame;
+	uint64_t since_ns = __atomic_load_n(&b->control_since_ns, __ATOMIC_ACQUIRE);
+	uint8_t user = __atomic_load_n(&b->control_serves, __ATOMIC_ACQUIRE);
+
+	if (user != 0 && (int64_t)(now_ns - since_ns) >= STUCK_NS &&
+	    is_blocked(&b->control_fd, b->control_tid) &&
+	    __atomic_load_n(&b->control_since_ns, __ATOMIC_RELAXED) == since_ns &&
+	    __atomic_load_n(&b->control_serves, __ATOMIC_RELAXED) == user)
+		blame_user(ws, user, now_ns);
+}
+
+void
+worker_control_serves(struct worker_set *ws, uint8_t user)
+{
+	struct blame *b = &ws->blame;
+
+	/* in this order: a request is never taken for one that began long ago */
+	__atomic_store_n(&b->control_serves, 0, __ATOMIC_RELAXED);
+	if (user == 0)
+		return;
+	__atomic_store_n(&b->control_since_ns, timer_now_ns(), __ATOMIC_RELEASE);
+	__atomic_store_n(&b->control_serves, user, __ATOMIC_RELEASE);
 }
 
 static void
@@ -113,6 +152,8 @@ blame_main(void *arg)
 		awake = false;
 		for (unsigned i = 0; several && i < ws->n; i++)
 			awake |= look(ws, i, now_ns);
+		if (several)
+			look_at_control(ws, now_ns);
 	}
 }
 
@@ -134,6 +175,8 @@ worker_blame_start(struct worker_set *ws)
 
 	for (unsigned i = 0; i < UROCE_MAX_WORKERS; i++)
 		b->stat_fd[i] = -1;
+	b->control_fd = -1;
+	b->control_tid = (uint32_t)rte_gettid();
 	b->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (b->wake_fd < 0)
 		return -errno;
@@ -158,6 +201,8 @@ blame_stop(struct worker_set *ws)
 		if (b->stat_fd[i] >= 0)
 			close(b->stat_fd[i]);
 	}
+	if (b->control_fd >= 0)
+		close(b->control_fd);
 	close(b->wake_fd);
 	b->started = false;
 }

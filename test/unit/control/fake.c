@@ -231,6 +231,11 @@ worker_blame_several(struct worker_set *ws, bool several)
 {
 }
 
+void
+worker_control_serves(struct worker_set *ws, uint8_t user)
+{
+}
+
 uint64_t fake_paused_ns;
 
 uint64_t

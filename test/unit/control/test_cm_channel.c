@@ -375,7 +375,7 @@ static bool
 throttled_by(struct quota_user *u, uint64_t took_ns, uint64_t cpu_ns)
 {
 	u->throttled_until_ns = 0;
-	throttle_begin(&d);
+	throttle_begin(&d, u);
 	fake_now_ns += took_ns;
 	fake_cpu_ns += cpu_ns;
 	throttle_after(&d, u);

@@ -155,6 +155,20 @@ comes(const uint64_t *at)
 	return value;
 }
 
+/* The thread looks this many times. */
+static void
+looks_pass(unsigned n)
+{
+	uint64_t seen = 0, now;
+
+	while (n > 0) {
+		now = __atomic_load_n(&set.blame.looked_ns, __ATOMIC_RELAXED);
+		n -= now != seen;
+		seen = now;
+		poll(NULL, 0, 1);
+	}
+}
+
 static void
 a_user_whose_memory_blocks_a_worker_is_paused(void **state)
 {
@@ -175,6 +189,30 @@ a_user_whose_memory_blocks_a_worker_is_paused(void **state)
 		assert_int_equal(set.blame.paused_until_ns[i] != 0, i == USER);
 }
 
+/* The control thread: here the one that is blocked, as if it had started all. */
+static void
+a_user_whose_memory_blocks_the_control_thread_is_paused(void **state)
+{
+	pthread_t t = worker_begin(blocked_main, 0);
+
+	__atomic_store_n(&worker.ran_ns, real_ns() + 1000 * S,
+			 __ATOMIC_RELAXED); /* not the worker */
+	assert_int_equal(worker_blame_start(&set), 0);
+	set.blame.control_tid = worker.tid;
+	worker_control_serves(&set, USER);
+	worker_blame_several(&set, true);
+	comes(&set.blame.paused_until_ns[USER]);
+	worker_control_serves(&set, 0);
+	looks_pass(3);
+	events = 0;
+	__atomic_store_n(&set.blame.paused_until_ns[USER], 0, __ATOMIC_RELAXED);
+	looks_pass(100);
+	worker_end(t);
+	assert_int_equal(events, 0);
+	assert_int_equal(set.blame.paused_until_ns[USER], 0);
+	assert_int_equal(set.blame.copies_until_ns, 0);
+}
+
 static void
 a_wait_for_unknown_memory_ends_zero_copy(void **state)
 {
@@ -186,20 +224,6 @@ a_wait_for_unknown_memory_ends_zero_copy(void **state)
 	worker_end(t);
 	for (unsigned i = 0; i < QP_USERS; i++)
 		assert_int_equal(set.blame.paused_until_ns[i], 0);
-}
-
-/* The thread looks this many times. */
-static void
-looks_pass(unsigned n)
-{
-	uint64_t seen = 0, now;
-
-	while (n > 0) {
-		now = __atomic_load_n(&set.blame.looked_ns, __ATOMIC_RELAXED);
-		n -= now != seen;
-		seen = now;
-		poll(NULL, 0, 1);
-	}
 }
 
 static void
@@ -292,6 +316,7 @@ main(void)
 		cmocka_unit_test(waits_within_the_credit_cost_nothing),
 		cmocka_unit_test(a_pause_lasts_until_the_debt_is_paid),
 		cmocka_unit_test(a_user_whose_memory_blocks_a_worker_is_paused),
+		cmocka_unit_test(a_user_whose_memory_blocks_the_control_thread_is_paused),
 		cmocka_unit_test(a_wait_for_unknown_memory_ends_zero_copy),
 		cmocka_unit_test(a_worker_that_can_be_interrupted_blames_nobody),
 		cmocka_unit_test(one_that_goes_on_blames_nobody),
