@@ -183,6 +183,18 @@ def moved_bytes(link, daemon):
         assert [q["device"] for q in second["qp"]] == ["uroce0", "uroce1"], "by tx: the side that sends data"
         text = cli.text(daemon, "top", "-b", "-n", "1", "interval", "0.2")
         assert text.count("tx(Gb/s)") == 3 and text.count("rx(Gb/s)") == 3, text  # worker, client, qp
+    with lib.case("top for people: Gb/s, thousands separated; for programs: numbers"):
+        def columns():
+            """The first row of workers by heading, in a report with four digits in each rate."""
+            lines = cli.text(daemon, "top", "-b", "-n", "1", "interval", "0.4").splitlines()
+            head = next(i for i, line in enumerate(lines) if line.startswith("worker"))
+            cells = dict(zip(lines[head].split(), lines[head + 1].split()))
+            return "," in cells["rx_frames/s"] and "," in cells["tx_frames/s"] and cells
+        cells = lib.until("a thousand frames a second", columns)
+        for name in ("rx_frames/s", "tx_frames/s"):
+            assert re.fullmatch(r"\d{1,3}(,\d{3})+", cells[name]), cells
+        for name in ("rx(Gb/s)", "tx(Gb/s)"):
+            assert re.fullmatch(r"\d+\.\d{3}", cells[name]), cells
     for proc in (client, server):
         proc.kill()
     link.nothing_left()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Port udp: daemons and clients of an ordinary user without capabilities, on the kernel's addresses."""
 import functools
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from scapy.layers.inet6 import IPv6  # noqa: E402
 from scapy.layers.l2 import Ether  # noqa: E402
 from scapy.packet import Raw  # noqa: E402
 
+import cli  # noqa: E402
 import lib  # noqa: E402
 import perftool  # noqa: E402
 from hostlink import ADDRESSES, beside_tcp, follow_kernel, gids, no_drops, pingpong, spaces  # noqa: E402
@@ -134,6 +136,12 @@ def main():
         check_no_privilege(link.a.daemon)
         shown = link.a.daemon.show("port")["port"][0]
         assert (shown["driver"], shown["netdev"], shown["rx_wake"]) == ("udp", "eth0", "port"), shown
+    with lib.case("rdma link: the interface and its index"):
+        index, = (row["ifindex"] for row in json.loads(lib.sh("ip", "-j", "link", "show", "eth0", ns=link.a.daemon.ns)))
+        row, = cli.shown(link.a.daemon, "rdma-link", "rdma", "link", "show", "uroce0/1")
+        assert (row["netdev"], row["netdev_index"]) == ("eth0", index), (row, index)
+        text = cli.text(link.a.daemon, "rdma", "link", "show", "uroce0/1")
+        assert text == "link uroce0/1 state ACTIVE physical_state LINK_UP netdev eth0 \n", text
     for size, iters in ((1, 300), (4097, 300), (65536, 100), (1 << 20, 10)):
         with lib.case(f"ibv_rc_pingpong, {size} bytes"):
             pingpong(link, "-g", "1", "-m", "4096", "-s", str(size), "-n", str(iters))

@@ -88,6 +88,13 @@ def main():
         assert done.returncode == 2 and "only with --html" in done.stderr, done
         done = report("--from", "/nowhere", "--html", page)
         assert done.returncode == 1 and "/nowhere" in done.stderr, done
+    with lib.case("without a bandwidth there is a page, but no picture"):
+        without = record()
+        del without["sweeps"]["bandwidth"]
+        recorded.write_text(json.dumps(without))
+        done = report("--from", recorded, "--html", page, "--picture", picture)
+        assert done.returncode == 1 and "the bandwidth was not measured" in done.stderr, done
+        assert page.read_text().count("<svg") == 4
     with lib.case("a page from a quick run of one goal's group"):
         done = report("--quick", "--only", "engine64", "--repeats", "1", "--html", page, "--json")
         assert done.returncode == 0, done.stderr

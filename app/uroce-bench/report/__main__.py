@@ -66,13 +66,18 @@ def options(argv):
 
 
 def write_page(given, data):
-    """Writes the page, and the picture if requested."""
+    """Writes the page, and the picture if requested. Returns the exit status: 1 if there is nothing to draw."""
     with open(given.html, "w", encoding="utf-8") as out:
         out.write("\n".join(pictures.document(data)) + "\n")
     if given.picture:
+        if "bandwidth" not in data["sweeps"]:
+            print(f"uroce-bench: --picture {given.picture}: the bandwidth was not measured; {given.html} has the reason",
+                  file=sys.stderr)
+            return 1
         _, _, _, x_label, y_label, log_y = pictures.PICTURES[0]
         with open(given.picture, "w", encoding="utf-8") as out:
             out.write(pictures.standalone(pictures.draw(data["sweeps"]["bandwidth"], x_label, y_label, log_y)))
+    return 0
 
 
 def from_record(given):
@@ -80,11 +85,10 @@ def from_record(given):
     try:
         with open(given.recorded, encoding="utf-8") as record:
             data = json.load(record)
-        write_page(given, data)
+        return write_page(given, data)
     except (OSError, ValueError, KeyError) as why:
         print(f"uroce-bench: --from {given.recorded}: {type(why).__name__} {why}", file=sys.stderr)
         return 1
-    return 0
 
 
 def main(argv):
@@ -111,15 +115,16 @@ def main(argv):
                 fastest_loop_ns=prober.fastest_ns if prober.fastest_ns < float("inf") else None)
     rows = [row for _, row in pairs]
     data = {"mode": argv[0], **head, "rows": rows}
+    undrawn = 0
     if given.html:
-        data["sweeps"] = sweeps.measure(given.quick)
-        write_page(given, data)
+        data["sweeps"] = sweeps.measure(given.quick, start + sweeps.QUICK_S)
+        undrawn = write_page(given, data)
     if given.json:
         json.dump(data, sys.stdout, indent=1)
         print()
     else:
         print("\n".join(page.lines(pairs, head)))
-    return measure.goals.exit_status(rows)
+    return measure.goals.exit_status(rows) or undrawn
 
 
 if __name__ == "__main__":

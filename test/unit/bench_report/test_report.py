@@ -28,6 +28,7 @@ import measure  # noqa: E402
 import page  # noqa: E402
 import processes  # noqa: E402
 import rxe  # noqa: E402
+import sweeps  # noqa: E402
 import versus  # noqa: E402
 from goals import Goal, Sample  # noqa: E402
 
@@ -296,6 +297,47 @@ class Measuring(unittest.TestCase):
                                      ("iperf3", "iperf3")):
                 with self.assertRaisesRegex(machine.Missing, f"{program} .*apt-get install {package}"):
                     machine.need(program)
+
+
+CELLS = ("goodput", "messages", "p50", "p99", "p99.9", "share", "both")
+ROW = {"name": "both, 64 B", **{cell: {"median": 1.0} for cell in CELLS}}
+
+
+class Sweeps(unittest.TestCase):
+    """What --html measures in addition, on a clock that only runs while uroce-bench or iperf3 would."""
+
+    def measured(self, quick, seconds):
+        """(series, time at the end), if each run would take this long."""
+        now = [0.0]
+
+        def run_bench(*_, timeout=120):
+            now[0] += min(seconds, timeout)
+            if seconds > timeout:
+                raise RuntimeError(f"did not end within {timeout} s")
+            return {"rows": [ROW]}
+
+        with (mock.patch.object(sweeps.time, "monotonic", lambda: now[0]), mock.patch.object(machine, "run_bench", run_bench),
+              mock.patch.object(os, "geteuid", lambda: 1000)):
+            return sweeps.measure(quick, sweeps.QUICK_S), now[0]
+
+    def test_a_quick_run_has_every_series_on_a_usual_machine(self):
+        out, _ = self.measured(True, 2)
+        self.assertEqual((set(out), out["missing"]), ({"bandwidth", "messages", "latency", "loss", "qps", "missing"},
+                                                      ["tcp: needs root"]))
+
+    def test_a_quick_run_ends_in_time(self):
+        self.assertLessEqual(measure.LAST_S, sweeps.QUICK_S)
+        self.assertLessEqual(sweeps.QUICK_S, 240)
+        for seconds in (15, 70, 1000):
+            out, end = self.measured(True, seconds)
+            self.assertLessEqual(end, sweeps.QUICK_S)
+            self.assertIn(f"qps: not in this --quick, which ends after {sweeps.QUICK_S} s", out["missing"])
+        self.assertIn("bandwidth", self.measured(True, 15)[0])
+
+    def test_a_whole_run_takes_its_time(self):
+        out, end = self.measured(False, 15)
+        self.assertEqual(out["missing"], ["tcp: needs root"])
+        self.assertGreater(end, sweeps.QUICK_S)
 
 
 class Outputs(unittest.TestCase):
