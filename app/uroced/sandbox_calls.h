@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The system calls that sandbox.c's filters allow: CALL(name, roles). W: workers; C: the control
- * thread, and the threads of EAL, telemetry, logs, hostif; B: the broker.
+ * thread, and the threads of EAL, telemetry, logs, hostif; B: the broker. Call fstatat instead of
+ * stat and lstat, which are other system calls before glibc 2.33.
  */
 #ifndef UROCED_SANDBOX_CALLS_H
 #define UROCED_SANDBOX_CALLS_H

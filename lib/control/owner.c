@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/owner.h"
 
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ owner_refresh(struct owner_table *t, const char *subuid, const char *passwd)
 	struct stat st;
 	FILE *f;
 
-	if (stat(subuid, &st) < 0)
+	if (fstatat(AT_FDCWD, subuid, &st, 0) < 0)
 		memset(&st, 0, sizeof(st));
 	if (st.st_mtim.tv_sec == t->changed.tv_sec && st.st_mtim.tv_nsec == t->changed.tv_nsec &&
 	    st.st_size == t->bytes && st.st_ino == t->inode)

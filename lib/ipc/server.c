@@ -154,7 +154,8 @@ ipc_server_close(struct ipc_server *s)
 
 	if (s->fd < 0)
 		return;
-	if (lstat(s->addr.sun_path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino)
+	if (fstatat(AT_FDCWD, s->addr.sun_path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    st.st_dev == s->dev && st.st_ino == s->ino)
 		unlink(s->addr.sun_path);
 	close(s->fd);
 	s->fd = -1;

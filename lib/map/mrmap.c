@@ -69,7 +69,7 @@ mrmap_client_is(const struct mrmap_client *c)
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)c->pid);
-	if (stat(path, &st) != 0 ||
+	if (fstatat(AT_FDCWD, path, &st, 0) != 0 ||
 	    (c->uid != 0 && st.st_uid != (c->uid == UROCE_UID_CONFINED ? 0 : c->uid)))
 		return false;
 	/* EPERM: it is there, but the broker may not send signals to it. */

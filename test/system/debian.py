@@ -4,6 +4,7 @@ which uroce is installed."""
 import ctypes
 import functools
 import os
+import re
 import subprocess
 
 import lib
@@ -15,6 +16,30 @@ until {0}uroce-run ibv_rc_pingpong -g 1 -d {2} 127.0.0.1; do kill -0 $!; sleep 0
 wait $!
 """
 PONGS = "1000 iters in"  # in the output of both ends
+# What makes a daemon's threads call more functions of libc, whose versions make different system calls.
+EXERCISE = """for what in device port gid neigh client quota pd qp cq srq mr mw ah cm worker stats drops cm_stats daemon config trace; do
+	BIN/urocectl show $what
+done
+BIN/urocectl capture uroce_lo start /tmp/frames.pcapng
+BIN/urocectl impair uroce_lo set delay=1us
+PINGS
+BIN/urocectl impair uroce_lo clear
+BIN/urocectl capture uroce_lo stop
+BIN/urocectl doctor || true
+BIN/urocectl --json show daemon
+"""
+
+
+def exercise(programs):
+    """Commands for the user's daemon, for assert_sandboxed(). programs: where they are, as in PINGS."""
+    copied = PINGS.format(f"UROCE_MR_MODE=copy {programs}", "uroce_lo", "uroce_lo")
+    return EXERCISE.replace("BIN/", programs).replace("PINGS", copied)
+
+
+def assert_sandboxed(said):
+    """The daemon that said this at the end of exercise() has filters, which have refused nothing."""
+    found = re.findall(r'"sandbox": ?"(\w+)"', said) + re.findall(r'"refused_calls": ?(\d+)', said)
+    assert found == ["on", "0"], (found, said[-2000:])
 
 
 @functools.cache

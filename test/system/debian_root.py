@@ -110,13 +110,14 @@ def dev_packages():
     return [name for name in lib.sh(*setup).split() if name.endswith("-dev")]
 
 
-def arm64_build():
-    """A root of Debian 12 with the cross build for arm64 in TREE/build, made or brought up to date."""
+def arm64_build(*targets):
+    """A root of Debian 12 with the cross build for arm64 in TREE/build, made or brought up to date; all of it, or only
+    these targets of ninja."""
     packages = ["gcc", "gcc-aarch64-linux-gnu", "meson", "ninja-build", "pkgconf", "scdoc", "python3", "qemu-user-static",
                 *(f"{name}:arm64" for name in dev_packages())]
     root = ForeignRoot.of("bookworm-arm64", "bookworm", "--architectures=amd64,arm64", "--include=" + ",".join(packages))
     root.bash("[ -e build/build.ninja ] || meson setup build --cross-file scripts/cross/aarch64.ini "
-              "--cross-file scripts/cross/run.ini\nninja -C build")
+              f"--cross-file scripts/cross/run.ini\nninja -C build {' '.join(targets)}")
     return root
 
 

@@ -35,8 +35,10 @@ def main(release):
         for deb in output.glob("*/*.deb"):
             shutil.copy(deb, bare.folder / "root")
         bare.install("/root/uroce_*.deb", "/root/liburoce-ibverbs_*.deb", "ibverbs-utils")
-        said = bare.apart("bash", "-ec", "uroced --daemon\n" + debian.PINGS.format("", "uroce_lo", "uroce_lo"))
+        pings = debian.PINGS.format("", "uroce_lo", "uroce_lo")
+        said = bare.apart("bash", "-ec", f"uroced --daemon\n{pings}{debian.exercise('')}")
         assert debian.PONGS in said, said
+        debian.assert_sandboxed(said)
 
 
 main(*sys.argv[1:])

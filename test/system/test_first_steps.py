@@ -184,13 +184,14 @@ def detached():
     """--daemon returns when a program may start; a daemon that cannot start returns its status and its message."""
     ns, folder = lib.netns(), lib.tmpdir()
     sock = folder / "uroced.sock"
-    start = [lib.UROCED, "--daemon", "--no-huge", "--socket", sock, "--file-prefix", lib.unique("ur"), "--pair", "p",
+    start = [lib.UROCED, "--daemon", "--sandbox", "kill", "--no-huge", "--socket", sock, "--file-prefix", lib.unique("ur"), "--pair", "p",
              "--dev", "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"]
     proc = lib.spawn(start, ns=ns)
     assert proc.wait(60) == 0, proc.output()
     pid = int(re.search(rf"^uroced: pid (\d+), log {sock}.log$", proc.output(), re.M)[1])
     try:
-        assert "uroced: ready (device uroce0" in proc.output(), proc.output()
+        for said in (proc.output(), (folder / "uroced.sock.log").read_text()):
+            assert "uroced: ready (device uroce0" in said, said
         tool = lib.spawn([lib.UROCE_RUN, "--socket", sock, "ibv_devinfo", "-l"], ns=ns, env=lib.asan_env())
         assert tool.wait(60) == 0 and "uroce0" in tool.output(), tool.output()
         again = lib.spawn(start, ns=ns)
