@@ -25,7 +25,6 @@
 
 #define MAX_REGIONS 4096
 #define COPY_STEP   COPIER_BYTES
-#define CLIENT_S    120 /* a client that takes longer hangs */
 
 enum { RPC_REG, RPC_DEREG, RPC_READ, RPC_FILL, RPC_FAILED };
 
@@ -194,29 +193,58 @@ serve_one(struct daemon *d)
 	return true;
 }
 
-/* As the broker: one thread stops the client's and lets them continue. */
+/*
+ * As the broker: a thread for each pause stops the client's threads, lets them continue and ends,
+ * which also frees threads that did not stop in time (map/pause.h).
+ */
 struct pauser {
 	pthread_t thread;
 	int sock;
-	pid_t pid;
+	pid_t pid, caller;
 };
+
+/* Receives a request: the caller's thread; 0 to continue. Returns false at the client's end. */
+static bool
+pauser_take(const struct pauser *ps, int *m)
+{
+	return recv(ps->sock, m, sizeof(*m), 0) == sizeof(*m);
+}
+
+/* rc: as pause_begin. */
+static void
+pauser_reply(const struct pauser *ps, int rc)
+{
+	(void)send(ps->sock, &rc, sizeof(rc), MSG_NOSIGNAL); /* the client may have ended */
+}
+
+static void *
+pause_main(void *arg)
+{
+	struct pauser *ps = arg;
+	struct pause *p;
+	int rc = pause_begin(ps->pid, ps->caller, &p), m;
+	bool goes_on;
+
+	pauser_reply(ps, rc);
+	if (rc != 0)
+		return NULL;
+	goes_on = pauser_take(ps, &m);
+	pause_end(p);
+	if (goes_on)
+		pauser_reply(ps, 0);
+	return NULL;
+}
 
 static void *
 pauser_main(void *arg)
 {
 	struct pauser *ps = arg;
-	struct pause *p = NULL;
-	int m; /* request: the caller's thread, 0 to continue; reply: as pause_begin */
+	pthread_t once;
 
-	while (recv(ps->sock, &m, sizeof(m), 0) == sizeof(m)) {
-		if (m != 0) {
-			m = pause_begin(ps->pid, m, &p);
-		} else if (p != NULL) {
-			pause_end(p);
-			p = NULL;
-		}
-		if (send(ps->sock, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m))
-			break;
+	while (pauser_take(ps, &ps->caller)) {
+		if (pthread_create(&once, NULL, pause_main, ps) != 0)
+			abort();
+		pthread_join(once, NULL);
 	}
 	return NULL;
 }
@@ -233,8 +261,7 @@ harness_can_run(void)
 static void
 client_main(void (*client)(void), unsigned as_uid)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(CLIENT_S);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a client that hangs ends with the test's limit */
 	if (as_uid != 0) {
 		CHECK(setresgid(as_uid, as_uid, as_uid) == 0);
 		CHECK(setresuid(as_uid, as_uid, as_uid) == 0);
@@ -357,15 +384,20 @@ pause_call(int m)
 	return m;
 }
 
-/* On a busy machine a thread may wait for a core longer than a pause does. */
+/*
+ * On a busy machine a thread may wait for a core longer than a pause does (EBUSY). It stays traced
+ * (EPERM) until the kernel has ended the thread that traced it.
+ */
 int
 page_pause_begin(void)
 {
+	bool late = false;
 	int rc;
 
-	do
+	do {
 		rc = pause_call((int)syscall(SYS_gettid));
-	while (rc == -EBUSY);
+		late |= rc == -EBUSY;
+	} while (rc == -EBUSY || (late && rc == -EPERM));
 	return rc;
 }
 
