@@ -52,7 +52,7 @@ timer_signal(int how)
 }
 
 static atomic_uint next_thread, next_registrar;
-static unsigned registrations = 3000; /* of each registrar */
+static unsigned registrations = 3000; /* of each registrar, and of the page with a lock */
 static _Atomic uint64_t lost, stores, read_errors, reads;
 
 /* Increments its own counters by plain and atomic stores and checks that none is lost. */
@@ -267,7 +267,7 @@ client_futex(void)
 	pthread_mutex_init(&on_heap->lock, NULL);
 	for (unsigned i = 0; i < NTHREADS; i++)
 		CHECK(pthread_create(&th[i], NULL, locker, &b) == 0);
-	for (unsigned i = 0; i < 2000; i++)
+	for (unsigned i = 0; i < registrations; i++)
 		register_once(&b, 0, PAGE);
 	b.stop = true;
 	for (unsigned i = 0; i < NTHREADS; i++) {
