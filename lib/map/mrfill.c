@@ -100,8 +100,10 @@ unmap_some(struct unmap *u)
 	if (u->fd >= 0)
 		close(u->fd);
 	pthread_mutex_lock(&mapper.mutex);
-	u->at += len;
-	u->len -= len;
+	if (len > 0) { /* at may be NULL: a descriptor to close only */
+		u->at += len;
+		u->len -= len;
+	}
 	if (u->len == 0) {
 		STAILQ_REMOVE(&mapper.unmaps, u, unmap, link);
 		if (u->debt == NULL) {
