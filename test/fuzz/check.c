@@ -4,6 +4,7 @@
 #include "requester/requester_parts.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
+#include "wire/sack.h"
 #include "world_parts.h"
 
 /* Only received packets are acknowledged, and a NAK names a missing one. */
@@ -11,8 +12,12 @@ static void
 check_response(const struct qp *qp, const struct wire_pkt *pkt)
 {
 	uint32_t kind = pkt->syndrome & WIRE_SYN_KIND;
+	struct wire_sack s;
 
-	if (!(pkt->op->flags & WIRE_F_ACK) || kind == WIRE_SYN_ACK)
+	if (pkt->op->flags & WIRE_F_SACK)
+		CHECK(qp->conn.sr.state == QP_SR_ON && wire_sack_get(pkt, &s) &&
+		      psn_le(pkt->psn, qp->conn.rcv.epsn));
+	else if (!(pkt->op->flags & WIRE_F_ACK) || kind == WIRE_SYN_ACK)
 		CHECK(psn_lt(pkt->psn, qp->conn.rcv.epsn));
 	else if (kind == WIRE_SYN_RNR || pkt->syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ))
 		CHECK(pkt->psn == qp->conn.rcv.epsn);
@@ -31,9 +36,12 @@ check_frame(const struct rte_mbuf *m)
 	CHECK(wire_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, &pkt) == WIRE_OK);
 	CHECK(wire_icrc_check(&pkt));
 	q = pkt.qpn - WORLD_PEER;
+	if (world_hostile && (pkt.opcode & WIRE_SVC_MASK) == WIRE_SVC_UD)
+		return; /* its WQE says where to */
 	CHECK(q < WORLD_QPS);
 	qp = world.side[q].qp;
-	CHECK((pkt.opcode & WIRE_SVC_MASK) == world.side[q].peer.svc);
+	CHECK((pkt.opcode & WIRE_SVC_MASK) == world.side[q].peer.svc ||
+	      pkt.opcode == WIRE_OPCODE_SACK);
 	CHECK(pkt.payload_len <= qp->conn.mtu || is_ud(q));
 	if (pkt.op->flags & WIRE_F_RESP)
 		check_response(qp, &pkt);

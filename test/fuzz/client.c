@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client of all QPs: keeps the rules of uroce_abi, and holds the engine to them. */
+/*
+ * The client of all QPs: keeps the rules of uroce_abi, and holds the engine to them; unless it is
+ * hostile.
+ */
 #include <string.h>
 #include "qp/doorbell.h"
 #include "world_parts.h"
@@ -20,6 +23,7 @@ wq_open(struct wq *w, uint32_t stride, uint32_t max_inline)
 	w->slots = (uint8_t *)w->hdr + UROCE_RING_HDR;
 	w->stride = stride;
 	w->prod = w->done = 0;
+	race_add(w->hdr, UROCE_RING_HDR + ENTRIES * stride);
 	return (struct qp_ring){.hdr = w->hdr,
 				.slots = w->slots,
 				.mask = ENTRIES - 1,
@@ -41,6 +45,7 @@ cq_open(struct world_cq *c)
 	c->hdr = zalloc(UROCE_CQ_HDR + CQ_ENTRIES * sizeof(struct uroce_cqe));
 	c->cons = 0;
 	cq_init(&c->cq, c->hdr, CQ_ENTRIES);
+	race_add(c->hdr, UROCE_CQ_HDR + CQ_ENTRIES * sizeof(struct uroce_cqe));
 }
 
 static bool
@@ -48,7 +53,7 @@ wq_full(const struct wq *w)
 {
 	uint32_t used = w->prod - w->hdr->cons;
 
-	CHECK(used <= ENTRIES);
+	CHECK(used <= ENTRIES || world_hostile);
 	return used == ENTRIES;
 }
 
@@ -101,7 +106,7 @@ client_recv(uint32_t q, const uint8_t *body, uint32_t len)
 	uint32_t bytes = (at(body, len, 2) | at(body, len, 3) << 8) % (LOCAL_SLOT_USE + 1);
 
 	/* Of an SRQ a slot is free when its WQE was taken: no more than 32 may be on their way. */
-	if (wq_full(w) || (shared && (world.srq_out & 1u << w->prod % 32)))
+	if (wq_full(w) || (shared && !world_hostile && (world.srq_out & 1u << w->prod % 32)))
 		return;
 	wqe.wr_id = (uint64_t)(shared ? SRQ_INDEX : q) << 32 | w->prod;
 	if (shared)
@@ -270,14 +275,17 @@ client_reap(void)
 	struct uroce_cqe cqe;
 
 	while (cq_poll(&world.scq, &cqe)) {
+		if (world_hostile) /* it may be what the client wrote there */
+			continue;
 		struct world_side *s = side_of(&cqe);
 
 		CHECK(cqe.wr_id >> 32 == (uint64_t)(s - world.side));
 		complete(&s->sq, &cqe);
 	}
 	while (cq_poll(&world.rcq, &cqe))
-		complete_recv(&cqe);
-	CHECK(!world.scq.cq.dead && !world.rcq.cq.dead);
+		if (!world_hostile)
+			complete_recv(&cqe);
+	CHECK(world_hostile || (!world.scq.cq.dead && !world.rcq.cq.dead));
 }
 
 void
@@ -285,7 +293,7 @@ client_end(void)
 {
 	uint32_t q;
 
-	for (q = 0; q < WORLD_QPS; q++) {
+	for (q = 0; q < WORLD_QPS && !world_hostile; q++) {
 		const struct world_side *s = &world.side[q];
 
 		CHECK(s->sq.done == s->sq.prod);

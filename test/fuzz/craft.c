@@ -2,6 +2,7 @@
 #include "craft.h"
 #include <string.h>
 #include "wire/csum.h"
+#include "wire/sack.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
 
@@ -64,6 +65,8 @@ craft_opcode(uint32_t q, struct rng *r)
 {
 	uint8_t svc = world_peer(q)->svc, op;
 
+	if (svc == WIRE_SVC_RC && rng_one_in(r, 6))
+		return WIRE_OPCODE_SACK;
 	do
 		op = svc | (uint8_t)rng_below(r, WIRE_OP_MASK + 1);
 	while (wire_op_table[op].flags == 0);
@@ -183,6 +186,24 @@ craft_redraw(struct craft *c, struct rng *r)
 	put_ext(c, ~0u, r);
 }
 
+/* A few of the next packets have arrived. */
+static void
+put_sack(struct craft *c, struct rng *r)
+{
+	struct wire_sack s = {.version = WIRE_SACK_VERSION,
+			      .flags = (uint8_t)rng_below(r, 4),
+			      .dups = rte_cpu_to_be_16((uint16_t)rng_below(r, 4))};
+	uint32_t n = rng_below(r, 8);
+
+	while (n-- > 0)
+		s.held[0] |= rte_cpu_to_le_64(2ull << rng_below(r, 16));
+	if (rng_one_in(r, 4))
+		s.held[rng_below(r, WIRE_SACK_WORDS)] |= rte_cpu_to_le_64(2ull << rng_below(r, 63));
+	c->rest[0] = (uint8_t)(WIRE_SYN_ACK | rng_below(r, 32));
+	memcpy(c->rest + sizeof(struct wire_aeth), &s, sizeof(s));
+	c->rest_len = (uint32_t)(sizeof(struct wire_aeth) + sizeof(s));
+}
+
 void
 craft_new(struct craft *c, uint32_t q, uint8_t opcode, uint32_t payload, struct rng *r)
 {
@@ -196,6 +217,8 @@ craft_new(struct craft *c, uint32_t q, uint8_t opcode, uint32_t payload, struct 
 	c->rest_len = ext_len(opcode) + payload;
 	memset(c->rest, 0x5c, c->rest_len);
 	craft_redraw(c, r);
+	if (opcode == WIRE_OPCODE_SACK)
+		put_sack(c, r);
 }
 
 uint32_t

@@ -195,7 +195,7 @@ insert_message(struct edit *e, uint32_t i)
 static void
 insert_other(struct edit *e, uint32_t i)
 {
-	uint32_t k, len = 7;
+	uint32_t k, len = 8;
 	uint8_t *body = scratch(e, len);
 	struct step *s = body != NULL ? insert(e, i) : NULL;
 
@@ -206,8 +206,11 @@ insert_other(struct edit *e, uint32_t i)
 	s->body = body;
 	s->len = (uint16_t)len;
 	s->arg = (uint8_t)rng_below(&e->rng, 256);
-	/* These remove objects of the world: not too often. */
-	if (rng_one_in(&e->rng, 6))
+	if (world_hostile && rng_below(&e->rng, 3) != 0) {
+		s->op = STEP_SCRIBBLE;
+		body[1] = rng_one_in(&e->rng, 2) ? 0 : body[1] % 8; /* not too late */
+		body[3] &= rng_one_in(&e->rng, 2) ? 0xc0 : 0xcf;    /* often the header */
+	} else if (rng_one_in(&e->rng, 6)) /* these remove objects of the world: not too often */
 		s->op = rng_one_in(&e->rng, 2) ? STEP_MODIFY : STEP_DEREG;
 	else
 		s->op = (uint8_t)(STEP_TIME + rng_below(&e->rng, 3));
@@ -299,8 +302,13 @@ mutate(struct edit *e)
 	/* Mostly at the end, where the engine is in a new state. */
 	uint32_t i = rng_one_in(&e->rng, 2) ? e->n : rng_below(&e->rng, e->n + 1);
 	uint32_t choice = rng_below(&e->rng, 12);
+	struct step *s;
 
-	if (choice < 4 || e->n == 0)
+	if (rng_one_in(&e->rng, 24) && (s = insert(e, rng_below(&e->rng, i + 1))) != NULL)
+		*s = (struct step){.op = STEP_SELECTIVE, .arg = (uint8_t)rng_below(&e->rng, 4)};
+	else if (world_hostile && rng_one_in(&e->rng, 3))
+		insert_other(e, i);
+	else if (choice < 4 || e->n == 0)
 		insert_frame(e, i);
 	else if (choice < 5)
 		insert_message(e, i);

@@ -17,6 +17,8 @@ enum step_op {
 	STEP_SEND,      /* QP arg posts a send; body: opcode, flags, slots .. */
 	STEP_MODIFY,    /* QP arg is taken to ERR, SQD or RTS, as body says */
 	STEP_DEREG,     /* region arg goes */
+	STEP_SELECTIVE, /* QP arg / 2 agrees on selective repeat (arg odd), or no longer */
+	STEP_SCRIBBLE,  /* writes to shared memory arg, now or later (race.c) */
 	STEP_OPS,
 };
 
@@ -28,6 +30,12 @@ _Static_assert(sizeof(struct step_head) == 4, "head of a step");
 
 #define STEP_MAX       64   /* of an input; the rest is ignored */
 #define STEP_MAX_FRAME 4400 /* bytes of a frame */
+
+/*
+ * Changes n bytes as a step's body says: triples of a place, whose upper 2 bits say how, and a
+ * value: one byte; 32 bits; 32 bits of its negative; a power of two in 64 bits.
+ */
+void step_overlay(uint8_t *to, uint32_t n, const uint8_t *body, uint32_t len);
 
 struct step {
 	uint8_t op, arg;

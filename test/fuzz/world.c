@@ -13,7 +13,10 @@
 #define MAX_ROUNDS 100000 /* of an engine that should come to rest */
 
 struct world world;
+bool world_hostile;
 struct rte_mempool *world_rx_pool, *world_tx_pool;
+
+static struct qp_sr_pool *held;
 
 /* Per-QP settings. PSNs of the first are about to wrap. */
 static const struct {
@@ -45,6 +48,8 @@ world_init(void)
 	world_tx_pool = rte_pktmbuf_pool_create("tx", POOL_MBUFS, 0, 0,
 						RTE_PKTMBUF_HEADROOM + WIRE_MAX_OVERHEAD + 4096, 0);
 	CHECK(world_rx_pool != NULL && world_tx_pool != NULL);
+	held = qp_sr_pool_create(NULL, 0);
+	CHECK(held != NULL);
 	memory_init();
 }
 
@@ -87,6 +92,8 @@ on_cq_event(void *ctx, struct cq *cq)
 static void
 on_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 {
+	if (world_hostile)
+		return;
 	CHECK(ev != QP_EVENT_CQ_ERR && cq == NULL);
 	CHECK(qp != NULL || ev == QP_EVENT_SRQ_ERR || ev == QP_EVENT_SRQ_LIMIT_REACHED);
 	/* Its rings are valid: the client of this world keeps the rules. */
@@ -202,6 +209,7 @@ world_start(void)
 
 	memset(&world, 0, sizeof(world));
 	world.now = START_NS;
+	race_reset();
 	memory_reset();
 	CHECK(qp_table_init(&world.qps, 1024) == 0);
 	for (q = 0; q <= world.qps.mask; q++)
@@ -210,6 +218,7 @@ world_start(void)
 	CHECK(world.sqes != NULL);
 	engine_init(&world.engine, world_tx_pool, world.sqes, &world.mrs, &world.qps, WORLD_WORKER,
 		    &ops, NULL);
+	engine_set_sr(&world.engine, held);
 	engine_add_dev(&world.engine, WORLD_DEV, peers_our_mac, &world.counters);
 	world.engine.env.counters = &world.counters;
 	cq_open(&world.scq);
@@ -357,6 +366,20 @@ modify_step(uint32_t q, uint32_t choice)
 }
 
 static void
+selective_step(uint32_t q, bool on)
+{
+	struct qp *qp = world.side[q].qp;
+
+	world.engine.env.now_ns = world.now;
+	if (qp->conn.type != QP_TYPE_RC || qp->conn.state == QP_ERR)
+		return;
+	if (on)
+		qp_sr_agree(&world.engine.env, qp);
+	else
+		qp_sr_set(held, qp, QP_SR_CAN);
+}
+
+static void
 take_step(const struct step *s)
 {
 	switch ((enum step_op)s->op) {
@@ -377,6 +400,13 @@ take_step(const struct step *s)
 		break;
 	case STEP_DEREG:
 		memory_drop(s->arg % WORLD_REGIONS);
+		break;
+	case STEP_SELECTIVE:
+		selective_step(s->arg / 2 % WORLD_QPS, s->arg & 1);
+		break;
+	case STEP_SCRIBBLE:
+		if (world_hostile)
+			race_scribble(s->arg, s->body, s->len);
 		break;
 	case STEP_OPS:
 		break;
@@ -404,6 +434,7 @@ world_end(void)
 	}
 	run();
 	check_step();
+	race_reset(); /* the queues go */
 	client_end();
 	for (q = 0; q < WORLD_QPS; q++) {
 		engine_forget(&world.engine, world.side[q].qp);
@@ -415,7 +446,7 @@ world_end(void)
 	free(world.scq.hdr);
 	free(world.rcq.hdr);
 	qp_table_free(&world.qps);
-	CHECK(qp_sqe_pool_whole(world.sqes));
+	CHECK(qp_sqe_pool_whole(world.sqes) && qp_sr_pool_whole(held));
 	qp_sqe_pool_free(world.sqes);
 	memory_end();
 	CHECK(rte_mempool_avail_count(world_tx_pool) == POOL_MBUFS);

@@ -58,6 +58,12 @@ struct world_peer {
 	uint8_t svc; /* enum wire_svc */
 };
 
+/*
+ * fuzz_ring: the client breaks the rules, too (STEP_SCRIBBLE). What must still hold: it harms
+ * nothing but its own queues and the memory that its keys allow.
+ */
+extern bool world_hostile;
+
 /* Once a process: EAL, buffers, memory. */
 void world_init(void);
 /* All as at the start, then the steps of the input, then all back: nothing leaks. */

@@ -4,7 +4,8 @@
  *
  *   world.c    QPs, and the steps of an input      memory.c   regions and their guards
  *   client.c   posting and completions             check.c    what must hold after each step
- *   peers.c    addresses, multicast groups
+ *   peers.c    addresses, multicast groups      race.c     writes to the rings while the engine
+ * reads
  */
 #ifndef FUZZ_WORLD_PARTS_H
 #define FUZZ_WORLD_PARTS_H
@@ -112,6 +113,12 @@ void client_recv(uint32_t q, const uint8_t *body, uint32_t len);
 void client_send(uint32_t q, const uint8_t *body, uint32_t len);
 void client_reap(void); /* takes completions; checks that each WQE has one, in order */
 void client_end(void);  /* all QPs are in ERR: every WQE has completed */
+
+/* race.c */
+void race_reset(void); /* nothing waits; which memory there is */
+void race_add(void *at, uint32_t n);
+/* A step's body: when, 2 bytes, and a step_overlay of memory which. */
+void race_scribble(uint32_t which, const uint8_t *body, uint32_t len);
 
 /* check.c */
 void check_frame(const struct rte_mbuf *m); /* one that the engine sends */

@@ -36,6 +36,7 @@ OTHERS = {
     'app': ('lib', 'include', 'drivers/impair'),
     'test/kit': ('lib', 'include'),
     'test/sim': ('lib', 'include', 'test/kit'),  # pair/, mesh/, loss/ and fabric/ share the folder's own files
+    'test/fuzz': ('lib', 'include', 'drivers', 'app', 'test/unit/control/fake.h'),
     'test': ('lib', 'include', 'drivers', 'app', 'test/kit'),
 }
 

@@ -36,7 +36,7 @@ uint32_t fake_sends_to;
 bool fake_sends;
 struct rte_mbuf *fake_sent;
 unsigned fake_waiting;
-bool fake_stuck;
+bool fake_stuck, fake_waits;
 
 static struct worker_set workers;
 static int wake_fd;
@@ -88,9 +88,29 @@ worker_control_obs(struct worker_set *ws, uint16_t dev)
 	return &ws->control;
 }
 
+/* Remaining jobs, then a quiescent state: one round of the loop, or as many as needed. */
+static void
+run(struct worker *w)
+{
+	while (!w->stopped && w->first != NULL) {
+		struct worker_job *job = w->first, *next = job->next;
+
+		if (!job->run(w, job->arg))
+			continue;
+		w->first = next;
+		job->done = 1;
+	}
+	if (!w->stopped)
+		w->reported = workers.token;
+}
+
 void
 worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg)
 {
+	if (fake_waits) {
+		w->stopped = false;
+		run(w);
+	}
 	assert_false(w->stopped); /* the control thread would wait for it */
 	fake_calls++;
 	fn(w, arg);
@@ -107,22 +127,6 @@ void
 worker_quiesce(struct worker_set *ws)
 {
 	say("quiesce");
-}
-
-/* Remaining jobs, then a quiescent state: one round of the loop, or as many as needed. */
-static void
-run(struct worker *w)
-{
-	while (!w->stopped && w->first != NULL) {
-		struct worker_job *job = w->first, *next = job->next;
-
-		if (!job->run(w, job->arg))
-			continue;
-		w->first = next;
-		job->done = 1;
-	}
-	if (!w->stopped)
-		w->reported = workers.token;
 }
 
 void
@@ -215,7 +219,8 @@ void
 worker_send_posted(struct worker *w, struct qp *qp)
 {
 	say("send");
-	assert_non_null(qp_ah_get(qp->bind.ahs, fake_sends_to));
+	if (fake_sends_to != 0)
+		assert_non_null(qp_ah_get(qp->bind.ahs, fake_sends_to));
 }
 
 int
@@ -324,43 +329,48 @@ timer_now_ns(void)
 	return daemon_now_ns();
 }
 
-/* An absent broker, which is not needed: no connection here carries descriptors. */
-bool
+/*
+ * An absent broker, which is not needed: no connection here carries descriptors. A program that
+ * opens the real one (broker_open) gets that.
+ */
+#define WEAK __attribute__((weak))
+
+bool WEAK
 broker_keep(struct daemon *d, uint64_t id, const struct ipc_peer *peer)
 {
 	return false;
 }
 
-void
+void WEAK
 broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, bool kept)
 {
 	close(peer->sock);
 }
 
-void
+void WEAK
 broker_forget(struct session *s)
 {
 }
 
-int
+int WEAK
 broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
 {
 	return -EPIPE;
 }
 
-int
+int WEAK
 broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem)
 {
 	return -EPIPE;
 }
 
-int
+int WEAK
 broker_pause(struct session *s, const struct ipc_msg *m)
 {
 	return -EPIPE;
 }
 
-int
+int WEAK
 broker_copy(void *ctx, uint64_t id, int mem, int shared)
 {
 	return -EPIPE;

@@ -17,7 +17,7 @@
 extern char fake_said[256];
 /* Numbers of QPs that workers have and of doorbell rings that they watch. */
 extern unsigned fake_qps, fake_doorbells;
-extern uint32_t fake_sends_to; /* the address handle of posted datagrams */
+extern uint32_t fake_sends_to; /* the address handle of posted datagrams; 0: any */
 /* Number of calls that the control thread waited for, since fake_reset. */
 extern unsigned fake_calls;
 
@@ -27,6 +27,8 @@ extern struct rte_mbuf *fake_sent;
 /* Frames that worker 0 has not taken. It takes them when their number is queried, unless stuck. */
 extern unsigned fake_waiting;
 extern bool fake_stuck;
+/* A call to a stopped worker lets it go on, as if the control thread had waited; else it fails. */
+extern bool fake_waits;
 
 /*
  * The monotonic clock, and the CPU time of the thread, from fake_open on. They stand still, however
