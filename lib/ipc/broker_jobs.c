@@ -110,17 +110,26 @@ thread_left(const struct user *u)
 	       (u->uid == 0 || nuser_jobs < BROKER_THREADS - BROKER_USER_THREADS);
 }
 
-/* Returns the next job, round robin among the users that may run one. */
-static struct job *
-next_job(void)
+/* Returns the next user that waits and may run a job; NULL: none. */
+static struct user *
+next_user(void)
 {
 	struct user *u;
-	struct job *job;
 
 	TAILQ_FOREACH (u, &users, link) {
 		if (u->waiting > 0 && thread_left(u))
 			break;
 	}
+	return u;
+}
+
+/* Returns the next job, round robin among the users that may run one. */
+static struct job *
+next_job(void)
+{
+	struct user *u = next_user();
+	struct job *job;
+
 	if (u == NULL)
 		return NULL;
 	job = TAILQ_FIRST(&u->queue);
@@ -132,6 +141,36 @@ next_job(void)
 	TAILQ_INSERT_TAIL(&users, u, link);
 	user_changed(u);
 	return job;
+}
+
+static void *thread_main(void *arg);
+
+static void
+thread_add(void)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	nthreads++;
+	if (pthread_create(&t, &attr, thread_main, NULL) != 0)
+		nthreads--; /* an existing thread will run the job */
+	pthread_attr_destroy(&attr);
+}
+
+/* Has a thread look for jobs. */
+static void
+thread_call(void)
+{
+	if (nidle > 0) {
+		nidle--;
+		calls++;
+		pthread_cond_signal(&work);
+	} else if (nthreads < BROKER_THREADS) {
+		thread_add();
+	}
 }
 
 static void *
@@ -164,23 +203,11 @@ thread_main(void *arg)
 		user_changed(u);
 	}
 	nthreads--;
+	/* One that ends although it might run another job, which may have waited for it. */
+	if (next_user() != NULL)
+		thread_call();
 	pthread_mutex_unlock(&lock);
 	return NULL;
-}
-
-static void
-thread_add(void)
-{
-	pthread_attr_t attr;
-	pthread_t t;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	nthreads++;
-	if (pthread_create(&t, &attr, thread_main, NULL) != 0)
-		nthreads--; /* an existing thread will run the job */
-	pthread_attr_destroy(&attr);
 }
 
 void
@@ -198,15 +225,8 @@ jobs_submit(struct job *job, uint32_t uid, void (*run)(struct job *))
 	TAILQ_INSERT_TAIL(&job->user->queue, job, link);
 	job->user->waiting++;
 	user_changed(job->user);
-	if (thread_left(job->user)) {
-		if (nidle > 0) {
-			nidle--;
-			calls++;
-			pthread_cond_signal(&work);
-		} else if (nthreads < BROKER_THREADS) {
-			thread_add();
-		}
-	}
+	if (thread_left(job->user))
+		thread_call();
 	pthread_mutex_unlock(&lock);
 }
 

@@ -96,6 +96,36 @@ root_has_threads_left(void **state)
 	close(chan[1]);
 }
 
+/*
+ * All threads of a user run jobs that end their thread (pauses). A job that waits behind them runs
+ * when they end, although nothing else is submitted.
+ */
+static void
+a_thread_that_ends_hands_over(void **state)
+{
+	int chan[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, chan), 0);
+	sem_init(&begun, 0, 0);
+	sem_init(&go_on, 0, 0);
+	sem_init(&root_ran, 0, 0);
+	jobs_open(chan[0]);
+	for (unsigned i = 0; i < BROKER_USER_THREADS; i++) {
+		struct job *job = calloc(1, sizeof(*job));
+
+		assert_non_null(job);
+		job->ends_thread = true;
+		jobs_submit(job, 1, hang);
+	}
+	for (unsigned i = 0; i < BROKER_USER_THREADS; i++)
+		assert_int_equal(in_time(&begun), 0);
+	submit(1, run_of_root);
+	for (unsigned i = 0; i < BROKER_USER_THREADS; i++)
+		sem_post(&go_on);
+	assert_int_equal(in_time(&root_ran), 0);
+	close(chan[1]);
+}
+
 /* Orders the look-up of memory that has to be copied; returns the id of the open /proc/PID/mem. */
 static uint64_t
 find_copied(struct kept *k, const uint8_t *memory, size_t len, int answers)
@@ -164,6 +194,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(next_find_uses_the_same_memory),
+		cmocka_unit_test(a_thread_that_ends_hands_over),
 		cmocka_unit_test(root_has_threads_left),
 	};
 
