@@ -98,8 +98,9 @@ check_step(void)
 {
 	uint32_t q;
 
-	CHECK(run_list_first(&world.engine.run) == NULL && world.engine.run.parked == 0);
-	CHECK(world.engine.env.tx_n == 0 && world.engine.env.dirty_n == 0);
+	CHECK(run_list_first(&world.worker.engine.run) == NULL &&
+	      world.worker.engine.run.parked == 0);
+	CHECK(world.worker.engine.env.tx_n == 0 && world.worker.engine.env.dirty_n == 0);
 	for (q = 0; q < WORLD_QPS; q++)
 		check_qp(world.side[q].qp);
 }

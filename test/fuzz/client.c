@@ -48,6 +48,29 @@ cq_open(struct world_cq *c)
 	race_add(c->hdr, UROCE_CQ_HDR + CQ_ENTRIES * sizeof(struct uroce_cqe));
 }
 
+/* As the daemon's: all QPs of the context may have rung. */
+static bool
+on_overflow(struct worker *w, void *ctx, bool first)
+{
+	for (uint32_t q = 0; q < WORLD_QPS; q++)
+		engine_doorbell(&w->engine, world.side[q].qp->conn.qpn);
+	return false;
+}
+
+void
+bell_open(void)
+{
+	if (!world_hostile)
+		return;
+	world.bell_ring = zalloc(sizeof(*world.bell_ring));
+	race_add(world.bell_ring, sizeof(*world.bell_ring));
+	world.bell = (struct worker_doorbell){.ring = world.bell_ring,
+					      .waiter = &world.bell_ring->waiter,
+					      .overflow = on_overflow};
+	world.worker.doorbells = &world.bell;
+	world.worker.ndoorbells = 1;
+}
+
 static bool
 wq_full(const struct wq *w)
 {
@@ -68,8 +91,12 @@ static void
 wq_post(struct wq *w, uint32_t qpn)
 {
 	w->prod++;
-	if (qp_doorbell_publish(w->hdr, w->prod))
-		engine_doorbell(&world.engine, qpn);
+	if (!qp_doorbell_publish(w->hdr, w->prod))
+		return;
+	if (world_hostile)
+		world.bell_ring->qpn[world.bell_ring->prod++ % UROCE_DB_ENTRIES] = qpn;
+	else
+		engine_doorbell(&world.worker.engine, qpn);
 }
 
 /* Byte i of a step's body, which is extended by zeros. */

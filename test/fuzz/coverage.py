@@ -11,6 +11,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 
@@ -48,7 +49,7 @@ for item in args.inputs:
     names[name].append(pathlib.Path(folder).resolve())
 lines = subprocess.run(['ninja', '-C', build, '-t', 'commands', *(f'test/fuzz/fuzz_{n}' for n in names)],
                        check=True, capture_output=True, text=True).stdout.splitlines()
-commands = [line.split() for line in lines if 'clang' in line and '-fsanitize=' in line]
+commands = [shlex.split(line) for line in lines if 'clang' in line and '-fsanitize=' in line]
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
     list(pool.map(compiled, (c for c in commands if '-c' in c)))
 replay = out / 'replay.o'
@@ -56,7 +57,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 subprocess.run([tool('clang'), '-c', root / 'test/fuzz/replay.c', '-o', replay], check=True)
 library = out / 'libfuzz.a'
 library.unlink(missing_ok=True)
-rule = next(line.split() for line in lines if 'test/fuzz/libfuzz.a' in line and ' ar ' in line)
+rule = next(shlex.split(line) for line in lines if 'test/fuzz/libfuzz.a' in line and ' ar ' in line)
 objects = [str(out / pathlib.Path(w).name) for w in rule if w.endswith('.o')]
 subprocess.run(['ar', 'rcs', library, *objects], check=True)
 profiles, programs = [], []

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hostile messages into the receive sides of the ports udp and packet (fuzz_rx.h's interface;
- * replay.c runs it without libFuzzer). recvmmsg is this file's: it gives them the messages of the
- * input, put into their buffers as the kernel does it. What must hold, whatever the bytes: frames
- * lie within their buffers, a super-frame gives whole UDP packets, and no buffer is lost.
+ * Hostile messages into the receive sides of the ports udp and packet, and hostile frames through
+ * the host interface (lib/hostif), from the kernel and to it (fuzz_rx.h's interface; replay.c runs
+ * it without libFuzzer). recvmmsg is this file's: it gives them the messages of the input, put into
+ * their buffers as the kernel does it. What must hold, whatever the bytes: frames lie within their
+ * buffers, a super-frame gives whole UDP packets, and no buffer is lost.
  *
- * An input is a byte, whose lowest bit chooses the port, and messages: a struct record, then bytes
- * that the message begins with. The rest of the message has one value.
+ * An input is a byte, which chooses the port, and messages: a struct record, then bytes that the
+ * message begins with. The rest of the message has one value. Of the host interface: see
+ * hostif_run_input.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,9 +20,11 @@
 #include <unistd.h>
 #include <rte_eal.h>
 #include "fuzz_rx.h"
+#include "hostif/parts.h"
 #include "port/log.h"
 #include "port/packet.h"
 #include "port/udp.h"
+#include "step.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -244,6 +248,89 @@ packet_run_input(void)
 	free(u);
 }
 
+/* Headers of TCP over IPv4 and IPv6, as the kernel gives them. */
+static const uint8_t tcp4[] = {2,    0, 0,  0, 0,    1,    2,    0, 0,    0, 0, 2, 8,  0,
+			       0x45, 0, 0,  0, 0,    1,    0x40, 0, 64,   6, 0, 0, 10, 0,
+			       0,    1, 10, 0, 0,    2,    0x10, 0, 0x20, 0, 0, 0, 0,  5,
+			       0,    0, 0,  9, 0x50, 0x10, 1,    0, 0,    0, 0, 0};
+static const uint8_t tcp6[] = {2, 0, 0, 0, 0, 1, 2,    0,    0,    0,    0, 2,    0x86, 0xdd, 0x60,
+			       0, 0, 0, 0, 0, 6, 64,   0xfd, 0,    0,    0, 0,    0,    0,    0,
+			       0, 0, 0, 0, 0, 0, 0,    1,    0xfd, 0,    0, 0,    0,    0,    0,
+			       0, 0, 0, 0, 0, 0, 0,    0,    2,    0x10, 0, 0x20, 0,    0,    0,
+			       0, 5, 0, 0, 0, 9, 0x50, 0x10, 1,    0,    0, 0,    0,    0};
+
+/* Merges what m[0 .. n) has, as the interface's thread does. Frees it. */
+static void
+hostif_merge_all(struct rte_mbuf **m, uint32_t n)
+{
+	static struct iovec v[HOSTIF_PIECES];
+	struct virtio_net_hdr vh;
+
+	for (uint32_t i = 0, k; i < n; i += k) {
+		uint32_t at = i;
+
+		k = hostif_merge(m + i, n - i, &vh, v);
+		require(k >= 1 && k <= n - i, "a number of merged frames");
+		for (; at < i + k; at++) {
+			uint8_t *from = v[at - i].iov_base,
+				*start = rte_pktmbuf_mtod(m[at], uint8_t *);
+
+			require(from >= start &&
+					from + v[at - i].iov_len <= start + m[at]->data_len,
+				"a part that lies outside of its frame");
+		}
+	}
+	rte_pktmbuf_free_bulk(m, n);
+}
+
+/*
+ * A frame of the kernel: IP version, length (2 bytes), number of bytes that change header and
+ * frame, these (step_overlay). It is cut; the rest of the input changes the pieces, each by at most
+ * 6 bytes, and they are merged again.
+ */
+static void
+hostif_run_input(const uint8_t *data, size_t size)
+{
+	static struct rte_mbuf *m[HOSTIF_PIECES];
+	static uint8_t frame[sizeof(struct virtio_net_hdr) + HOSTIF_SUPER];
+	bool v6 = data[0] & 1;
+	uint32_t len = ((uint32_t)data[1] | (uint32_t)data[2] << 8) % HOSTIF_SUPER, n,
+		 used = data[3];
+	uint32_t l4 = v6 ? 54 : 34;
+	struct virtio_net_hdr vh = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+				    .gso_type = v6 ? VIRTIO_NET_HDR_GSO_TCPV6
+						   : VIRTIO_NET_HDR_GSO_TCPV4,
+				    .hdr_len = (uint16_t)(l4 + 20),
+				    .gso_size = 1000,
+				    .csum_start = (uint16_t)l4,
+				    .csum_offset = 16};
+	uint8_t *copy;
+
+	data += 4;
+	size -= 4;
+	used = used < size ? used : (uint32_t)size;
+	memset(frame, 0x11, sizeof(frame));
+	memcpy(frame, &vh, sizeof(vh));
+	memcpy(frame + sizeof(vh), v6 ? tcp6 : tcp4, v6 ? sizeof(tcp6) : sizeof(tcp4));
+	step_overlay(frame, sizeof(vh) + 100, data, used);
+	memcpy(&vh, frame, sizeof(vh));
+	copy = malloc(len + 1); /* just as long as it is, for the sanitizer */
+	require(copy != NULL, "no memory");
+	memcpy(copy, frame + sizeof(vh), len);
+	n = hostif_cut(&vh, copy, len, pool, m, HOSTIF_PIECES);
+	free(copy);
+	require(n <= HOSTIF_PIECES, "too many pieces");
+	for (uint32_t i = 0; i < n; i++) {
+		require(m[i]->nb_segs == 1 && m[i]->data_len <= len, "form of a piece");
+		data += used;
+		size -= used;
+		used = size < 6 ? (uint32_t)size : 6;
+		step_overlay(rte_pktmbuf_mtod(m[i], uint8_t *),
+			     m[i]->data_len < 80 ? m[i]->data_len : 80, data, used);
+	}
+	hostif_merge_all(m, n);
+}
+
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -276,7 +363,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&record, 0, sizeof(record));
 	input = data + 1;
 	input_end = data + size;
-	if (data[0] & 1)
+	if (data[0] % 4 == 2 && size > 4)
+		hostif_run_input(data + 1, size - 1);
+	else if (data[0] & 1)
 		packet_run_input();
 	else
 		udp_run_input();

@@ -62,7 +62,7 @@ peers_groups(void)
 					    .ngids = 2,
 					    .member = world.member,
 					    .nmembers = 4};
-	engine_set_addrs(&world.engine, WORLD_DEV, &world.addrs);
+	engine_set_addrs(&world.worker.engine, WORLD_DEV, &world.addrs);
 }
 
 const struct world_peer *

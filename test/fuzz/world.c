@@ -117,8 +117,8 @@ modify(uint32_t q, uint32_t mask, const struct uroce_qp_attr *attr)
 
 	if (rc != 0)
 		return rc;
-	world.engine.env.now_ns = world.now;
-	qp_modify_apply(&world.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL,
+	world.worker.engine.env.now_ns = world.now;
+	qp_modify_apply(&world.worker.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL,
 			mask & QP_ALT_PATH ? &s->alt : NULL);
 	return 0;
 }
@@ -202,6 +202,13 @@ make_qp(uint32_t q)
 		rearm(q);
 }
 
+/* Only worker_add_doorbell calls it, which nothing calls here. */
+void
+worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg)
+{
+	fn(w, arg);
+}
+
 static void
 world_start(void)
 {
@@ -216,11 +223,11 @@ world_start(void)
 		qp_table_own(&world.qps, q, (q & WORLD_OURS) != 0 ? WORLD_WORKER : 0);
 	world.sqes = qp_sqe_pool_create(WORLD_QPS, 1);
 	CHECK(world.sqes != NULL);
-	engine_init(&world.engine, world_tx_pool, world.sqes, &world.mrs, &world.qps, WORLD_WORKER,
-		    &ops, NULL);
-	engine_set_sr(&world.engine, held);
-	engine_add_dev(&world.engine, WORLD_DEV, peers_our_mac, &world.counters);
-	world.engine.env.counters = &world.counters;
+	engine_init(&world.worker.engine, world_tx_pool, world.sqes, &world.mrs, &world.qps,
+		    WORLD_WORKER, &ops, NULL);
+	engine_set_sr(&world.worker.engine, held);
+	engine_add_dev(&world.worker.engine, WORLD_DEV, peers_our_mac, &world.counters);
+	world.worker.engine.env.counters = &world.counters;
 	cq_open(&world.scq);
 	cq_open(&world.rcq);
 	world.srq.rq = wq_open(&world.srq_wq, uroce_rq_stride(MAX_SGE), 0);
@@ -230,6 +237,7 @@ world_start(void)
 		world.ah_slot[(1 + q) & (AHS - 1)] = &world.ah[q];
 	for (q = 0; q < WORLD_QPS; q++)
 		make_qp(q);
+	bell_open();
 	peers_groups();
 	client_start();
 }
@@ -238,12 +246,15 @@ world_start(void)
 static void
 run(void)
 {
-	struct qp_env *env = &world.engine.env;
-	uint32_t i, rounds = 0;
+	struct qp_env *env = &world.worker.engine.env;
+	uint32_t i, rang, rounds = 0;
 	bool more;
 
+	world.worker.now_ns = world.now;
 	do {
-		more = engine_run(&world.engine, world.now);
+		rang = world_hostile ? doorbell_poll(&world.worker) + hot_queue_poll(&world.worker)
+				     : 0;
+		more = engine_run(&world.worker.engine, world.now);
 		for (i = 0; i < env->tx_n; i++) {
 			check_frame(env->tx[i]);
 			rte_pktmbuf_free(env->tx[i]);
@@ -251,7 +262,7 @@ run(void)
 		env->tx_n = 0;
 		client_reap();
 		CHECK(++rounds < MAX_ROUNDS);
-	} while (more);
+	} while (more || rang > 0);
 }
 
 /* After any previous packet the parser gives the same result: v and want. */
@@ -313,7 +324,7 @@ frame(const struct step *s)
 	if (bad_form)
 		before = memory_sum();
 	counted = counters_accounted(&world.counters) + world.counters.ctr[COUNTER_RX_HANDOFF];
-	engine_rx(&world.engine, world.now, WORLD_DEV, &given, 1);
+	engine_rx(&world.worker.engine, world.now, WORLD_DEV, &given, 1);
 	CHECK(counters_accounted(&world.counters) + world.counters.ctr[COUNTER_RX_HANDOFF] ==
 	      counted + 1);
 	/* Whatever the response is, nothing of the packet is executed (NAK-07). */
@@ -349,7 +360,7 @@ pass(uint64_t ns)
 
 	while ((qp = next_timer(end)) != NULL) {
 		world.now = qp->bind.timer_at_ns > world.now ? qp->bind.timer_at_ns : world.now;
-		engine_timer(&world.engine, world.now, qp);
+		engine_timer(&world.worker.engine, world.now, qp);
 		run();
 		CHECK(++fired < MAX_ROUNDS);
 	}
@@ -370,11 +381,11 @@ selective_step(uint32_t q, bool on)
 {
 	struct qp *qp = world.side[q].qp;
 
-	world.engine.env.now_ns = world.now;
+	world.worker.engine.env.now_ns = world.now;
 	if (qp->conn.type != QP_TYPE_RC || qp->conn.state == QP_ERR)
 		return;
 	if (on)
-		qp_sr_agree(&world.engine.env, qp);
+		qp_sr_agree(&world.worker.engine.env, qp);
 	else
 		qp_sr_set(held, qp, QP_SR_CAN);
 }
@@ -437,7 +448,8 @@ world_end(void)
 	race_reset(); /* the queues go */
 	client_end();
 	for (q = 0; q < WORLD_QPS; q++) {
-		engine_forget(&world.engine, world.side[q].qp);
+		hot_queue_forget(&world.worker, world.side[q].qp);
+		engine_forget(&world.worker.engine, world.side[q].qp);
 		qp_free(world.side[q].qp);
 		wq_close(&world.side[q].sq);
 		wq_close(&world.side[q].rq);
@@ -445,6 +457,7 @@ world_end(void)
 	wq_close(&world.srq_wq);
 	free(world.scq.hdr);
 	free(world.rcq.hdr);
+	free(world.bell_ring);
 	qp_table_free(&world.qps);
 	CHECK(qp_sqe_pool_whole(world.sqes) && qp_sr_pool_whole(held));
 	qp_sqe_pool_free(world.sqes);

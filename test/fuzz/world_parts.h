@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include "worker/worker_parts.h"
 #include "world.h"
 
 #define CHECK(cond)                                                                                \
@@ -52,8 +53,10 @@ struct world_cq {
 };
 
 struct world {
-	struct engine engine;
-	struct wire_memo memo; /* of the test's own */
+	struct worker worker; /* its engine; of the rest, only doorbells and hot queues */
+	struct worker_doorbell bell;
+	struct uroce_db_ring *bell_ring; /* of a hostile client; the other one needs none */
+	struct wire_memo memo;           /* of the test's own */
 	struct counter_block counters;
 	struct mr_table mrs;
 	struct qp_table qps;
@@ -108,6 +111,7 @@ void peers_groups(void);
 struct qp_ring wq_open(struct wq *w, uint32_t stride, uint32_t max_inline);
 void wq_close(struct wq *w);
 void cq_open(struct world_cq *c);
+void bell_open(void);    /* the doorbell ring, after all queues */
 void client_start(void); /* posts the work that every input begins with */
 void client_recv(uint32_t q, const uint8_t *body, uint32_t len);
 void client_send(uint32_t q, const uint8_t *body, uint32_t len);

@@ -212,6 +212,7 @@ worker_forget_qp(struct worker *w, struct qp *qp)
 {
 	assert_null(qp_table_find(w->engine.qps, qp->conn.qpn)); /* no packet finds it */
 	say("forget");
+	run_list_forget(&w->engine.run, qp);
 	fake_qps--;
 }
 
@@ -460,6 +461,7 @@ fake_open(struct daemon *d)
 		workers.worker[i].index = i;
 		workers.worker[i].engine.qps = &d->qps;
 		workers.worker[i].engine.env.ops = &env_ops;
+		run_list_init(&workers.worker[i].engine.run);
 	}
 	device.d = d;
 	device.max_mtu = 3;
