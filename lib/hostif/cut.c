@@ -149,12 +149,13 @@ cut_super(const struct super *s, struct rte_mempool *pool, struct rte_mbuf **m, 
 	for (uint32_t from = s->payload; from < s->len; from += s->piece) {
 		uint32_t to = from + s->piece < s->len ? from + s->piece : s->len;
 
-		m[n] = n < max ? build(s, pool, n, from, to) : NULL;
-		if (m[n] == NULL) {
+		struct rte_mbuf *piece = n < max ? build(s, pool, n, from, to) : NULL;
+
+		if (piece == NULL) {
 			rte_pktmbuf_free_bulk(m, n);
 			return 0;
 		}
-		n++;
+		m[n++] = piece;
 	}
 	return n;
 }
