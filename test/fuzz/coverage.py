@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 The lines of each library that the fuzzers run: coverage.py BUILD NAME=DIR.. compiles the fuzzers of the build folder
-again, for clang's coverage, and runs each over the inputs in its folders. Prints a table in Markdown, and the functions
-that no input has reached with --missed LIBRARY.
+again, for clang's coverage, and runs each over the inputs in its folders. Prints a table in Markdown, and with --missed
+LIBRARY the functions that no input has reached. --out keeps the objects: the next run does not compile them.
 """
 import argparse
 import collections
@@ -14,15 +14,16 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import tempfile
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument('--missed', metavar='LIBRARY', default='')
-parser.add_argument('--out', type=pathlib.Path, default=pathlib.Path('/tmp/uroce-coverage'))
+parser.add_argument('--out', type=pathlib.Path)
 parser.add_argument('build', type=pathlib.Path)
 parser.add_argument('inputs', nargs='+', metavar='NAME=DIR')
 args = parser.parse_args()
 build = args.build.resolve()
-out = args.out.resolve()
+out = args.out.resolve() if args.out else pathlib.Path(tempfile.mkdtemp(prefix='uroce-coverage-'))
 out.mkdir(parents=True, exist_ok=True)
 PROFILE = ['-fprofile-instr-generate', '-fcoverage-mapping']
 
@@ -39,8 +40,8 @@ def compiled(command):
     words = [word for word in command if not sanitizer(word) and not word.endswith('ccache')]
     at = words.index('-o') + 1
     words[at] = str(out / pathlib.Path(words[at]).name)
-    subprocess.run([*words, *PROFILE], cwd=build, check=True)
-    return words[at]
+    if not os.path.exists(words[at]):
+        subprocess.run([*words, *PROFILE], cwd=build, check=True)
 
 
 names = collections.defaultdict(list)
@@ -96,3 +97,5 @@ if args.missed:
 print('| library | lines | run |\n| --- | --- | --- |')
 for folder, (count, covered) in sorted(folders.items()):
     print(f'| `{folder}` | {count} | {100 * covered // count} % |')
+if not args.out:
+    shutil.rmtree(out)

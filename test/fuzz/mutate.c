@@ -81,7 +81,10 @@ set_frame(struct edit *e, struct step *s, const struct craft *c)
 
 	if (p == NULL)
 		return;
-	*s = (struct step){.op = STEP_FRAME, .len = (uint16_t)craft_finish(c, p), .body = p};
+	*s = (struct step){.op = STEP_FRAME,
+			   .arg = rng_one_in(&e->rng, 3), /* together with the next */
+			   .len = (uint16_t)craft_finish(c, p),
+			   .body = p};
 	if (rng_one_in(&e->rng, 24))
 		craft_spoil(p, s->len, &e->rng);
 	else if (rng_one_in(&e->rng, 24))
@@ -189,6 +192,7 @@ insert_message(struct edit *e, uint32_t i)
 				rte_cpu_to_be_32((n - 1) * mtu + rng_below(&e->rng, mtu));
 		c.psn = psn_add(psn, k);
 		set_frame(e, s, &c);
+		s->arg = !last;
 	}
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes a seed corpus from captures: seeds OUTDIR FILE.pcap.. Each capture becomes an input. Its
- * frames go to a live QP of their service, with valid PSNs, keys and addresses, and pauses are
- * kept.
+ * Makes a seed corpus: a talk with a good peer, and captures: seeds OUTDIR FILE.pcap.. Each capture
+ * becomes an input. Its frames go to a live QP of their service, with valid PSNs, keys and
+ * addresses, and pauses are kept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +141,106 @@ make_seed(const char *dir, const char *pcap)
 	return write_seed(&s, dir, pcap);
 }
 
+/*
+ * What a good peer of the first QPs sends: responses to what client_start posts, and requests.
+ * psn: of the message's kind, as the world starts.
+ */
+static const struct line {
+	uint8_t q, op;
+	uint32_t psn, len; /* len: of the payload */
+	uint32_t all;      /* of the whole message, in RETH */
+} talk[] = {
+	{WORLD_RC, WIRE_OPCODE_CNP},
+	{WORLD_RC, WIRE_OPCODE_SACK, 0xfffffa},
+	{WORLD_RC, WIRE_OP_ACK, 0xfffffb},
+	{WORLD_RC, WIRE_OP_READ_RESP_FIRST, 0xfffffc, 1024},
+	{WORLD_RC, WIRE_OP_READ_RESP_MIDDLE, 0xfffffd, 1024},
+	{WORLD_RC, WIRE_OP_READ_RESP_LAST, 0xfffffe, 952},
+	{WORLD_RC, WIRE_OP_ATOMIC_ACK, 0xffffff},
+	{WORLD_RC, WIRE_OP_READ_RESP_ONLY, 0, 600},
+	{WORLD_RC, WIRE_OP_ACK, 1},
+	{WORLD_RC, WIRE_OP_READ_RESP_FIRST, 2, 1024},
+	{WORLD_RC, WIRE_OP_READ_RESP_MIDDLE, 3, 1024},
+	{WORLD_RC, WIRE_OP_READ_RESP_LAST, 4, 352},
+	{WORLD_RC, WIRE_OP_ACK, 5},
+	{WORLD_RC, WIRE_OP_SEND_ONLY, 0xfffff8, 100},
+	{WORLD_RC, WIRE_OP_SEND_FIRST, 0xfffff9, 1024},
+	{WORLD_RC, WIRE_OP_SEND_LAST, 0xfffffa, 50},
+	{WORLD_RC, WIRE_OP_WRITE_FIRST, 0xfffffb, 1024, 2500},
+	{WORLD_RC, WIRE_OP_WRITE_MIDDLE, 0xfffffc, 1024},
+	{WORLD_RC, WIRE_OP_WRITE_LAST, 0xfffffd, 452},
+	{WORLD_RC, WIRE_OP_READ_REQ, 0xfffffe, 0, 3000},
+	{WORLD_RC, WIRE_OP_FETCH_ADD, 1},
+	{WORLD_RC, WIRE_OP_WRITE_ONLY, 2, 300, 300},
+	{WORLD_RC, WIRE_OP_CMP_SWAP, 3},
+	{WORLD_RC, WIRE_OP_WRITE_ONLY_IMM, 4, 40, 40},
+	{WORLD_RC, WIRE_OP_READ_REQ, 5, 0, 64},
+	{WORLD_RC_SRQ, WIRE_OPCODE_SACK, 0x555000},
+	{WORLD_RC_SRQ, WIRE_OP_READ_RESP_FIRST, 0x555000, 256},
+	{WORLD_RC_SRQ, WIRE_OP_READ_RESP_MIDDLE, 0x555001, 256},
+	{WORLD_RC_SRQ, WIRE_OP_READ_RESP_LAST, 0x555002, 188},
+	{WORLD_RC_SRQ, WIRE_OP_ACK, 0x555003},
+	{WORLD_RC_SRQ, WIRE_OP_ATOMIC_ACK, 0x555004},
+	{WORLD_RC_SRQ, WIRE_OP_SEND_FIRST, 0x1000, 256},
+	{WORLD_RC_SRQ, WIRE_OP_SEND_MIDDLE, 0x1001, 256},
+	{WORLD_RC_SRQ, WIRE_OP_SEND_LAST_IMM, 0x1002, 10},
+	{WORLD_RC_SRQ, WIRE_OP_WRITE_FIRST, 0x1003, 256, 600},
+	{WORLD_RC_SRQ, WIRE_OP_WRITE_MIDDLE, 0x1004, 256},
+	{WORLD_RC_SRQ, WIRE_OP_WRITE_LAST, 0x1005, 88},
+	{WORLD_RC_SRQ, WIRE_OP_READ_REQ, 0x1006, 0, 700},
+	{WORLD_UC, WIRE_OP_WRITE_FIRST, 0x2000, 256, 300},
+	{WORLD_UC, WIRE_OP_WRITE_LAST, 0x2001, 44},
+	{WORLD_UC, WIRE_OP_SEND_ONLY, 0x2002, 99},
+};
+#define LINES (sizeof(talk) / sizeof(talk[0]))
+
+static void
+put_line(struct seed *s, const struct line *l, bool together)
+{
+	uint8_t op = world_peer(l->q)->svc | l->op;
+	uint32_t flags = wire_op_table[op].flags;
+	uint8_t out[STEP_MAX_FRAME];
+	static struct craft c;
+
+	craft_new(&c, l->q, op, l->len, &s->rng);
+	c.psn = l->psn;
+	c.ackreq = true;
+	c.migreq = true;
+	if (flags & WIRE_F_RETH)
+		*(struct wire_reth *)c.rest =
+			(struct wire_reth){.va = rte_cpu_to_be_64(REGION_IOVA(REGION_RW) + 64),
+					   .rkey = rte_cpu_to_be_32(world_key(REGION_RW)),
+					   .dmalen = rte_cpu_to_be_32(l->all)};
+	if (flags & WIRE_F_ATOMICETH) {
+		((struct wire_atomiceth *)c.rest)->va =
+			rte_cpu_to_be_64(REGION_IOVA(REGION_RW) + 8);
+		((struct wire_atomiceth *)c.rest)->rkey = rte_cpu_to_be_32(world_key(REGION_RW));
+	}
+	if (flags & WIRE_F_AETH)
+		c.rest[0] = WIRE_SYN_ACK | 31;
+	s->used += step_put(s->bytes + s->used, STEP_FRAME, together, out,
+			    (uint16_t)craft_finish(&c, out));
+}
+
+/* The talk in order, or with every late'th line behind the three that follow it. */
+static int
+make_talk(const char *dir, const char *name, bool selective, uint32_t late, bool together)
+{
+	static struct seed s;
+
+	memset(&s, 0, sizeof(s));
+	for (uint8_t q = WORLD_RC; selective && q <= WORLD_RC_SRQ; q++)
+		s.used += step_put(s.bytes + s.used, STEP_SELECTIVE, (uint8_t)(2 * q + 1), NULL, 0);
+	for (uint32_t i = 0; i < LINES; i++) {
+		if (late == 0 || i % late != 0)
+			put_line(&s, &talk[i], together);
+		if (late != 0 && i >= 3 && (i - 3) % late == 0)
+			put_line(&s, &talk[i - 3], together);
+	}
+	s.used += step_put(s.bytes + s.used, STEP_TIME, 30, NULL, 0);
+	return write_seed(&s, dir, name);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -154,5 +254,11 @@ main(int argc, char **argv)
 	world_run((const uint8_t *)"", 0);
 	for (i = 2; i < argc && rc == 0; i++)
 		rc = make_seed(argv[1], argv[i]);
+	rc = rc == 0 ? make_talk(argv[1], "talk", false, 0, false) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_together", false, 0, true) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_late", false, 5, false) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_selective", true, 0, true) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_selective_late", true, 5, false) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_selective_very_late", true, 4, true) : rc;
 	return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

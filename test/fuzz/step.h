@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum step_op {
-	STEP_FRAME = 0, /* body: a frame that arrives */
+	STEP_FRAME = 0, /* body: a frame that arrives; arg 1: together with the next one */
 	STEP_TIME,      /* 2^(arg % 34) ns go by, timers and all */
 	STEP_RECV,      /* QP arg posts a receive; body: which slots of memory */
 	STEP_SEND,      /* QP arg posts a send; body: opcode, flags, slots .. */

@@ -9,6 +9,7 @@
 #include "world_parts.h"
 
 #define POOL_MBUFS 511
+#define BURST      8 /* frames that arrive together, at most */
 #define START_NS   1000000000ull
 #define MAX_ROUNDS 100000 /* of an engine that should come to rest */
 
@@ -309,29 +310,48 @@ parse(const uint8_t *frame, uint16_t len)
 	return v;
 }
 
+static struct rte_mbuf *burst[BURST];
+static uint16_t nburst;
+
+/* What has arrived together goes to the engine. bad_form: one frame, of which nothing is executed.
+ */
+static void
+burst_rx(bool bad_form)
+{
+	const struct counter_block *ctr = &world.counters;
+	uint64_t before = bad_form ? memory_sum() : 0, counted;
+	struct rte_mbuf *given[BURST];
+	uint16_t n = nburst;
+
+	if (n == 0)
+		return;
+	nburst = 0;
+	memcpy(given, burst, n * sizeof(given[0]));
+	counted = counters_accounted(ctr) + ctr->ctr[COUNTER_RX_HANDOFF];
+	engine_rx(&world.worker.engine, world.now, WORLD_DEV, given, n);
+	CHECK(counters_accounted(ctr) + ctr->ctr[COUNTER_RX_HANDOFF] == counted + n);
+	/* Whatever the response is, nothing of the packet is executed (NAK-07). */
+	CHECK(!bad_form || memory_sum() == before);
+	/* They are free again, but their pool does not write to their bytes. */
+	for (uint16_t i = 0; i < n; i++)
+		memory_fence_frame(burst[i], false);
+	CHECK(rte_mempool_avail_count(world_rx_pool) == POOL_MBUFS);
+}
+
 static void
 frame(const struct step *s)
 {
 	uint16_t len = s->len <= STEP_MAX_FRAME ? s->len : STEP_MAX_FRAME;
-	struct rte_mbuf *m = rte_pktmbuf_alloc(world_rx_pool), *given = m;
-	uint64_t before = 0, counted;
+	struct rte_mbuf *m = rte_pktmbuf_alloc(world_rx_pool);
 	bool bad_form;
 
 	CHECK(m != NULL);
 	memcpy(rte_pktmbuf_append(m, len), s->body, len);
 	memory_fence_frame(m, true);
 	bad_form = wire_bad_form(parse(rte_pktmbuf_mtod(m, const uint8_t *), len));
-	if (bad_form)
-		before = memory_sum();
-	counted = counters_accounted(&world.counters) + world.counters.ctr[COUNTER_RX_HANDOFF];
-	engine_rx(&world.worker.engine, world.now, WORLD_DEV, &given, 1);
-	CHECK(counters_accounted(&world.counters) + world.counters.ctr[COUNTER_RX_HANDOFF] ==
-	      counted + 1);
-	/* Whatever the response is, nothing of the packet is executed (NAK-07). */
-	CHECK(!bad_form || memory_sum() == before);
-	/* It is free again, but its pool does not write to its bytes. */
-	memory_fence_frame(m, false);
-	CHECK(rte_mempool_avail_count(world_rx_pool) == POOL_MBUFS);
+	burst[nburst++] = m;
+	if (s->arg != 1 || nburst == BURST)
+		burst_rx(bad_form && nburst == 1);
 }
 
 static struct qp *
@@ -393,6 +413,8 @@ selective_step(uint32_t q, bool on)
 static void
 take_step(const struct step *s)
 {
+	if (s->op != STEP_FRAME)
+		burst_rx(false);
 	switch ((enum step_op)s->op) {
 	case STEP_FRAME:
 		frame(s);
@@ -475,6 +497,8 @@ world_run(const uint8_t *data, size_t size)
 	run();
 	while (n++ < STEP_MAX && step_take(&data, &size, &s))
 		take_step(&s);
+	burst_rx(false);
+	run();
 	world_end();
 }
 
