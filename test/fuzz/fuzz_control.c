@@ -585,6 +585,7 @@ step(const uint8_t *head, const uint8_t *body, uint32_t len)
 		break;
 	}
 	settle();
+	rte_log_set_global_level(RTE_LOG_CRIT); /* SET changes it */
 }
 
 static void
@@ -659,7 +660,6 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	host_init();
 	snprintf(prefix, sizeof(prefix), "--file-prefix=fuzz-%d", getpid());
 	require(rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) >= 0, "no EAL");
-	rte_log_set_level_pattern("uroce.*", RTE_LOG_CRIT);
 	pool = rte_pktmbuf_pool_create("pool", MBUFS, 0, 0, 4608 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
 	require(pool != NULL, "no pool");
@@ -671,12 +671,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct daemon *d = &fuzz_daemon;
 
+	rte_log_set_global_level(RTE_LOG_CRIT);
 	fake_open(d);
 	host_open();
 	if (idle_fds == 0) /* but those of fake_open: */
 		idle_fds = host_fds() - FAKE_FDS;
 	d->pool = pool;
 	d->dev[0]->port.link_up = true;
+	d->dev[0]->sr.on = true;
 	fake_sends = true;
 	fake_sent = NULL;
 	fake_waits = true;

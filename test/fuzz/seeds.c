@@ -195,7 +195,7 @@ static const struct line {
 #define LINES (sizeof(talk) / sizeof(talk[0]))
 
 static void
-put_line(struct seed *s, const struct line *l, bool together)
+put_line(struct seed *s, const struct line *l, bool together, enum world_region region)
 {
 	uint8_t op = world_peer(l->q)->svc | l->op;
 	uint32_t flags = wire_op_table[op].flags;
@@ -208,13 +208,12 @@ put_line(struct seed *s, const struct line *l, bool together)
 	c.migreq = true;
 	if (flags & WIRE_F_RETH)
 		*(struct wire_reth *)c.rest =
-			(struct wire_reth){.va = rte_cpu_to_be_64(REGION_IOVA(REGION_RW) + 64),
-					   .rkey = rte_cpu_to_be_32(world_key(REGION_RW)),
+			(struct wire_reth){.va = rte_cpu_to_be_64(REGION_IOVA(region) + 64),
+					   .rkey = rte_cpu_to_be_32(world_key(region)),
 					   .dmalen = rte_cpu_to_be_32(l->all)};
 	if (flags & WIRE_F_ATOMICETH) {
-		((struct wire_atomiceth *)c.rest)->va =
-			rte_cpu_to_be_64(REGION_IOVA(REGION_RW) + 8);
-		((struct wire_atomiceth *)c.rest)->rkey = rte_cpu_to_be_32(world_key(REGION_RW));
+		((struct wire_atomiceth *)c.rest)->va = rte_cpu_to_be_64(REGION_IOVA(region) + 8);
+		((struct wire_atomiceth *)c.rest)->rkey = rte_cpu_to_be_32(world_key(region));
 	}
 	if (flags & WIRE_F_AETH)
 		c.rest[0] = WIRE_SYN_ACK | 31;
@@ -224,7 +223,8 @@ put_line(struct seed *s, const struct line *l, bool together)
 
 /* The talk in order, or with every late'th line behind the three that follow it. */
 static int
-make_talk(const char *dir, const char *name, bool selective, uint32_t late, bool together)
+make_talk(const char *dir, const char *name, bool selective, uint32_t late, bool together,
+	  enum world_region region)
 {
 	static struct seed s;
 
@@ -233,9 +233,9 @@ make_talk(const char *dir, const char *name, bool selective, uint32_t late, bool
 		s.used += step_put(s.bytes + s.used, STEP_SELECTIVE, (uint8_t)(2 * q + 1), NULL, 0);
 	for (uint32_t i = 0; i < LINES; i++) {
 		if (late == 0 || i % late != 0)
-			put_line(&s, &talk[i], together);
+			put_line(&s, &talk[i], together, region);
 		if (late != 0 && i >= 3 && (i - 3) % late == 0)
-			put_line(&s, &talk[i - 3], together);
+			put_line(&s, &talk[i - 3], together, region);
 	}
 	s.used += step_put(s.bytes + s.used, STEP_TIME, 30, NULL, 0);
 	return write_seed(&s, dir, name);
@@ -254,11 +254,14 @@ main(int argc, char **argv)
 	world_run((const uint8_t *)"", 0);
 	for (i = 2; i < argc && rc == 0; i++)
 		rc = make_seed(argv[1], argv[i]);
-	rc = rc == 0 ? make_talk(argv[1], "talk", false, 0, false) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_together", false, 0, true) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_late", false, 5, false) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_selective", true, 0, true) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_selective_late", true, 5, false) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_selective_very_late", true, 4, true) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk", false, 0, false, REGION_RW) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_together", false, 0, true, REGION_RW) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_copied", false, 0, true, REGION_COPIED) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_copied_late", true, 4, false, REGION_COPIED) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_late", false, 5, false, REGION_RW) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_selective", true, 0, true, REGION_RW) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_selective_late", true, 5, false, REGION_RW) : rc;
+	rc = rc == 0 ? make_talk(argv[1], "talk_selective_very_late", true, 4, true, REGION_RW)
+		     : rc;
 	return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
