@@ -461,6 +461,8 @@ fake_open(struct daemon *d)
 		workers.worker[i].index = i;
 		workers.worker[i].engine.qps = &d->qps;
 		workers.worker[i].engine.env.ops = &env_ops;
+		workers.worker[i].engine.env.ahead = &workers.worker[i].engine.ahead;
+		workers.worker[i].engine.env.counters = &workers.worker[i].counters;
 		run_list_init(&workers.worker[i].engine.run);
 	}
 	device.d = d;
