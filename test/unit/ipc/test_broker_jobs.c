@@ -18,7 +18,7 @@
 #define PAGE_MOST 65536 /* of arm64 */
 #define FINDS     12    /* registrations of one client, one after the other */
 
-static sem_t begun, go_on, root_ran;
+static sem_t begun, go_on, ended, root_ran;
 static bool late; /* a thread that sends a message gets no CPU time for a while afterwards */
 
 /* Replaces libc's. */
@@ -40,6 +40,7 @@ hang(struct job *job)
 	while (sem_wait(&go_on) != 0)
 		;
 	free(job);
+	sem_post(&ended);
 }
 
 static void
@@ -108,6 +109,7 @@ a_thread_that_ends_hands_over(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, chan), 0);
 	sem_init(&begun, 0, 0);
 	sem_init(&go_on, 0, 0);
+	sem_init(&ended, 0, 0);
 	sem_init(&root_ran, 0, 0);
 	jobs_open(chan[0]);
 	for (unsigned i = 0; i < BROKER_USER_THREADS; i++) {
@@ -123,6 +125,8 @@ a_thread_that_ends_hands_over(void **state)
 	for (unsigned i = 0; i < BROKER_USER_THREADS; i++)
 		sem_post(&go_on);
 	assert_int_equal(in_time(&root_ran), 0);
+	for (unsigned i = 0; i < BROKER_USER_THREADS; i++) /* the next test uses the semaphores */
+		assert_int_equal(in_time(&ended), 0);
 	close(chan[1]);
 }
 
