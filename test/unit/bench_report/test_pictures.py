@@ -84,14 +84,14 @@ class Picture(unittest.TestCase):
 
     def test_what_a_run_compares_with(self):
         """A sweep's lines for comparison have these names, and the page says what they are."""
-        def run(mode, *_):
+        def run(mode, *_, **__):
             if mode == "limit":
                 return {"rows": [{"name": f"both, {size} B", "both": {"median": 50}} for size in sweeps.SIZES]}
             row = {key: {"median": 1} for key in ("goodput", "messages", "share", "p50", "p99", "p99.9")}
             return {"rows": [row]}
         with (mock.patch.object(machine, "run_bench", run), mock.patch.object(sweeps, "_tcp", lambda sizes: [[64, 1]]),
               mock.patch.object(sweeps.os, "geteuid", lambda: 0)):
-            found = sweeps.measure(False)
+            found = sweeps.measure(False, 0)
         self.assertEqual((set(found["bandwidth"]), found["missing"]), ({*sweeps.OPS, *COMPARED}, []))
         words = next(words for name, _, words, *_ in pictures.PICTURES if name == "bandwidth")
         self.assertIn("dashed lines are for comparison: checksum and copy of both sides on one core", words)
