@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "ipc/client.h"
@@ -57,52 +56,86 @@ starts_at(const char *words, size_t len, const char *socket)
 	return !given && !socket;
 }
 
-/*
- * Returns true if the process whose folder in /proc is dir runs under this user, sees the same
- * files and has not run for long: only such a daemon may be about to listen at a path of ours.
- */
-static bool
-is_young_of_ours(int dir)
+/* Reads the beginning of a file; "" if that is not possible. Returns the number of bytes. */
+static size_t
+read_at(int dir, const char *name, char *text, size_t size)
 {
-	struct stat st, mnt, own;
-	char text[1024], *p;
-	struct timespec now;
-	unsigned long long start;
-	int fd = openat(dir, "stat", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
 
 	if (fd >= 0)
 		close(fd);
 	text[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+/*
+ * The functions below read what is readable of every process. A daemon cannot be attached to, so
+ * that root owns its folder in /proc, and its namespaces are not visible.
+ */
+static bool
+is_of_this_user(int dir)
+{
+	char text[1024];
+	unsigned int uid;
+	const char *p;
+
+	read_at(dir, "status", text, sizeof(text));
+	p = strstr(text, "\nUid:");
+	return p && sscanf(p, "\nUid: %*u %u", &uid) == 1 && uid == geteuid();
+}
+
+/* The kernel's number of the first mount that the process sees; mount namespaces share none. */
+static long
+first_mount(int dir)
+{
+	char text[32];
+
+	read_at(dir, "mountinfo", text, sizeof(text));
+	return atol(text);
+}
+
+static bool
+sees_same_files(int dir)
+{
+	int self = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool same = self >= 0 && first_mount(dir) == first_mount(self);
+
+	if (self >= 0)
+		close(self);
+	return same;
+}
+
+static bool
+is_young(int dir)
+{
+	struct timespec now;
+	unsigned long long start;
+	char text[1024], *p;
+
+	read_at(dir, "stat", text, sizeof(text));
 	p = strrchr(text, ')'); /* behind the name; field 22 is the start, in ticks since boot */
 	for (unsigned int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
-	if (!p || sscanf(p, "%llu", &start) != 1 || clock_gettime(CLOCK_BOOTTIME, &now) < 0 ||
-	    start / (unsigned long long)sysconf(_SC_CLK_TCK) + START_MS / 1000 <
-		    (unsigned long long)now.tv_sec)
-		return false;
-	return fstat(dir, &st) == 0 && st.st_uid == geteuid() &&
-	       fstatat(dir, "ns/mnt", &mnt, 0) == 0 && stat("/proc/self/ns/mnt", &own) == 0 &&
-	       mnt.st_ino == own.st_ino;
+	return p && sscanf(p, "%llu", &start) == 1 && clock_gettime(CLOCK_BOOTTIME, &now) == 0 &&
+	       start / (unsigned long long)sysconf(_SC_CLK_TCK) + START_MS / 1000 >=
+		       (unsigned long long)now.tv_sec;
 }
 
-/* Returns true if the process whose folder in /proc is name starts a daemon, as starts_at. */
+/*
+ * Returns true if the process whose folder in /proc is name starts a daemon, as starts_at, that may
+ * be about to listen at a path of ours.
+ */
 static bool
 process_starts_at(int proc, const char *name, const char *socket)
 {
 	int dir = openat(proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int fd = dir < 0 ? -1 : openat(dir, "cmdline", O_RDONLY | O_CLOEXEC);
 	char words[4096];
-	ssize_t n = fd < 0 ? -1 : read(fd, words, sizeof(words) - 1);
-	bool starts = false;
+	size_t n = dir < 0 ? 0 : read_at(dir, "cmdline", words, sizeof(words));
+	bool starts = n > 0 && strcmp(basename(words), "uroced") == 0 &&
+		      starts_at(words, n, socket) && is_of_this_user(dir) &&
+		      sees_same_files(dir) && is_young(dir);
 
-	if (n > 0) {
-		words[n] = '\0';
-		starts = strcmp(basename(words), "uroced") == 0 &&
-			 starts_at(words, (size_t)n, socket) && is_young_of_ours(dir);
-	}
-	if (fd >= 0)
-		close(fd);
 	if (dir >= 0)
 		close(dir);
 	return starts;

@@ -313,18 +313,27 @@ print("uroce0" in subprocess.check_output(["ibv_devices"], text=True))"""
                      env={"UROCE_SOCKET": "/nonexistent"})
 
     def test_a_daemon_that_starts_is_waited_for(self):
-        """As after `uroced &` in a script: a process has its name, but does not listen yet, or ends before."""
-        sock = os.path.join(self.dir.name, "late")
+        """As after `uroced &` in a script: a process has its name, but does not listen yet, or ends before. Like uroced it
+        cannot be attached to (PR_SET_DUMPABLE 0), so that its folder in /proc belongs to root."""
+        folder = os.path.join(self.dir.name, "late")
+        os.mkdir(folder)
+        who = {}
+        if os.geteuid() == 0:
+            who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            os.chown(folder, NOBODY, NOBODY)
+            if subprocess.run(["test", "-x", RUN, "-a", "-r", PROVIDER], **who).returncode:
+                self.skipTest("the build tree is not readable by others")
+        sock = os.path.join(folder, "sock")
+        python = "import ctypes, sys; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('starts', flush=True); sys.stdin.read()"
         for listens, option in ((True, ["--socket", sock]), (False, [f"--socket={sock}"])):
-            starting = subprocess.Popen(["bash", "-c", 'exec -a uroced sh -c "read x" sh "$@"', "bash", *option],
-                                        stdin=subprocess.PIPE)
-            while not text_of(f"/proc/{starting.pid}/cmdline").startswith("uroced"):
-                self.assertIsNone(starting.poll())
-                time.sleep(0.01)
+            starting = subprocess.Popen(["uroced", "-c", python, *option], executable=shutil.which("python3", path="/usr/bin"),
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, **who)
+            self.assertEqual(starting.stdout.readline(), b"starts\n")
             env = {**os.environ, **SANITIZER, "UROCE_SOCKET": sock}
-            run = subprocess.Popen([RUN, "--provider", PROVIDER, *self.view, "true"], env=env, text=True, stderr=subprocess.PIPE)
+            run = subprocess.Popen([RUN, "--provider", PROVIDER, *self.view, "true"], env=env, text=True,
+                                   stderr=subprocess.PIPE, **who)
             self.assertIn("waiting for uroced", run.stderr.readline())
-            daemon = subprocess.Popen([FAKE, sock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) if listens else None
+            daemon = subprocess.Popen([FAKE, sock], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **who) if listens else None
             if not listens:
                 starting.stdin.close()
             said = run.communicate(timeout=300)[1]
@@ -333,6 +342,7 @@ print("uroce0" in subprocess.check_output(["ibv_devices"], text=True))"""
                 daemon.communicate()
                 starting.stdin.close()
             starting.wait(300)
+            starting.stdout.close()
 
     @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_other_daemons_are_not_waited_for(self):
