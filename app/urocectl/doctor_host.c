@@ -219,12 +219,14 @@ doctor_memory(struct doctor *dr, const json_t *daemon)
 {
 	bool any_user = json_is_true(json_object_get(daemon, "reads_any_user"));
 	uid_t uid = (uid_t)row_int(daemon, "uid");
-	char line[32];
+	char line[32], scope[32];
 
-	if (read_line("/proc/sys/kernel/yama/ptrace_scope", line, sizeof(line)) &&
-	    strcmp(line, "3") == 0)
+	if (!read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)))
+		scope[0] = '\0';
+	if (strcmp(scope, "3") == 0)
 		doctor_say(dr, VERDICT_FAULT, "memory", "",
-			   "kernel.yama.ptrace_scope is 3, so memory that must be copied cannot be "
+			   "kernel.yama.ptrace_scope is 3, so memory that must be copied, and "
+			   "memory of ordinary users' programs with threads, cannot be "
 			   "registered: set it to 1 in /etc/sysctl.d, and restart the machine");
 	else if (!any_user && uid != geteuid())
 		doctor_say(dr, VERDICT_HINT, "memory", "",
@@ -232,6 +234,12 @@ doctor_memory(struct doctor *dr, const json_t *daemon)
 			   "programs that it cannot map is refused (EPERM): run uroced as uid %u "
 			   "or as root",
 			   uid, geteuid(), geteuid());
+	else if (strcmp(scope, "2") == 0 && !any_user)
+		doctor_say(dr, VERDICT_HINT, "memory", "",
+			   "kernel.yama.ptrace_scope is 2, so memory that must be copied, and "
+			   "memory of programs with threads, can be registered only in a user "
+			   "namespace (uroce-run --view=namespace): `sysctl "
+			   "kernel.yama.ptrace_scope=1`, or run uroced as root");
 	else if (geteuid() != 0 && access("/dev/userfaultfd", R_OK | W_OK) < 0 &&
 		 (!read_line("/proc/sys/vm/unprivileged_userfaultfd", line, sizeof(line)) ||
 		  strcmp(line, "1") != 0))

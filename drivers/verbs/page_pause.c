@@ -52,13 +52,17 @@ page_pause_take(void)
 void
 page_pause_permit(int sock)
 {
-	static pid_t named;
+	static pid_t named, by; /* a child does not inherit what its parent has named */
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
+	pid_t self = getpid();
 
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0 ||
-	    __atomic_exchange_n(&named, cred.pid, __ATOMIC_RELAXED) == cred.pid)
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0)
 		return;
+	if (__atomic_exchange_n(&named, cred.pid, __ATOMIC_RELAXED) == cred.pid &&
+	    __atomic_exchange_n(&by, self, __ATOMIC_RELAXED) == self)
+		return;
+	__atomic_store_n(&by, self, __ATOMIC_RELAXED);
 	prctl(PR_SET_PTRACER, (unsigned long)cred.pid, 0, 0, 0);
 }
 

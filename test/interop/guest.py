@@ -114,7 +114,8 @@ class Guest:
     def __init__(self, mode, ns=None, tap=None, mtu=1500, more=(), kernel=None):
         self.share = lib.tmpdir()
         shutil.copytree(HERE / "guest", self.share / "guest")
-        for program in ("app/uroce-bench/check/rcdata", "test/interop/reject", "test/interop/collective"):
+        for program in ("app/uroce-bench/check/rcdata", "test/interop/reject", "test/interop/collective",
+                        "test/system/paused"):
             if (lib.BUILD / program).exists():
                 shutil.copy(lib.BUILD / program, self.share)
         (self.share / "cmd").mkdir()

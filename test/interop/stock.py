@@ -3,7 +3,7 @@
 """uroce on an ordinary machine: a guest with a distribution's kernel, which has the RDMA core as a module, and with
 this machine's programs. The kernel that runs the other tests has no RDMA core.
 
-    stock.py [states] [distros] [user] [demo]    these parts, else all but demo
+    stock.py [states] [distros] [user] [demo] [yama]    these parts, else all but demo
 
 UROCE_TEST_FULL=1 runs every part and combination, and transfers of the README's length.
 UROCE_STOCK_KERNEL names another kernel: SUITE/PACKAGE, as trixie/linux-image-amd64.
@@ -165,13 +165,36 @@ def user(machine):
         machine.good(f"readme '{short[0]}' '{short[1]}'")
 
 
+def yama(machine):
+    """Memory of programs with threads, for each setting of the Yama module. A thread has to be stopped while pages move, as
+    no ordinary user gets a userfaultfd. The last setting stays until the guest ends."""
+    become = USERS["uid 65534"]
+    machine.good(f"sysctl -w vm.unprivileged_userfaultfd=0; pair_daemon && own_daemon {become}")
+    for scope in range(4):
+        machine.good(f"echo {scope} >/proc/sys/kernel/yama/ptrace_scope")
+        for view in VIEWS:
+            for whose, socket in (("the user's daemon", "/tmp/own/sock"), ("root's daemon", "/run/uroce/uroced.sock")):
+                # root may trace, and the owner of a user namespace in it
+                may = scope < 2 or (scope == 2 and (whose == "root's daemon" or view == "namespace"))
+                with lib.case(f"ptrace_scope {scope}, {whose}, {view}: memory of a program with threads is "
+                              f"{'adopted' if may else 'refused, and adopted when they have ended'}"):
+                    machine.good(f"timeout 300 {become}uroce-run --socket {socket} --view={view} paused uroce0 "
+                                 f"{'asleep' if may else 'forbidden'}")
+        if scope > 1:
+            with lib.case(f"urocectl doctor says that ptrace_scope is {scope}"):
+                machine.good(f"{become}urocectl --socket /tmp/own/sock doctor | grep 'kernel.yama.ptrace_scope is {scope}'")
+    with lib.case("the daemon's log says why memory was refused"):
+        machine.good("grep 'cannot register .*ptrace_scope' /run/own.log")
+    machine.good("daemon_ends && kill $(cat /run/own.pid)")
+
+
 def main():
     lib.need_root()
     for program in ("qemu-system-x86_64", "mmdebstrap"):
         if not shutil.which(program):
             lib.skip(f"{program} is not installed")
-    parts = [part for part in (states, distros, user, demo) if part.__name__ in sys.argv[1:]] or \
-        [states, distros, user] + [demo] * lib.FULL
+    parts = [part for part in (states, distros, user, demo, yama) if part.__name__ in sys.argv[1:]] or \
+        [states, distros, user] + [demo] * lib.FULL + [yama]
     build("$DEMO_TARGETS" if demo in parts else "$RUN_TARGETS")
     machine = Machine()
     for part in parts:

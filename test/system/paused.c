@@ -3,7 +3,9 @@
  * A program with threads, and without the right to a userfaultfd, registers memory into which its
  * threads store: the daemon stops them while the pages move (drivers/verbs/page_pause.h).
  *
- *   paused DEVICE
+ *   paused DEVICE            with threads that store all the time
+ *   paused DEVICE asleep     with a thread that sleeps, for a slow machine
+ *   paused DEVICE forbidden  the same, where the daemon may neither stop threads nor read memory
  *
  * TAP; exit status 0 when all tests passed.
  */
@@ -16,6 +18,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define NTHREADS 3
 #define ROUNDS   24   /* less than the registrations that a program gets pauses for */
@@ -166,12 +170,102 @@ many_registrations_work(void)
 	pthread_join(thread, NULL);
 }
 
+/* Waits for a byte. */
+static void *
+waiter(void *arg)
+{
+	char byte;
+
+	CHECK(read(*(int *)arg, &byte, 1) == 1);
+	return NULL;
+}
+
+/* Runs f beside a thread that sleeps. */
+static void
+beside_waiter(void (*f)(void))
+{
+	pthread_t thread;
+	int ends[2];
+
+	CHECK(pipe(ends) == 0);
+	CHECK(pthread_create(&thread, NULL, waiter, &ends[0]) == 0);
+	f();
+	CHECK(write(ends[1], "", 1) == 1);
+	pthread_join(thread, NULL);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void
+adopt_once(void)
+{
+	struct ibv_mr *mr = adopted();
+
+	CHECK(mr);
+	if (!mr)
+		return;
+	write_to(mr, MARK);
+	CHECK(ibv_dereg_mr(mr) == 0 && buf[0] == MARK);
+}
+
+REQUIREMENT("MEM-05")
+static void
+memory_beside_a_sleeping_thread_is_adopted(void)
+{
+	CHECK(setenv("UROCE_MR_MODE", "adopt", 1) == 0);
+	beside_waiter(adopt_once);
+	CHECK(unsetenv("UROCE_MR_MODE") == 0);
+}
+
+static void
+refused_once(void)
+{
+	CHECK(!ibv_reg_mr(side.pd, buf, LEN, SIDE_ACCESS) && errno == EPERM);
+}
+
+/* Nobody may stop the thread, nor copy the memory. Without a thread nobody needs to. */
+REQUIREMENT("MEM-05")
+static void
+memory_is_refused_while_there_is_a_thread(void)
+{
+	struct ibv_mr *mr;
+
+	beside_waiter(refused_once);
+	do /* the thread may take a moment to disappear */
+		mr = ibv_reg_mr(side.pd, buf, LEN, SIDE_ACCESS);
+	while (!mr && errno == EPERM && sched_yield() == 0);
+	CHECK(mr);
+	if (!mr)
+		return;
+	write_to(mr, MARK);
+	CHECK(ibv_dereg_mr(mr) == 0 && buf[0] == MARK);
+}
+
 static void
 prepare(void)
 {
 	buf = calloc(1, LEN);
 	CHECK(buf);
 	connect_qps();
+}
+
+static const char *device;
+
+/* A child is another process to the daemon, and to a security module that restricts ptrace. */
+REQUIREMENT("MEM-05")
+static void
+memory_of_a_child_is_adopted(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		side_open(&side, device);
+		prepare();
+		memory_beside_a_sleeping_thread_is_adopted();
+		_exit(side_failures() != 0);
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
 }
 
 int
@@ -182,6 +276,20 @@ main(int argc, char **argv)
 		SIDE_TEST(memory_of_running_threads_is_adopted),
 		SIDE_TEST(many_registrations_work),
 	};
+	static const struct side_test asleep[] = {
+		SIDE_TEST(prepare),
+		SIDE_TEST(memory_beside_a_sleeping_thread_is_adopted),
+		SIDE_TEST(memory_of_a_child_is_adopted),
+	};
+	static const struct side_test forbidden[] = {
+		SIDE_TEST(prepare),
+		SIDE_TEST(memory_is_refused_while_there_is_a_thread),
+	};
 
+	device = argv[1];
+	if (argc == 3 && strcmp(argv[2], "asleep") == 0)
+		return side_main(2, argv, &side, 1, asleep, 3);
+	if (argc == 3 && strcmp(argv[2], "forbidden") == 0)
+		return side_main(2, argv, &side, 1, forbidden, 2);
 	return side_main(argc, argv, &side, 1, tests, 3);
 }

@@ -22,12 +22,13 @@ stock_root() {
 	PATH=/run/bin:$PATH
 }
 
-# stock_programs DIR: uroced, uroce-run and urocectl of the build DIR, and collective of the other build if it is there,
-# in the PATH
+# stock_programs DIR: uroced, uroce-run and urocectl of the build DIR, and collective and paused of the other build if they
+# are there, in the PATH
 stock_programs() {
+	local program
 	mkdir -p /run/bin /run/uroce
 	ln -s "$1"/app/{uroced/uroced,uroce-run/uroce-run,urocectl/urocectl} /run/bin/ &&
-		{ [ ! -e collective ] || install collective /run/bin/; }
+		for program in collective paused; do [ ! -e $program ] || install $program /run/bin/ || return; done
 }
 
 # until_true COMMAND..: for as long as a hung test may take
@@ -65,6 +66,15 @@ pair_daemon() {
 		--dev name=uroce1,port=net_ring_pb,addr=10.9.0.2/24 >/run/uroced.log 2>&1 &
 	echo $! >/run/uroced.pid
 	until_true grep -q '^uroced: ready' /run/uroced.log
+}
+
+# own_daemon BECOME..: a daemon for itself of the user that BECOME makes, at /tmp/own/sock
+own_daemon() {
+	mkdir -p /tmp/own && "$@" true && chmod 777 /tmp/own && ip addr add 10.9.0.7/32 dev lo || return
+	"$@" uroced --no-huge --mem 192 --socket /tmp/own/sock --file-prefix own --dev name=uroce0,port=udp,addr=10.9.0.7 \
+		>/run/own.log 2>&1 &
+	echo $! >/run/own.pid
+	until_true grep -q '^uroced: ready' /run/own.log
 }
 daemon_ends() { kill "$(cat /run/uroced.pid)" && until_true [ ! -d "/proc/$(cat /run/uroced.pid)" ]; }
 
