@@ -133,8 +133,8 @@ process_starts_at(int proc, const char *name, const char *socket)
 	char words[4096];
 	size_t n = dir < 0 ? 0 : read_at(dir, "cmdline", words, sizeof(words));
 	bool starts = n > 0 && strcmp(basename(words), "uroced") == 0 &&
-		      starts_at(words, n, socket) && is_of_this_user(dir) &&
-		      sees_same_files(dir) && is_young(dir);
+		      starts_at(words, n, socket) && is_of_this_user(dir) && sees_same_files(dir) &&
+		      is_young(dir);
 
 	if (dir >= 0)
 		close(dir);
