@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -22,6 +23,11 @@
 #include "map/vma.h"
 #include "mr_adopt.h"
 #include "page_pause.h"
+#include "page_swap.h"
+
+#ifndef UFFD_FEATURE_WP_UNPOPULATED
+#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
+#endif
 
 #define MAX_REGIONS 4096
 #define COPY_STEP   COPIER_BYTES
@@ -607,6 +613,17 @@ huge_pages_restore(void)
 	if (nr_lock >= 0)
 		close(nr_lock);
 	nr_lock = -1;
+}
+
+bool
+kernel_protects_absent_pages(void)
+{
+	int fd = page_swap_uffd(UFFD_FEATURE_WP_UNPOPULATED);
+
+	CHECK(fd >= 0 || fd == -EINVAL);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 uint8_t *

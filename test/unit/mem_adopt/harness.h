@@ -95,6 +95,8 @@ void huge_pages_restore(void);
 
 /* Client: len bytes of private memory in a separate mapping. */
 uint8_t *map_private(size_t len);
+/* Before Linux 6.4 a userfaultfd cannot protect an absent page: all pages are copied. */
+bool kernel_protects_absent_pages(void);
 /* Client: whether the daemon reads from the region the bytes at addr here. */
 bool daemon_sees(const struct reg *r, const void *addr, size_t len);
 /* Waits for a child: did it end with this status, or by this signal? */

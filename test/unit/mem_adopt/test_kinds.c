@@ -2,7 +2,6 @@
 /* Every kind of memory a process can hand to ibv_reg_mr, and the path it takes. */
 #include <errno.h>
 #include <linux/magic.h>
-#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,12 +13,7 @@
 #include <cmocka.h>
 #include "harness.h"
 #include "map/vma.h"
-#include "page_swap.h"
 #include "../../kit/requirement.h"
-
-#ifndef UFFD_FEATURE_WP_UNPOPULATED
-#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
-#endif
 
 static uint8_t data_buf[3 * PAGE] = {1};
 static uint8_t bss_buf[64 * PAGE];
@@ -86,18 +80,6 @@ resident(uint8_t *p, size_t len)
 		n += there[i] & 1;
 	free(there);
 	return n;
-}
-
-/* Before Linux 6.4 a userfaultfd cannot protect an absent page: all pages are copied. */
-static bool
-kernel_protects_absent_pages(void)
-{
-	int fd = page_swap_uffd(UFFD_FEATURE_WP_UNPOPULATED);
-
-	CHECK(fd >= 0 || fd == -EINVAL);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
 }
 
 /* Untouched pages take no memory: neither while registered, nor in a child, nor afterwards. */

@@ -469,7 +469,9 @@ check_mappings_merge(void (*crowd)(void), size_t each)
 	for (unsigned i = 0; i < 2 * N; i++)
 		client_dereg(&r[i]);
 	CHECK(filled(touched, bytes, 1));
-	CHECK(count_mappings(touched, bytes) == 1 && count_mappings(fresh, bytes) == 1);
+	CHECK(count_mappings(touched, bytes) == 1);
+	/* Where absent pages are copied, parts of the gaps between regions may stay mappings. */
+	CHECK(count_mappings(fresh, bytes) <= (kernel_protects_absent_pages() ? 1 : 2 * N));
 }
 
 static void
