@@ -162,7 +162,10 @@ daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_opt
 {
 	char uroced[PATH_MAX], cpu[16], qps[16];
 	/* Huge pages if available, as for any daemon; memory is measured on small ones. */
-	char *plain = o->no_huge || o->measure == BENCH_MEMORY ? "--no-huge" : NULL;
+	bool memory = o->measure == BENCH_MEMORY;
+	char *plain = o->no_huge || memory ? "--no-huge" : NULL;
+	/* an ordinary user, too, may then read how much memory it has */
+	char *readable = memory ? "--core-dumps" : NULL;
 	char dev[2][512];
 	char *argv[] = {uroced,
 			"--socket",
@@ -184,6 +187,7 @@ daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_opt
 			"--dev",
 			dev[1],
 			plain,
+			readable,
 			NULL};
 
 	for (unsigned i = 0; i < 2; i++) {
