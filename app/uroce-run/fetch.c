@@ -70,8 +70,9 @@ read_at(int dir, const char *name, char *text, size_t size)
 }
 
 /*
- * The functions below read what is readable of every process. A daemon cannot be attached to, so
- * that root owns its folder in /proc, and its namespaces are not visible.
+ * The functions below use only files of /proc that every user may read. No other process may attach
+ * to a daemon; therefore root owns the daemon's folder in /proc, and others cannot see its
+ * namespaces.
  */
 static bool
 is_of_this_user(int dir)

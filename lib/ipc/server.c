@@ -208,9 +208,10 @@ ipc_peer_cgroup(pid_t pid, char *text, size_t size)
 }
 
 /*
- * Has a process of root CAP_NET_ADMIN here? In a user namespace of its own it has it there alone;
- * that namespace has another map of uids than ours. Not if /proc does not tell, or if the process
- * has ended: /proc may have told of another one with its pid.
+ * Returns true if a process of root has CAP_NET_ADMIN in our user namespace. Within its own user
+ * namespace a process has every capability, but over nothing outside; such a namespace has another
+ * map of uids than ours. Returns false if /proc cannot be read, or if the process has ended: its
+ * pid, and so what was read, may then be another process's.
  */
 static bool
 root_is_admin(pid_t pid, int pidfd)

@@ -157,7 +157,7 @@ blame_main(void *arg)
 	}
 }
 
-/* Ends a wait of the thread, which then looks at what has changed. */
+/* Wakes the thread, because stop or several has changed. */
 static void
 notify(struct blame *b)
 {

@@ -68,7 +68,7 @@ struct worker *worker_get(struct worker_set *ws, unsigned i);
 int worker_blame_start(struct worker_set *ws);
 /* Control thread. Are contexts of several users open? A lone user delays nobody but itself. */
 void worker_blame_several(struct worker_set *ws, bool several);
-/* Control thread. It begins to serve a user (qp_user_place), or, with 0, has ended. */
+/* Control thread. The user (qp_user_place) whose request it handles from now on; 0: nobody's. */
 void worker_control_serves(struct worker_set *ws, uint8_t user);
 /* Any thread. For how many ns the user at a place (qp_user_place) still pauses; 0: it does not. */
 uint64_t worker_paused_ns(const struct worker_set *ws, uint8_t user);

@@ -261,7 +261,10 @@ fill(uint32_t cmd, uint8_t how, uint16_t addr_len, uint8_t *body)
 						     .valid = how != 255};
 }
 
-/* Body: what is filled in, which id, and the overlay. */
+/*
+ * Sends a command. body[0] chooses the values of its fields, body[1] the id; the rest is written
+ * over the command (step_overlay).
+ */
 void
 cm_command(uint8_t which, uint8_t cmd, const uint8_t *body, uint32_t len)
 {

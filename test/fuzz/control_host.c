@@ -18,7 +18,7 @@
 #include "control/request.h"
 #include "ipc/broker_parts.h"
 
-#define CHAN_FD 900 /* of the broker, which closes what is above */
+#define CHAN_FD 900 /* the broker's channel; the broker closes descriptors above it */
 #define MAX_FD  896 /* of all others */
 
 pid_t host_client;

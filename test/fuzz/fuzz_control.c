@@ -441,7 +441,10 @@ fill(uint16_t op, uint8_t how, uint8_t *body)
 	}
 }
 
-/* Body: descriptors, what is filled in, which handles, and the overlay. */
+/*
+ * Sends a request. body[0] chooses its descriptors, body[1] the values of its fields, body[2] the
+ * handles; the rest is written over the request (step_overlay).
+ */
 static void
 message(struct slot *s, uint16_t op, const uint8_t *body, uint32_t len)
 {
