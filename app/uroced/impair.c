@@ -11,35 +11,6 @@
 _Static_assert(sizeof(((struct uroce_impair_req *)0)->spec) == IMPAIR_SPEC_MAX,
 	       "what a request can hold, a specification can be");
 
-/* The active configuration of dev, as an array with one element. */
-static json_t *
-impair_json(const struct device *dev)
-{
-	json_t *all = json_object(), *o = json_object(), *rules = json_array();
-	struct impair_show s;
-	bool on = impair_show(dev->port.id, &s) == 0;
-
-	json_object_set_new(o, "device", json_string(dev->name));
-	json_object_set_new(o, "spec", on ? json_string(s.spec) : json_null());
-	for (uint32_t i = 0; on && i < IMPAIR_NCOUNTERS; i++)
-		json_object_set_new(o, impair_counter_name[i], json_integer((int64_t)s.ctr[i]));
-	if (on) {
-		json_object_set_new(o, "held", json_integer((int64_t)s.held));
-		json_object_set_new(o, "queue_bytes", json_integer((int64_t)s.queue_bytes));
-		json_object_set_new(o, "queue_peak", json_integer((int64_t)s.queue_peak));
-	}
-	for (uint32_t i = 0; on && i < s.nrules; i++) {
-		json_t *r = json_object();
-
-		json_object_set_new(r, "matched", json_integer((int64_t)s.rule[i].matched));
-		json_object_set_new(r, "acted", json_integer((int64_t)s.rule[i].acted));
-		json_array_append_new(rules, r);
-	}
-	json_object_set_new(o, "rules", rules);
-	json_object_set_new(all, "impair", json_pack("[o]", o));
-	return all;
-}
-
 /* Of a port of kernel sockets. */
 static const struct impair_hooks socket_hooks = {port_hook_add, port_hook_remove};
 
@@ -87,5 +58,5 @@ impair_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *r
 		return EPERM;
 	if (q->flags != UROCE_IMPAIR_SHOW && change(s, dev, q, rep) < 0)
 		return 0; /* rep->error has the reason */
-	return show_send(impair_json(dev), rp, &rep->bytes);
+	return show_send(show_impair(dev), rp, &rep->bytes);
 }

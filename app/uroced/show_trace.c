@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Last faults and flight recorders of QPs as JSON: fields for programs and a sentence for users. */
+/* The flight recorders of QPs: when and, as a sentence for users, what. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include "control/fault_log.h"
-#include "control/qp_history.h"
 #include "show.h"
 #include "wire/hdr.h"
 #include "wire/opcode.h"
@@ -15,8 +14,8 @@
 /* Offset from the daemon's clock to nanoseconds since 1970; read once for each reply. */
 static int64_t epoch_diff_ns;
 
-static void
-epoch_set(void)
+void
+trace_epoch_set(void)
 {
 	struct timespec now;
 
@@ -24,53 +23,10 @@ epoch_set(void)
 	epoch_diff_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)timer_now_ns();
 }
 
-static int64_t
-epoch_ns(uint64_t at_ns)
+int64_t
+trace_epoch_ns(uint64_t at_ns)
 {
 	return (int64_t)at_ns + epoch_diff_ns;
-}
-
-static json_t *
-word_or_null(uint32_t why)
-{
-	const char *word = uroce_error_word(why);
-
-	return word != NULL ? json_string(word) : json_null();
-}
-
-static void
-put_fault(json_t *o, const struct qp_fault *f)
-{
-	const char *sentence = uroce_error_sentence(f->reason);
-
-	show_set(o, "last_error", word_or_null(f->reason));
-	if (sentence == NULL)
-		return;
-	show_set_int(o, "last_error_code", f->reason);
-	show_set(o, "last_error_text", json_string(sentence));
-	show_set(o, "last_error_remedy", json_string(uroce_error_remedy(f->reason)));
-	show_set(o, "last_error_effect", json_string(f->fatal ? "failed" : "refused"));
-	show_set(o, "last_error_side", json_string(fault_side(f)));
-	show_set(o, "last_error_operation", json_string(fault_opcode(f)));
-	show_set_int(o, "last_error_psn", f->psn);
-	show_set(o, "last_error_key", show_hex(f->key));
-	show_set(o, "last_error_address", show_hex(f->addr));
-	show_set_int(o, "last_error_length", f->length);
-	show_set(o, "last_error_peer", show_gid_text(f->peer));
-	show_set_int(o, "last_error_peer_qpn", f->peer_qpn);
-	show_set_int(o, "last_error_time_ns", epoch_ns(f->at_ns));
-	show_set_int(o, "last_error_ago_ms", (int64_t)(timer_now_ns() - f->at_ns) / 1000000);
-}
-
-void
-show_fault(json_t *o, const struct qp_recorder *r, uint32_t why)
-{
-	static struct qp_recorder copy; /* large, and there is one control thread */
-
-	epoch_set();
-	qp_recorder_copy(&copy, r);
-	show_set(o, "error", word_or_null(why));
-	put_fault(o, &copy.fault);
 }
 
 /* --- records as sentences */
@@ -291,108 +247,43 @@ static const char *const kind_name[QP_RECORD_KINDS] = {
 	[QP_RECORD_FAILED] = "failed",
 };
 
-/* Time of a record, whose ticks have wrapped. */
-static uint64_t
-record_ns(const struct qp_record *r)
+/* Its ticks have wrapped. */
+uint64_t
+trace_record_ns(const struct qp_record *r)
 {
 	uint64_t now = timer_now_ns() / QP_RECORD_TICK_NS;
 
 	return (now - ((now - r->at) & ((1ull << 48) - 1))) * QP_RECORD_TICK_NS;
 }
 
-static json_t *
-record_json(const struct qp_record *r)
+const char *
+trace_kind(const struct qp_record *r)
 {
-	struct text t = {.len = 0};
-	json_t *o = json_object();
-
-	record_words(&t, r);
-	show_set_int(o, "time_ns", epoch_ns(record_ns(r)));
-	show_set(o, "what", json_string(r->kind < QP_RECORD_KINDS ? kind_name[r->kind] : "?"));
-	show_set_int(o, "psn", r->psn);
-	show_set_int(o, "count", r->n);
-	show_set_int(o, "arg", r->arg | r->arg2 << 8);
-	show_set(o, "text", json_string(t.buf));
-	return o;
+	return r->kind < QP_RECORD_KINDS ? kind_name[r->kind] : "?";
 }
 
-/* Appends the records in order of time. The time of a run is that of its first packet. */
-static json_t *
-records_json(const struct qp_recorder *r)
+const char *
+trace_words(const struct qp_record *r)
+{
+	static struct text t;
+
+	t.len = 0;
+	t.buf[0] = '\0';
+	record_words(&t, r);
+	return t.buf;
+}
+
+uint32_t
+trace_order(const struct qp_recorder *r, const struct qp_record *order[QP_RECORDS])
 {
 	uint32_t n = QP_RECORDER ? RTE_MIN(r->count, QP_RECORDS) : 0, i, k;
-	const struct qp_record *order[QP_RECORDS];
-	json_t *out = json_array();
 
 	for (i = 0; i < n; i++) {
 		const struct qp_record *one = &r->record[(r->count - n + i) % QP_RECORDS];
 
-		for (k = i; k > 0 && record_ns(order[k - 1]) > record_ns(one); k--)
+		for (k = i; k > 0 && trace_record_ns(order[k - 1]) > trace_record_ns(one); k--)
 			order[k] = order[k - 1];
 		order[k] = one;
 	}
-	for (i = 0; i < n; i++)
-		json_array_append_new(out, record_json(order[i]));
-	return out;
-}
-
-static void
-show_kept(const struct past_qp *q, bool records, json_t *out)
-{
-	static const char *const type[] = {
-		[QP_TYPE_RC] = "RC", [QP_TYPE_UC] = "UC", [QP_TYPE_UD] = "UD"};
-	json_t *o = json_object();
-
-	show_set_int(o, "qpn", q->qpn);
-	show_set(o, "type", json_string(type[q->type]));
-	show_set(o, "state", json_string(qp_state_name[q->state]));
-	show_set(o, "device", json_string(q->dev));
-	show_set_int(o, "uid", q->uid);
-	show_set_int(o, "pid", q->pid);
-	show_set(o, "program", json_string(q->comm));
-	show_set(o, "local", show_gid_text(q->sgid));
-	show_set(o, "remote", show_gid_text(q->dgid));
-	show_set_int(o, "dest_qpn", q->dest_qpn);
-	show_set(o, "destroyed", json_boolean(q->end_ns != 0));
-	show_set(o, "destroyed_time_ns",
-		 q->end_ns != 0 ? json_integer(epoch_ns(q->end_ns)) : json_null());
-	show_set_int(o, "events", q->recorder.count);
-	show_set(o, "error", word_or_null(q->why));
-	put_fault(o, &q->recorder.fault);
-	if (records)
-		show_set(o, "records", records_json(&q->recorder));
-	json_array_append_new(out, o);
-}
-
-void
-show_traces(const struct session *asker, int64_t qpn, struct show_page *page, json_t *out)
-{
-	static struct past_qp now; /* large, and there is one control thread */
-	const struct past_qp *old;
-	const struct obj_qp *q;
-	const struct session *s;
-	uint32_t pos = 0;
-
-	epoch_set();
-	/* The first page has all of these, however many they are: at most QP_HISTORY. */
-	while (page->client == 0 && (old = qp_history_next(&asker->d->kept, &pos)) != NULL) {
-		if ((qpn < 0 || old->qpn == qpn) &&
-		    (old->who == quota_who(asker->user, asker->peer.uid) ||
-		     asker->user->privileged))
-			show_kept(old, qpn >= 0, out);
-	}
-	TAILQ_FOREACH (s, &asker->d->sessions, link) {
-		if (s->state != IPC_STATE_CONTEXT || s->id < page->client ||
-		    !session_may_see(asker, s))
-			continue;
-		pos = s->id == page->client ? page->pos : 0;
-		while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-			if (qpn >= 0 && q->qp->conn.qpn != qpn)
-				continue;
-			if (!show_page_take(page, s->id, pos - 1))
-				return;
-			qp_history_look(q, &now);
-			show_kept(&now, qpn >= 0, out);
-		}
-	}
+	return n;
 }

@@ -164,7 +164,6 @@ enum cm_drop {                   /* why a MAD was dropped */
 	       CM_DROP_UNEXPECTED, /* not allowed in the id's state */
 	       CM_NDROPS
 };
-extern const char *const cm_drop_name[CM_NDROPS];
 
 struct cm_counters {
 	uint64_t rx[WIRE_CM_NATTRS], tx[WIRE_CM_NATTRS]; /* by WIRE_CM_INDEX */

@@ -42,15 +42,6 @@ const char *const cm_event_name[CM_NEVENTS] = {
 	[CM_EV_SIDR_RESPONSE] = "SIDR_RESPONSE",
 };
 
-const char *const cm_drop_name[CM_NDROPS] = {
-	[CM_DROP_QKEY] = "bad_qkey",         [CM_DROP_SRC_QPN] = "bad_source_qpn",
-	[CM_DROP_LENGTH] = "bad_length",     [CM_DROP_BASE_VERSION] = "bad_base_version",
-	[CM_DROP_CLASS] = "bad_class",       [CM_DROP_CLASS_VERSION] = "bad_class_version",
-	[CM_DROP_METHOD] = "bad_method",     [CM_DROP_ATTR] = "bad_attribute",
-	[CM_DROP_FIELD] = "bad_field",       [CM_DROP_UNKNOWN_ID] = "unknown_id",
-	[CM_DROP_WRONG_PEER] = "wrong_peer", [CM_DROP_UNEXPECTED] = "unexpected",
-};
-
 const char *const cm_input_name[CM_NINPUTS] = {
 	[CM_IN_LISTEN] = "listen",
 	[CM_IN_CONNECT] = "connect",

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "counters/counters.h"
 
-#define COUNTER_NAME(id, name) name,
-const char *const counter_name[COUNTER_NUM] = {COUNTER_LIST(COUNTER_NAME)};
-const char *const drop_reason_name[DROP_NUM] = {DROP_LIST(COUNTER_NAME)};
+#define NAME(id, name, doc) name,
+#define DOC(id, name, doc)  doc,
+const char *const counter_name[COUNTER_NUM] = {COUNTER_LIST(NAME)};
+const char *const counter_doc[COUNTER_NUM] = {COUNTER_LIST(DOC)};
+const char *const drop_reason_name[DROP_NUM] = {DROP_LIST(NAME)};

@@ -31,7 +31,7 @@ OTHER = {
     'app/urocectl/doctor_host.c': 'characters of a command line',
     'app/uroced/metrics.c': 'characters of a request',
     'app/uroced/options.c': 'CPU number',
-    'app/uroced/show_daemon.c': 'characters of an option',
+    'app/uroced/show.c': 'characters of an option',
     'drivers/impair/impair_core.h': 'frames',
     'lib/cm/port.c': 'buckets',
     'lib/cm/rdma.h': 'a flag',

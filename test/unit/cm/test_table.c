@@ -558,8 +558,6 @@ every_number_has_a_name(void **state)
 		assert_non_null(cm_input_name[i]);
 	for (uint32_t i = 0; i < CM_NEVENTS; i++)
 		assert_non_null(cm_event_name[i]);
-	for (uint32_t i = 0; i < CM_NDROPS; i++)
-		assert_non_null(cm_drop_name[i]);
 	for (uint32_t i = 0; i < WIRE_CM_NATTRS; i++)
 		assert_non_null(wire_cm_attr_name[i]);
 	for (uint32_t i = 0; i < WIRE_CM_NVERDICTS; i++)
