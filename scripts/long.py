@@ -75,6 +75,7 @@ TOUCHES = {
     "lib/mem/*": ["release_arm64"],
     "lib/map/page.h": ["release_arm64_pages"],
     "config/uroced.socket": ["package", "journal"],
+    "config/uroce-metrics.service.in": ["package", "telemetry"],
     "*.md": ["docs"],
     "test/kit_py/*": ["system"],
 }

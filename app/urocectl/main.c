@@ -58,6 +58,12 @@ static const struct cli_field options[] = {
 	 CLI_AT(struct request, output),
 	 .arg = "FILE",
 	 .help = "cdi: write to FILE instead of standard output"},
+	{.name = "listen",
+	 .type = CLI_TEXT,
+	 CLI_AT(struct request, listen),
+	 .arg = "WHERE",
+	 .help = "metrics: serve by HTTP at PORT on 127.0.0.1, IP:PORT, [IPV6]:PORT, or /PATH of "
+		 "a unix socket"},
 	{NULL},
 };
 
@@ -77,6 +83,7 @@ static struct cli_program program = {
 		 "       urocectl [options] capture DEVICE start FILE [qpn=N] | show | stop\n"
 		 "       urocectl [options] rdma dev|link|statistic|res [show ..]\n"
 		 "       urocectl [options] doctor [PEER]\n"
+		 "       urocectl [--socket PATH] metrics [--listen WHERE]\n"
 		 "       urocectl [--socket PATH] cdi [--output FILE]\n"
 		 "       urocectl [--socket PATH] install | uninstall\n",
 	.options = options,
@@ -84,9 +91,9 @@ static struct cli_program program = {
 
 /* The commands in the order of --help; each has a file. */
 static const struct command *const commands[] = {
-	&show_command,    &watch_command, &top_command,    &trace_command, &set_command,
-	&addr_command,    &pkey_command,  &cc_command,     &probe_command, &impair_command,
-	&capture_command, &rdma_command,  &doctor_command, &cdi_command,
+	&show_command,    &watch_command, &top_command,    &trace_command,   &set_command,
+	&addr_command,    &pkey_command,  &cc_command,     &probe_command,   &impair_command,
+	&capture_command, &rdma_command,  &doctor_command, &metrics_command, &cdi_command,
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -216,8 +223,9 @@ find_command(struct request *rq, int words, char **argv)
 static char *
 help_text(void)
 {
-	const char *const parts[] = {watch_help,  top_help,  other_help,  set_help, cc_help,
-				     impair_help, rdma_help, doctor_help, cdi_help, status_help};
+	const char *const parts[] = {watch_help,   top_help,    other_help, set_help,
+				     cc_help,      impair_help, rdma_help,  doctor_help,
+				     metrics_help, cdi_help,    status_help};
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
@@ -245,6 +253,8 @@ check_options(const struct request *rq)
 		usage_error("%s: option --pretty is only for rdma", rq->cmd->name);
 	if (rq->output != NULL && rq->cmd != &cdi_command)
 		usage_error("%s: option --output is only for cdi", rq->cmd->name);
+	if (rq->listen != NULL && rq->cmd != &metrics_command)
+		usage_error("%s: option --listen is only for metrics", rq->cmd->name);
 }
 
 static void
@@ -329,34 +339,48 @@ answer(struct ipc_client *c, const struct request *rq)
 	return EXIT_SUCCESS;
 }
 
+int
+daemon_connect(struct ipc_client *c, const struct request *rq, char *why, size_t room)
+{
+	const char *path = ipc_client_path(rq->socket);
+	int fds[UROCE_HELLO_FDS], rc = ipc_client_connect(c, rq->socket);
+	char refusal[UROCE_CTRL_MAX_WHY + 1];
+	struct uroce_hello_rep hello;
+	unsigned int nfds;
+
+	if (rc == -EACCES)
+		snprintf(why, room,
+			 "no access to the daemon at %s: its --socket-mode and --socket-group "
+			 "decide who may connect",
+			 path);
+	else if (rc < 0)
+		snprintf(why, room, "no daemon at %s: %s", path, strerror(-rc));
+	if (rc < 0)
+		return rc;
+	rc = ipc_client_hello(c, "", &hello, fds, &nfds, refusal);
+	if (rc == 0)
+		return 0;
+	snprintf(why, room, "%s%sthe daemon at %s: %s", refusal, *refusal != '\0' ? "; " : "", path,
+		 strerror(-rc));
+	ipc_client_close(c);
+	return rc;
+}
+
 static int
 connect_and_run(const struct request *rq)
 {
-	const char *path = ipc_client_path(rq->socket);
-	int fds[UROCE_HELLO_FDS];
-	char why[UROCE_CTRL_MAX_WHY + 1];
-	struct uroce_hello_rep hello;
+	char why[UROCE_CTRL_MAX_WHY + 512];
 	struct ipc_client c;
-	unsigned int nfds;
-	int status, rc = ipc_client_connect(&c, rq->socket);
+	int status;
 
-	if (rc < 0) {
-		if (rc == -EACCES)
-			fprintf(stderr,
-				"urocectl: no access to the daemon at %s: its --socket-mode and "
-				"--socket-group decide who may connect\n",
-				path);
-		else
-			fprintf(stderr, "urocectl: no daemon at %s: %s\n", path, strerror(-rc));
+	if (daemon_connect(&c, rq, why, sizeof(why)) < 0) {
+		fprintf(stderr, "urocectl: %s\n", why);
 		return EXIT_FAILURE;
 	}
-	rc = ipc_client_hello(&c, "", &hello, fds, &nfds, why);
-	if (rc != 0 && *why != '\0')
-		fprintf(stderr, "urocectl: %s\n", why);
-	errno = -rc;
-	status = rc != 0 ? -1 : rq->cmd->run != NULL ? rq->cmd->run(&c, rq) : answer(&c, rq);
+	status = rq->cmd->run != NULL ? rq->cmd->run(&c, rq) : answer(&c, rq);
 	if (status < 0 && errno != 0)
-		fprintf(stderr, "urocectl: the daemon at %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "urocectl: the daemon at %s: %s\n", ipc_client_path(rq->socket),
+			strerror(errno));
 	ipc_client_close(&c);
 	return status < 0 ? EXIT_FAILURE : status;
 }
@@ -368,7 +392,9 @@ main(int argc, char **argv)
 	int status;
 
 	parse(&rq, argc, argv);
-	status = rq.cmd == &doctor_command ? doctor_run(&rq) : connect_and_run(&rq);
+	status = rq.cmd == &doctor_command ? doctor_run(&rq)
+		 : rq.listen != NULL       ? metrics_serve(&rq)
+					   : connect_and_run(&rq);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		fprintf(stderr, "urocectl: cannot write the output: %s\n", strerror(errno));
 		return EXIT_FAILURE;

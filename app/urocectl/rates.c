@@ -16,33 +16,34 @@ struct rate {
 	unsigned bits; /* the counter wraps there */
 };
 
+#define RATES(name)                    static const struct rate rates_##name[] = {
+#define RATE(counter, name, bits, doc) {counter, name, bits},
+#define RATES_END                                                                                  \
+	{                                                                                          \
+		NULL, NULL, 0                                                                      \
+	}                                                                                          \
+	}                                                                                          \
+	;
+#include "../uroced/fields.h"
+
 static const struct rates {
 	const char *what;
 	const char *id; /* finds the same object in the earlier answer */
-	struct rate rate[8];
+	const struct rate *rate;
 	const char *column[16];
 } topics[] = {
 	{"qp",
 	 "qpn",
-	 {{"tx_bytes", "tx_bytes", 64},
-	  {"rx_bytes", "rx_bytes", 64},
-	  {"high_psn", "tx_psns", 24},
-	  {"expected_psn", "rx_psns", 24},
-	  {"sq_retired", "sends", 32},
-	  {"rq_taken", "receives", 32}},
+	 rates_qp,
 	 {"qpn", "type", "state", "device", "pid", "program", "rates.tx_bytes", "rates.rx_bytes",
 	  "rates.sends", "rates.receives", "sq_waiting", "rq_waiting", "error"}},
 	{"cq",
 	 "cq",
-	 {{"posted", "completions", 32}},
+	 rates_cq,
 	 {"cq", "device", "pid", "program", "rates.completions", "entries", "waiting", "error"}},
 	{"worker",
 	 "worker",
-	 {{"rx_frames", "rx_frames", 64},
-	  {"rx_bytes", "rx_bytes", 64},
-	  {"tx_frames", "tx_frames", 64},
-	  {"tx_bytes", "tx_bytes", 64},
-	  {"doorbells", "doorbells", 64}},
+	 rates_worker,
 	 {"worker", "lcore", "state", "qps", "rates.busy_percent", "rates.rx_frames",
 	  "rates.rx_bytes", "rates.tx_frames", "rates.tx_bytes", "rates.doorbells"}},
 };

@@ -24,6 +24,7 @@ struct request {
 	uint32_t count;      /* reports of watch and top; 0: no end */
 	bool count_given;    /* by an option: only for them */
 	const char *output;  /* of cdi: the file; NULL: standard output */
+	const char *listen;  /* of metrics; NULL: print */
 	bool all;            /* counters that are zero too */
 	const char *what;    /* show: the topic; else the device */
 	const char *verb;    /* of impair, capture, addr, pkey */
@@ -64,7 +65,7 @@ struct command {
 
 extern const struct command show_command, impair_command, capture_command, addr_command,
 	pkey_command, trace_command, set_command, watch_command, top_command, rdma_command,
-	cdi_command, cc_command, probe_command, doctor_command;
+	cdi_command, cc_command, probe_command, doctor_command, metrics_command;
 
 /* show.c, for watch: the first word; a word that is not a filter (exits); the reply; its text. */
 void show_take_topic(struct request *rq, const char *word);
@@ -97,6 +98,15 @@ uint32_t take_verb(struct request *rq, const char *word, const char *const *name
 json_t *ask_filtered(struct ipc_client *c, const struct request *rq, const char *of,
 		     const char *what);
 
+/*
+ * main.c. Connects to rq's daemon. Returns 0; or -errno with a sentence in why, which has room
+ * bytes.
+ */
+int daemon_connect(struct ipc_client *c, const struct request *rq, char *why, size_t room);
+
+/* metrics.c. Serves at rq->listen until a signal. Returns the exit status. */
+int metrics_serve(const struct request *rq);
+
 /* doctor.c. Connects and prints all findings. Returns the exit status. */
 int doctor_run(const struct request *rq);
 
@@ -111,6 +121,6 @@ void print_refusal(struct ipc_client *c, const struct request *rq, int rc);
 
 /* What --help prints of each command. */
 extern const char impair_help[], set_help[], cc_help[], watch_help[], top_help[], rdma_help[],
-	cdi_help[], doctor_help[];
+	cdi_help[], doctor_help[], metrics_help[];
 
 #endif

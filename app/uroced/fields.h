@@ -175,14 +175,6 @@ END
 	UINT("uid", ALL, , "user of the client", (s)->peer.uid) \
 	TEXT("device", ALL, "verbs device", (s)->dev->name)
 
-#define TRAFFIC_RATES \
-	RATE("tx_bytes", "tx_bytes", 64, "bytes of frames sent, with headers, also of those sent again") \
-	RATE("rx_bytes", "rx_bytes", 64, "bytes of frames received, with headers, also of duplicates") \
-	RATE("high_psn", "tx_psns", 24, "PSNs sent for the first time: packets of requests, and of the responses to READs") \
-	RATE("expected_psn", "rx_psns", 24, "PSNs of requests received in order") \
-	RATE("sq_retired", "sends", 32, "send work requests retired") \
-	RATE("rq_taken", "receives", 32, "receive work requests taken")
-
 TOPIC(client, const struct session *s)
 	UINT("client", ALL, , "number of the client", s->id)
 	UINT("uid", ALL, , "user of the client", s->peer.uid)
@@ -202,9 +194,6 @@ TOPIC(client, const struct session *s)
 	     "for so long no queue pair of its user is served: workers had to wait for its memory (doc/security.md)",
 	     worker_paused_ns(s->d->workers, qp_user_place(s->user->id)) / NS_PER_MS)
 END
-RATES(client)
-	TRAFFIC_RATES
-RATES_END
 
 TOPIC(pd, const struct obj_pd *p)
 	OWNER(p->o.s)
@@ -236,10 +225,10 @@ END
 	INT("last_error_ago_ms", OWN, ms, "how long ago", (int64_t)(timer_now_ns() - (f)->at_ns) / NS_PER_MS) \
 	FI
 
-#define QP_TYPES  "RC|UC|UD"
-#define QP_STATES "RESET|INIT|RTR|RTS|SQD|SQE|ERR"
-#define QP_PATHS  "wire|loopback|unresolved"
-#define QP_MIGS   "MIGRATED|REARM|ARMED"
+#define TYPE_WORDS  "RC|UC|UD"
+#define STATE_WORDS "RESET|INIT|RTR|RTS|SQD|SQE|ERR"
+#define PATH_WORDS  "wire|loopback|unresolved"
+#define MIG_WORDS   "MIGRATED|REARM|ARMED"
 
 TOPIC(qp, const struct obj_qp *q, const struct qp *qp, const struct cc_view *v, const struct cm_ece *ece,
       const struct qp_fault *f)
@@ -249,8 +238,8 @@ TOPIC(qp, const struct obj_qp *q, const struct qp *qp, const struct cc_view *v, 
 	UINT("uid", ALL, , "user of the client", q->o.s->peer.uid)
 	TEXT("device", ALL, "verbs device", q->o.s->dev->name)
 	UINT("qpn", OWN, , "queue pair number", qp->conn.qpn)
-	WORD("type", ALL, QP_TYPES, "service", qp_type_name[qp->conn.type])
-	WORD("state", ALL, QP_STATES, "state", qp_state_name[qp->conn.state])
+	WORD("type", ALL, TYPE_WORDS, "service", qp_type_name[qp->conn.type])
+	WORD("state", ALL, STATE_WORDS, "state", qp_state_name[qp->conn.state])
 	TEXT_NULL("local", ALL, "address of this end; null: none yet", gid_text(qp->conn.sgid))
 	TEXT_NULL("remote", ALL, "address of the peer; null: none", gid_text(qp->conn.dgid))
 	UINT("worker", OWN, , "worker that runs it", qp->bind.worker)
@@ -259,13 +248,13 @@ TOPIC(qp, const struct obj_qp *q, const struct qp *qp, const struct cc_view *v, 
 	UINT("recv_cq", OWN, , "completion queue of receives", q->recv_cq->cq.id)
 	UINT_NULL("srq", OWN, , "shared receive queue; null: none", q->srq != NULL ? (int64_t)q->srq->o.handle : -1)
 	UINT("dest_qpn", OWN, , "QPN of the peer", qp->conn.attr.dest_qp_num)
-	WORD("path", OWN, QP_PATHS, "where packets go; unresolved: the next hop's MAC is unknown",
+	WORD("path", OWN, PATH_WORDS, "where packets go; unresolved: the next hop's MAC is unknown",
 	     path_kind(qp->conn.loopback, qp->conn.path_ok))
-	WORD("path_mig_state", OWN, QP_MIGS, "state of path migration", qp_mig_name[qp->conn.mig])
+	WORD("path_mig_state", OWN, MIG_WORDS, "state of path migration", qp_mig_name[qp->conn.mig])
 	TEXT_NULL("alt_local", OWN, "address of the alternate path", qp->conn.alt_loaded ? gid_text(qp->conn.alt.wire.sgid) : NULL)
 	TEXT_NULL("alt_remote", OWN, "peer's address of the alternate path",
 		  qp->conn.alt_loaded ? gid_text(qp->conn.alt.wire.dgid) : NULL)
-	WORD_NULL("alt_path", OWN, QP_PATHS, "where packets of the alternate path go",
+	WORD_NULL("alt_path", OWN, PATH_WORDS, "where packets of the alternate path go",
 		  qp->conn.alt_loaded ? path_kind(qp->conn.alt.loopback, qp->conn.alt.path_ok) : NULL)
 	UINT("path_mtu", OWN, bytes, "path MTU", qp->conn.mtu)
 	UINT("ece_vendor", OWN, , "vendor id of the peer's ECE, of rdma_cm; 0: none", ece->vendor_id)
@@ -331,8 +320,13 @@ TOPIC(qp, const struct obj_qp *q, const struct qp *qp, const struct cc_view *v, 
 	UINT("wrong_keys", OWN, , "requests with an R_Key that names nothing", qp->conn.wrong_keys.total)
 	FAULT(f, qp->conn.why)
 END
-RATES(qp)
-	TRAFFIC_RATES
+RATES(qp) /* top: also of a client's queue pairs together */
+	RATE("tx_bytes", "tx_bytes", 64, "bytes of frames sent, with headers, also of those sent again")
+	RATE("rx_bytes", "rx_bytes", 64, "bytes of frames received, with headers, also of duplicates")
+	RATE("high_psn", "tx_psns", 24, "PSNs sent for the first time: packets of requests, and of the responses to READs")
+	RATE("expected_psn", "rx_psns", 24, "PSNs of requests received in order")
+	RATE("sq_retired", "sends", 32, "send work requests retired")
+	RATE("rq_taken", "receives", 32, "receive work requests taken")
 RATES_END
 
 TOPIC(cq, const struct obj_cq *q)
@@ -401,7 +395,7 @@ TOPIC(ah, const struct obj_ah *h)
 	UINT("gid_index", OWN, , "entry of the GID table that it sends from", h->sgid_index)
 	TEXT_NULL("local", OWN, "address that it sends from", gid_text(h->ah->path.sgid))
 	TEXT_NULL("remote", OWN, "destination", gid_text(h->ah->path.dgid))
-	WORD("path", OWN, QP_PATHS "|multicast", "where packets go",
+	WORD("path", OWN, PATH_WORDS "|multicast", "where packets go",
 	     h->ah->multicast ? "multicast" : path_kind(h->ah->loopback, h->ah->path_ok))
 END
 
@@ -562,8 +556,8 @@ END
 
 TOPIC(trace, const struct past_qp *q, bool records)
 	UINT("qpn", ALL, , "queue pair number", q->qpn)
-	WORD("type", ALL, QP_TYPES, "service", qp_type_name[q->type])
-	WORD("state", ALL, QP_STATES, "state, the last one if it was destroyed", qp_state_name[q->state])
+	WORD("type", ALL, TYPE_WORDS, "service", qp_type_name[q->type])
+	WORD("state", ALL, STATE_WORDS, "state, the last one if it was destroyed", qp_state_name[q->state])
 	TEXT("device", ALL, "verbs device", q->dev)
 	UINT("uid", ALL, , "user", q->uid)
 	UINT("pid", ALL, , "process", q->pid)
@@ -634,12 +628,11 @@ END
 #undef RATE
 #undef RATES_END
 #undef OWNER
-#undef TRAFFIC_RATES
 #undef FAULT
-#undef QP_TYPES
-#undef QP_STATES
-#undef QP_PATHS
-#undef QP_MIGS
+#undef TYPE_WORDS
+#undef STATE_WORDS
+#undef PATH_WORDS
+#undef MIG_WORDS
 #undef MADS
 #undef MAD
 #undef DROP

@@ -35,7 +35,6 @@
 #include "journal.h"
 #include "map/sigbus.h"
 #include "live.h"
-#include "metrics.h"
 #include "options.h"
 #include "outbox.h"
 #include "privilege.h"
@@ -336,10 +335,6 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	rc = listen_start(d);
 	if (rc < 0)
 		goto out_devices;
-	if (o->metrics != NULL)
-		rc = metrics_start(d, o->metrics);
-	if (rc < 0)
-		goto out_listen;
 	if (!o->no_telemetry)
 		telemetry_start(d);
 	live_start(d);
@@ -358,8 +353,6 @@ out_running:
 	sandbox_stop(d);
 	live_stop(d);
 	telemetry_stop(d);
-	metrics_stop(d);
-out_listen:
 	listen_stop(d);
 out_devices:
 	ucma_close(d);

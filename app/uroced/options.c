@@ -9,7 +9,6 @@
 #include <uroce_abi/ctrl.h>
 #include "control/devspec.h"
 #include "control/idtab.h"
-#include "metrics.h"
 
 #define SECTION         "uroced" /* of the configuration file */
 #define FILE_PREFIX_MAX 48
@@ -60,6 +59,16 @@ check_prefix(const char *value, char *err, size_t room)
 		return 0;
 	snprintf(err, room, "'%.80s%s' is not a name of 1 to %d characters without '/'", value,
 		 len > 80 ? ".." : "", FILE_PREFIX_MAX);
+	return -EINVAL;
+}
+
+static int
+refuse_metrics(const char *value, char *err, size_t room)
+{
+	snprintf(err, room,
+		 "uroced serves no metrics any more: remove this option, and run urocectl metrics "
+		 "--listen %.100s, or start uroce-metrics.service",
+		 value);
 	return -EINVAL;
 }
 
@@ -199,10 +208,8 @@ static const struct cli_field table[] = {
 		 "cgroup: a uid within a control group, for containers"},
 	{ROW("file-prefix", CLI_TEXT, file_prefix), .arg = "NAME", .def = "uroced",
 	 .check = check_prefix, .help = "EAL's --file-prefix"},
-	{ROW("metrics", CLI_TEXT, metrics), .arg = "WHERE", .check = metrics_check,
-	 .help = "serve metrics for Prometheus: PORT on 127.0.0.1, IP:PORT, [IPV6]:PORT, or /PATH "
-		 "of a\n"
-		 "unix socket; default: nowhere"},
+	{ROW("metrics", CLI_TEXT, metrics), .arg = "WHERE", .check = refuse_metrics,
+	 .help = "refused: urocectl metrics --listen WHERE serves metrics for Prometheus"},
 	{ROW("no-telemetry", CLI_SWITCH, no_telemetry),
 	 .help = "do not open DPDK's telemetry socket, as EAL's --no-telemetry"},
 	{ROW("sandbox", CLI_CHOICE, sandbox), .arg = "MODE", .def = "on", .names = sandbox_names,

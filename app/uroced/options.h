@@ -35,7 +35,7 @@ struct options {
 	bool no_telemetry;
 	bool core_dumps;
 	bool daemon;         /* --daemon */
-	const char *metrics; /* address to listen on; NULL: none */
+	const char *metrics; /* NULL: the option is refused */
 	const char *file_prefix;
 	const char *lcores; /* CPU list of the workers; NULL: any CPU of the process */
 	uint32_t workers;

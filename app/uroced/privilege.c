@@ -151,8 +151,6 @@ privilege_of_options(const struct options *o)
 
 	if (o->control.socket_group != NULL)
 		caps |= BIT(CAP_CHOWN);
-	if (o->metrics != NULL)
-		caps |= BIT(CAP_NET_BIND_SERVICE);
 	if (o->allow.n != 0)
 		return KEEPS_ALL; /* a NIC's driver: unknown */
 	if (o->pair.n + o->dev.n + o->vdev.n == 0)

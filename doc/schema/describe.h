@@ -29,8 +29,8 @@
 #define RATES_END                             @@RATES_END@@
 
 #ifdef FIELDS_COMMANDS
-#define QP_TYPES  "RC|UC|UD"
-#define QP_STATES "RESET|INIT|RTR|RTS|SQD|SQE|ERR"
+#define TYPE_WORDS  "RC|UC|UD"
+#define STATE_WORDS "RESET|INIT|RTR|RTS|SQD|SQE|ERR"
 #define DEV \
 	UINT("ifindex", ALL, , "number of the device in the list of the daemon, from 0") \
 	TEXT("ifname", ALL, "verbs device")
@@ -106,8 +106,8 @@ TOPIC(rdma-res-qp)
 	LINK
 	UINT("lqpn", ALL, , "queue pair number")
 	PDN
-	WORD("type", ALL, QP_TYPES, "service")
-	WORD("state", ALL, QP_STATES, "state")
+	WORD("type", ALL, TYPE_WORDS, "service")
+	WORD("state", ALL, STATE_WORDS, "state")
 	IF(not UD)
 	UINT("rqpn", ALL, , "QPN of the peer; not of UD")
 	UINT("rq-psn", ALL, , "next PSN expected; not of UD")
@@ -177,8 +177,8 @@ TOPIC(rdma-res-cm_id)
 	TEXT("dst-addr", ALL, "peer's address and port; not of listeners")
 	FI
 END
-#undef QP_TYPES
-#undef QP_STATES
+#undef TYPE_WORDS
+#undef STATE_WORDS
 
 #include "counters/counters.h"
 #define COUNTER(id, name, doc) UINT(name, ALL, , doc)

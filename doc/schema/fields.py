@@ -101,6 +101,7 @@ def read(text):
             now.open.pop()
         elif kind not in ('END', 'RATES_END'):
             now.add(kind, *args)
+    rates['client'] = rates['qp']  # the sums of its queue pairs
     for field in tables['trace'].fields:  # has only rows of the asking user
         field['who'] = 'ALL'
         field['key'] = (*field['key'][:-1], 'ALL')

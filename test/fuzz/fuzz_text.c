@@ -16,7 +16,6 @@
 #include <unistd.h>
 #include "../../app/urocectl/filter.h"
 #include "../../app/urocectl/urocectl.h"
-#include "../../app/uroced/metrics.h"
 #include "../../app/uroced/options.h"
 #include "../../drivers/impair/impair_spec.h"
 #include "cc/param.h"
@@ -60,13 +59,6 @@ usage_error(const char *fmt, ...)
 	va_end(args);
 	check_refusal(err, sizeof(err));
 	longjmp(refused, 1);
-}
-
-/* uroced's, whose file needs the whole daemon. */
-int
-metrics_check(const char *value, char *err, size_t room)
-{
-	return 0;
 }
 
 static void

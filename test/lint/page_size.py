@@ -29,7 +29,7 @@ OTHER = {
     'app/uroce-run/install.c': 'characters of a line',
     'app/urocectl/doctor.c': 'path MTU',
     'app/urocectl/doctor_host.c': 'characters of a command line',
-    'app/uroced/metrics.c': 'characters of a request',
+    'app/urocectl/metrics.c': 'characters of a request',
     'app/uroced/options.c': 'CPU number',
     'app/uroced/show.c': 'characters of an option',
     'drivers/impair/impair_core.h': 'frames',

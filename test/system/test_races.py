@@ -12,7 +12,6 @@ import os
 import pathlib
 import random
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -49,8 +48,8 @@ def link_two_workers(log):
     program = pathlib.Path(os.environ["UROCE_TSAN"]).resolve() / "app/uroced/uroced"
     before = ("env", *(f"{name}={value}" for name, value in tsan_options(log).items()))
     path = lib.tmpdir() / "uroced.sock"
-    daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--workers", "2", "--max-qps", "512", "--metrics",
-                                                f"{path}.metrics"), socket=path, program=program, before=before)
+    daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--workers", "2", "--max-qps", "512"),
+                        socket=path, program=program, before=before)
     return lib.Link("ring", lib.Side(daemon, "uroce0", "127.0.0.1"), lib.Side(daemon, "uroce1", "127.0.0.1"), 4096)
 
 
@@ -163,11 +162,9 @@ def telemetry(link):
         done = subprocess.run(["dpdk-telemetry.py", "-f", prefix], input=asked, text=True, capture_output=True,
                               timeout=120)
         assert '"/uroce/qps"' in done.stdout, done.stdout + done.stderr
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(60)
-            sock.connect(str(link.a.daemon.socket) + ".metrics")
-            sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-            assert sock.recv(100).startswith(b"HTTP/1.1 200")
+        text = subprocess.run([lib.UROCECTL, "--socket", link.a.daemon.socket, "metrics"], text=True, capture_output=True,
+                              timeout=60, check=True).stdout
+        assert "uroce_port_up" in text, text
     return call
 
 

@@ -11,7 +11,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -32,10 +31,31 @@ def promtool():
     return found
 
 
-def daemon_with(*extra, before=()):
+def daemon_with(*extra, **more):
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096" for i, end in enumerate("ab")]
-    daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--workers", "2", *extra), before=before)
+    daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--workers", "2", *extra), **more)
     return lib.Link("ring", lib.Side(daemon, "uroce0", "127.0.0.1"), lib.Side(daemon, "uroce1", "127.0.0.1"), 4096)
+
+
+@contextlib.contextmanager
+def exporter(daemon, where, user=()):
+    """`urocectl metrics` that listens at `where`, as a process in the daemon's namespace."""
+    tool = lib.public_copy() / "app/urocectl/urocectl" if user else lib.UROCECTL
+    proc = lib.Proc([*user, tool, "--socket", daemon.socket, "metrics", "--listen", str(where)], daemon.ns, lib.asan_env())
+    try:
+        lib.until("the exporter listens", lambda: proc.poll() is not None or reachable(daemon, where))
+        assert proc.poll() is None, proc.tail()
+        yield proc
+        assert proc.term() == 0, proc.tail()
+    finally:
+        proc.kill()
+
+
+def reachable(daemon, where):
+    if str(where).startswith("/"):
+        with socket.socket(socket.AF_UNIX) as sock:
+            return sock.connect_ex(str(where)) == 0
+    return f":{str(where).rsplit(':', 1)[-1]} " in lib.sh("ss", "-Hltn", ns=daemon.ns)
 
 
 def traffic(link):
@@ -132,10 +152,11 @@ def unprivileged():
         program.chmod(0o755)
         shutil.copy(lib.UROCED, program)
         user = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", f"XDG_RUNTIME_DIR={home}")
-        daemon = lib.Daemon([], ["name=uroce_lo,port=udp,addr=127.0.0.1"], lib.netns(), ("--metrics", "9464"),
+        daemon = lib.Daemon([], ["name=uroce_lo,port=udp,addr=127.0.0.1"], lib.netns(),
                             socket=home / "uroced.sock", program=program / "uroced", before=user)
         assert ask(daemon, "/uroce/list", user=user)["/uroce/list"] == ["uroce_lo"]
-        assert "uroce_port_up" in http(daemon, "127.0.0.1", 9464)[1]
+        with exporter(daemon, 9464, user):
+            assert "uroce_port_up" in http(daemon, "127.0.0.1", 9464)[1]
         daemon.stop()
 
 
@@ -193,7 +214,7 @@ def dumpcap(daemon):
     assert ask(daemon, "/uroce/list")["/uroce/list"] == ["uroce0", "uroce1"]
 
 
-def exporter(link, path):
+def metrics(link, path):
     daemon = link.a.daemon
     (head, text), rows, _ = at_rest(daemon, lambda: over_unix(path))
     with lib.case("the exporter's reply is HTTP and Prometheus' text format"):
@@ -233,48 +254,48 @@ def exporter(link, path):
         assert "405" in over_unix(path, b"POST /metrics HTTP/1.1\r\n\r\n")[0]
         with contextlib.suppress(ConnectionResetError):
             assert over_unix(path, b"x" * 5000) == ("", ""), "a request that is too long got a reply"
-    name = "a textfile for node_exporter, as in doc/telemetry.md"
-    if shutil.which("curl"):
-        with lib.case(name):
-            textfile(path)
-    else:
-        lib.skip_case(name, "curl is not installed")
+    with lib.case("a textfile for node_exporter, as in doc/telemetry.md"):
+        textfile(daemon)
 
 
-def textfile(path):
-    command = re.search(r"^\t?(curl .*--unix-socket.*)$", (lib.HERE.parent.parent / "doc/telemetry.md").read_text(), re.M)
+def textfile(daemon):
+    command = re.search(r"^\t?(urocectl metrics >.*)$", (lib.HERE.parent.parent / "doc/telemetry.md").read_text(), re.M)
     folder = lib.tmpdir()
-    line = command[1].replace("/run/uroce/metrics.sock", str(path)).replace("/var/lib/prometheus/node-exporter", str(folder))
+    line = command[1].replace("urocectl", f"{lib.UROCECTL} --socket {daemon.socket}").replace(
+        "/var/lib/prometheus/node-exporter", str(folder))
     subprocess.run(["sh", "-ec", line], check=True, timeout=60)
     assert [p.name for p in folder.iterdir()] == ["uroce.prom"] and families((folder / "uroce.prom").read_text())
 
 
-def without_descriptors(daemon, path):
-    pid = daemon.proc.pid
-    used = {int(n) for n in os.listdir(f"/proc/{pid}/fd")}
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(used) + 1, before[1]))
-    with contextlib.ExitStack() as stack:
-        stack.callback(resource.prlimit, pid, resource.RLIMIT_NOFILE, before)
-        # Clients, until one is refused. The daemon may still be closing descriptors of earlier scrapers.
-        for _ in range(max(used) + 2):
-            sock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-            sock.settimeout(0.3)
-            sock.connect(str(daemon.socket))
-            with contextlib.suppress(TimeoutError):
-                sock.recv(4096)
-                break
-        else:
-            raise AssertionError("no client was refused")
+def without_descriptors(proc, path):
+    used = {int(n) for n in os.listdir(f"/proc/{proc.pid}/fd")}
+    before = resource.prlimit(proc.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(proc.pid, resource.RLIMIT_NOFILE, (len(used), before[1]))
+    try:
+        assert used == set(range(len(used))), used
         for _ in range(3):
             with socket.socket(socket.AF_UNIX) as sock:
                 sock.settimeout(60)
                 sock.connect(str(path))
                 assert sock.recv(1) == b""
+        # One left: enough for the scraper, but not to ask the daemon.
+        resource.prlimit(proc.pid, resource.RLIMIT_NOFILE, (len(used) + 1, before[1]))
+        # The text of the last scrape serves for a while.
+        lib.until("the exporter cannot ask", lambda: "Too many open files" in over_unix(path)[1])
+        assert "503" in over_unix(path)[0]
+    finally:
+        resource.prlimit(proc.pid, resource.RLIMIT_NOFILE, before)
     assert "200" in over_unix(path)[0]
 
 
-def slow(link, path):
+def without_daemon(daemon, path):
+    """The exporter answers while there is no daemon, and serves the next one."""
+    link = daemon_with(socket=daemon.socket)
+    assert "uroce_port_up" in over_unix(path)[1]
+    link.stop()
+
+
+def slow(link, path, proc):
     """Many scrapers, some of which read nothing: requests of others and of clients continue."""
     with lib.case("slow scrapers and silent connections delay no other request"):
         idle = []
@@ -288,10 +309,11 @@ def slow(link, path):
         assert "200" in over_unix(path)[0]
         traffic(link)
         assert "200" in over_unix(path)[0]
+    with lib.case("no descriptor left: a scraper is refused at once"):
         for sock in idle:
             sock.close()
-    with lib.case("no descriptor left: a scraper is refused at once"):
-        without_descriptors(link.a.daemon, path)
+        lib.until("the exporter has closed its connections", lambda: len(os.listdir(f"/proc/{proc.pid}/fd")) <= 5)
+        without_descriptors(proc, path)
     with lib.case("scrapes in parallel with traffic"):
         errors = []
 
@@ -310,45 +332,55 @@ def slow(link, path):
         assert not errors, errors
 
 
-def half_closed():
-    """The reply does not fit into the socket's buffers, so it is not complete when the daemon sees the end."""
-    link = daemon_with("--metrics", "9466")
-    lib.sh("sysctl", "-qw", "net.ipv4.tcp_wmem=4608 4608 4608", ns=link.a.daemon.ns)
+def half_closed(daemon):
+    """The reply does not fit into the socket's buffers, so it is not complete when the exporter sees the end."""
+    lib.sh("sysctl", "-qw", "net.ipv4.tcp_wmem=4608 4608 4608", ns=daemon.ns)
     code = "import socket,sys,time;s=socket.socket();s.setsockopt(socket.SOL_SOCKET,socket.SO_RCVBUF,4096);" \
            "s.settimeout(60);s.connect(('127.0.0.1',9466));s.sendall(b'GET /metrics HTTP/1.0\\r\\n\\r\\n');" \
            "s.shutdown(socket.SHUT_WR);time.sleep(0.3);r=b''.join(iter(lambda:s.recv(4096),b''));" \
            "print(r.split(b'Content-Length: ')[1].split(b'\\r')[0].decode(),len(r.partition(b'\\r\\n\\r\\n')[2]))"
-    said, got = lib.sh("/usr/bin/python3", "-c", code, ns=link.a.daemon.ns).split()
-    link.stop()
+    with exporter(daemon, 9466):
+        said, got = lib.sh("/usr/bin/python3", "-c", code, ns=daemon.ns).split()
     assert said == got and int(got) > 16384, (said, got)
 
 
 def places():
-    with lib.case("a port number means loopback only; the daemon removes its socket's file"):
-        link = daemon_with("--metrics", "9464")
-        daemon = link.a.daemon
-        assert http(daemon, "127.0.0.1", 9464)[0] == 200
-        listening = lib.sh("ss", "-Hltn", ns=daemon.ns)
-        assert "127.0.0.1:9464" in listening and "0.0.0.0:9464" not in listening, listening
-        link.stop()
+    link = daemon_with()
+    daemon = link.a.daemon
+    with lib.case("a port number means loopback only"):
+        with exporter(daemon, 9464):
+            assert http(daemon, "127.0.0.1", 9464)[0] == 200
+            listening = lib.sh("ss", "-Hltn", ns=daemon.ns)
+            assert "127.0.0.1:9464" in listening and "0.0.0.0:9464" not in listening, listening
     with lib.case("a scraper that closes its direction early gets the whole reply"):
-        half_closed()
-    with lib.case("IPv6, and a socket that a killed daemon left behind"):
-        link = daemon_with("--metrics", "0.0.0.0:9465")
-        assert "0.0.0.0:9465" in lib.sh("ss", "-Hltn", ns=link.a.daemon.ns)
-        link.stop()
-        path = lib.tmpdir() / "metrics.sock"
-        link = daemon_with("--metrics", path)
-        link.a.daemon.proc.kill()
+        half_closed(daemon)
+    with lib.case("every address"):
+        with exporter(daemon, "0.0.0.0:9465"):
+            assert "0.0.0.0:9465" in lib.sh("ss", "-Hltn", ns=daemon.ns)
+    path = lib.tmpdir() / "metrics.sock"
+    with lib.case("a socket that a killed exporter left behind; the file goes with the exporter"):
+        with contextlib.suppress(AssertionError), exporter(daemon, path) as proc:
+            proc.kill()
         assert path.exists()
-        link = daemon_with("--metrics", path)
-        assert "200" in over_unix(path)[0]
-        link.stop()
+        with exporter(daemon, path):
+            assert "200" in over_unix(path)[0]
         assert not path.exists()
-    with lib.case("wrong values of the option are refused with the legal ones"):
-        for wrong in ("0", "65536", "1.2.3:9", "localhost:9464", "[::1:9464", "x", "", "/" + "p" * 200):
-            done = subprocess.run([lib.UROCED, "--metrics", wrong], text=True, capture_output=True, timeout=60)
+    with lib.case("without a daemon: status 503 and the reason; the next daemon is found"):
+        with exporter(daemon, path) as proc:
+            link.stop()
+            lib.until("status 503", lambda: "503" in over_unix(path)[0])  # the text of the last scrape serves for a while
+            assert f"no daemon at {daemon.socket}" in over_unix(path)[1]
+            without_daemon(daemon, path)
+            assert proc.output().count("no daemon at") == 1, proc.output()
+    with lib.case("wrong values of --listen are refused with the legal ones"):
+        for wrong in ("0", "65536", "1.2.3:9", "localhost:9464", "[::1:9464", "x", "/" + "p" * 200):
+            done = subprocess.run([lib.UROCECTL, "metrics", "--listen", wrong], text=True, capture_output=True, timeout=60)
             assert done.returncode == 2 and "PORT (1 to 65535" in done.stderr, (wrong, done.stderr)
+        done = subprocess.run([lib.UROCECTL, "show", "qp", "--listen", "1"], text=True, capture_output=True, timeout=60)
+        assert done.returncode == 2 and "--listen is only for metrics" in done.stderr, done.stderr
+    with lib.case("uroced refuses its former option and says what to do"):
+        done = subprocess.run([lib.UROCED, "--metrics", "9464"], text=True, capture_output=True, timeout=60)
+        assert done.returncode == 2 and "run urocectl metrics --listen 9464" in done.stderr, done.stderr
 
 
 # --- dashboard -----------------------------------------------------------------------------------
@@ -403,15 +435,16 @@ def dashboard(path):
 def main():
     lib.need_root()
     path = lib.tmpdir() / "metrics.sock"
-    link = daemon_with("--metrics", path)
+    link = daemon_with()
     traffic(link)
     link.nothing_left()  # the daemon notices the end of a program later than its parent
     telemetry(link)
     with lib.case("dpdk-dumpcap fails as documented, and the daemon works on"):
         dumpcap(link.a.daemon)
-    exporter(link, path)
-    dashboard(path)
-    slow(link, path)
+    with exporter(link.a.daemon, path) as proc:
+        metrics(link, path)
+        dashboard(path)
+        slow(link, path, proc)
     telemetry_end(link.a.daemon)
     unprivileged()
     silent()

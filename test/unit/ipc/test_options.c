@@ -298,6 +298,7 @@ bad_files_are_refused(void **state)
 		{"[urocde]\nworkers = 1\n", "[urocde]"},
 		{"[uroced]\nno equals sign\n", "name = value"},
 		{"[uroced]\nconfig = /tmp/other\n", "config"},
+		{"[uroced]\nmetrics = 9464\n", "urocectl metrics --listen 9464"},
 	};
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -341,8 +342,9 @@ shipped_file_documents_every_option(void **state)
 	for (unsigned i = 0; options_name(i) != NULL; i++) {
 		const char *name = options_name(i);
 
-		/* these two are for the command line only */
-		if (strcmp(name, "config") != 0 && strcmp(name, "daemon") != 0 && !seen[i])
+		/* two are for the command line only, and one is refused */
+		if (strcmp(name, "config") != 0 && strcmp(name, "daemon") != 0 &&
+		    strcmp(name, "metrics") != 0 && !seen[i])
 			fail_msg("%s is not in %s", name, UROCED_CONF);
 	}
 	/* the numbers that it shows are the defaults */
