@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Makes the JSON schemas of urocectl's output from the rows of app/uroced/fields.h.
-fields.py DESCRIBE.H DEPFILE NAME.json.. -- PREPROCESSOR..
+Makes the JSON schemas of urocectl's output, and the manual page of its fields, from the rows of app/uroced/fields.h.
+fields.py DESCRIBE.H DEPFILE NAME.json.. uroce-fields.7.scd -- PREPROCESSOR..
 """
 import json
 import pathlib
@@ -12,6 +12,7 @@ import sys
 
 SHOWN = ('device', 'port', 'gid', 'neigh', 'client', 'quota', 'pd', 'qp', 'cq', 'srq', 'mr', 'mw', 'ah', 'cm', 'worker',
          'stats', 'drops', 'cm_stats', 'daemon', 'config', 'trace')
+COMMANDS = ('impair', 'capture', 'doctor', 'set')
 COUNTERS = ('stats', 'drops', 'cm_stats')
 UNITS = ('UINT', 'INT', 'UINT_NULL', 'REAL')
 WITH_UNIT = {'ns': 'nanoseconds', 'us': 'microseconds', 'ms': 'milliseconds'}
@@ -160,7 +161,7 @@ def schemas(tables, rates):
             row['properties']['rates'] = rates_of(what, tables, rates)
         title = 'urocectl trace, urocectl show trace' if what == 'trace' else f'urocectl show {what}'
         out[name] = schema(name, title, listed(what, row, parts_of(table, tables), True))
-    for what in ('impair', 'capture', 'doctor', 'set'):
+    for what in COMMANDS:
         table, title = tables[what], 'urocectl set, addr, pkey, cc, probe' if what == 'set' else f'urocectl {what}'
         out[what] = schema(what, title, listed(what, table.schema('#/definitions/'), parts_of(table, tables), False))
     for name in [name for name in tables if name.startswith('rdma-')]:
@@ -175,6 +176,61 @@ def schemas(tables, rates):
     return out
 
 
+PAGE = """uroce-fields(7)
+
+# NAME
+
+uroce-fields - what *urocectl --json* prints: the members of rows, with units
+
+# DESCRIPTION
+
+For each *urocectl*(8) command, the members of a row of its JSON, in order. _/usr/share/uroce/schema_ has the same as JSON
+schemas. *show* without *--json* has the same names in its headings.
+
+Members that are marked *own* are shown to the owner of the object, to root and to the daemon's user. *null* is a possible
+value where the text names it. Members that are marked *sometimes* are absent unless they apply. Counters have the same
+names in _/sys/class/infiniband/DEVICE/ports/1/hw\\_counters_, in DPDK's telemetry and, as _uroce\\_NAME\\_total_, in the
+metrics for Prometheus.
+"""
+END_OF_PAGE = """
+# SEE ALSO
+
+*urocectl*(8), *uroced*(8), *uroce*(7)
+"""
+
+
+def escaped(text):
+    return re.sub(r'([_*\\])', r'\\\1', text)
+
+
+def page_rows(table, tables, inside=''):
+    """Lines of scdoc: a member each; those of a part after it."""
+    for field in table.fields:
+        unit = f' ({field["unit"]})' if field['unit'] else ''
+        marks = ['own'] * (field['who'] == 'OWN') + ['sometimes'] * (len(field['key']) > 1 or field['kind'] == 'PART')
+        words = f': {field["more"].replace("|", ", ")}' if field['kind'].startswith('WORD') else ''
+        yield f'*{escaped(inside + field["name"])}*{unit}{" [" + ", ".join(marks) + "]" if marks else ""}++'
+        yield escaped(field['doc'] + words) + '\n'
+        if field['more'] in tables and not field['more'].endswith('_counters'):
+            yield from page_rows(tables[field['more']], tables, f'{inside}{field["name"]}.')
+
+
+def page(tables, rates):
+    """The manual page, for scdoc."""
+    lines = [PAGE]
+    # what is shown first, in the order of the rows; then the commands
+    for name, table in sorted(tables.items(), key=lambda one: one[0] in COMMANDS):
+        what = {'stats_counters': 'show stats', 'drops_counters': 'show drops', 'cm_stats_counters': 'show cm_stats'}.get(name)
+        if what is None and (name in COUNTERS or name not in SHOWN + COMMANDS):
+            continue
+        what = what or (f'show {name}' if name in SHOWN else name)
+        lines += [f'# {escaped(what).upper()}\n', *page_rows(table, tables)]
+        if name in rates:
+            lines.append('With *watch* and *top*, growth a second:\n')
+            lines += [f'*rates.{escaped(rate)}*++\n{escaped(doc)}\n' for rate, doc in rates[name]]
+    return '\n'.join([*lines, END_OF_PAGE])
+
+
 def main():
     describe, depfile, *rest = sys.argv[1:]
     outs, preprocess = rest[:rest.index('--')], rest[rest.index('--') + 1:]
@@ -183,7 +239,8 @@ def main():
     tables, rates = read(text)
     tables.update({what: counters_table(what) for what in COUNTERS})
     made = schemas(tables, rates)
-    wanted = {pathlib.Path(out).stem: pathlib.Path(out) for out in outs}
+    pathlib.Path(outs[-1]).write_text(page(tables, rates), encoding='utf-8')
+    wanted = {pathlib.Path(out).stem: pathlib.Path(out) for out in outs[:-1]}
     if made.keys() != wanted.keys():
         sys.exit(f'fields.py: schemas {sorted(made.keys() ^ wanted.keys())}: list them in meson.build')
     for name, out in wanted.items():

@@ -200,8 +200,8 @@ def main():
     with lib.case("man pages and completions are in the packages"):
         listed = "".join(run("dpkg-deb", "-c", deb) for deb in debs(work / "b", "0.1.0"))
         for name in ("man8/uroced.8", "man8/urocectl.8", "man1/uroce-run.1", "man1/uroce-bench.1", "man5/uroced.conf.5",
-                     "man7/uroce.7", "man3/uroce_qp_set_policy.3", "completions/urocectl", "include/uroce/uroce.h",
-                     "liburoce-rdmav34.so", "liburoce-preload.so", *(f"liburoce-rdmav{abi}.so -> " for abi in (33, 57, 59, 64, 65))):
+                     "man7/uroce.7", "man7/uroce-fields.7", "man3/uroce_qp_set_policy.3", "completions/urocectl",
+                     "include/uroce/uroce.h", "liburoce-rdmav34.so", "liburoce-preload.so", *(f"liburoce-rdmav{abi}.so -> " for abi in (33, 57, 59, 64, 65))):
             assert name in listed, name
     new_version(tree, "0.1.1")
     build(tree, "-nc")
