@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "table.h"
 #include "urocectl.h"
 
 #define LEGAL    "start FILE [qpn=N], show, stop"

@@ -2,7 +2,6 @@
 /* cc, probe: the congestion policy and the probes of a running device, or of one of its QPs. */
 #include <stdlib.h>
 #include <string.h>
-#include "table.h"
 #include "urocectl.h"
 
 #define LEGAL_CC    "cc set POLICY[:NAME=VALUE].. dev DEVICE [qp QPN]"

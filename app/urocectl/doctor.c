@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "query.h"
+#include "urocectl.h"
 
 #define BUFFER_ENOUGH (2 << 20) /* bytes; as lib/port/socket.c */
 #define FULL_MTU      4096

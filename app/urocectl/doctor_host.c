@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "ipc/sockpath.h"
-#include "query.h"
+#include "urocectl.h"
 
 /* Reads the first line of a file, without its end. Returns false if there is none. */
 static bool

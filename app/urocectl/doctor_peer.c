@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "query.h"
+#include "urocectl.h"
 
 #define TRIES   5
 #define LOOK_MS 10

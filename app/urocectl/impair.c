@@ -2,7 +2,6 @@
 /* impair: faults in what a device receives. */
 #include <errno.h>
 #include <string.h>
-#include "query.h"
 #include "urocectl.h"
 
 #define LEGAL "set SPEC, show, clear"

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "query.h"
 #include "urocectl.h"
 
 static const struct cli_field options[] = {

@@ -18,8 +18,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "counters/counters.h"
-#include "query.h"
-#include "rates.h"
 #include "urocectl.h"
 
 #define CONNS       8

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asks the daemon for JSON, and for the rows of a topic. */
-#include "query.h"
+#include "urocectl.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rates.h"
+#include "urocectl.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "query.h"
-#include "topic.h"
-#include "urocectl.h"
 
 struct rate {
 	const char *key, *name;

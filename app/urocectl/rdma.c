@@ -3,9 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "cli/cli.h"
-#include "query.h"
-#include "rdma_print.h"
 #include "urocectl.h"
 
 #define MOST_WORDS 40
@@ -19,6 +18,156 @@ const char rdma_help[] = "\nrdma: the lines and, with --json, the JSON of rdma(8
 			 "  res show OBJECT [dev DEV | link DEV[/1]] [FILTER VALUE]..\n"
 			 "    OBJECT: qp cq mr pd srq cm_id ctx; FILTER: a name in its lines, like "
 			 "lqpn, pid, state\n";
+
+/*
+ * Output in the form of rdma(8), iproute2 6.1: a line of "name value " pairs for each object, or a
+ * JSON array of objects with the same names, in the same order.
+ */
+#define RDMA_FILTERS 10
+
+/* The caller sets json, pretty and the filters; the rest is private. */
+struct rdma_out {
+	bool json, pretty;
+	/* only objects whose members have these values (case is ignored) are printed */
+	struct {
+		const char *name, *value;
+	} filter[RDMA_FILTERS];
+	unsigned nfilters;
+	json_t *rows, *row;
+	char *line; /* of the object being printed */
+	size_t size;
+	FILE *out; /* writes it */
+};
+
+static void
+line_begin(struct rdma_out *o)
+{
+	o->row = json_object();
+	rewind(o->out);
+}
+
+/* False: no memory. */
+static bool
+rdma_out_begin(struct rdma_out *o)
+{
+	o->out = open_memstream(&o->line, &o->size);
+	if (o->out == NULL)
+		return false;
+	o->rows = json_array();
+	line_begin(o);
+	return true;
+}
+
+/* Prints the JSON, if that is asked for, and frees everything. */
+static void
+rdma_out_end(struct rdma_out *o)
+{
+	if (o->json) {
+		json_dumpf(o->rows, stdout, o->pretty ? JSON_INDENT(4) : JSON_COMPACT);
+		printf("\n");
+	}
+	json_decref(o->rows);
+	json_decref(o->row);
+	fclose(o->out);
+	free(o->line);
+}
+
+/* In JSON only. */
+static void
+rdma_out_json_int(struct rdma_out *o, const char *name, long long value)
+{
+	json_object_set_new(o->row, name, json_integer(value));
+}
+
+static void
+name_of_dev(struct rdma_out *o, uint32_t index, const char *name)
+{
+	rdma_out_json_int(o, "ifindex", index);
+	json_object_set_new(o->row, "ifname", json_string(name));
+}
+
+/* "dev NAME "; index: of the device. */
+static void
+rdma_out_dev(struct rdma_out *o, uint32_t index, const char *name)
+{
+	name_of_dev(o, index, name);
+	fprintf(o->out, "dev %s ", name);
+}
+
+/* "link NAME/1 ", or "link NAME/- " without port. */
+static void
+rdma_out_link(struct rdma_out *o, uint32_t index, const char *name, bool port)
+{
+	name_of_dev(o, index, name);
+	if (port)
+		rdma_out_json_int(o, "port", 1);
+	fprintf(o->out, "link %s/%s ", name, port ? "1" : "-");
+}
+
+/* "N: NAME: ", of a summary and of devices. */
+static void
+rdma_out_index(struct rdma_out *o, uint32_t index, const char *name)
+{
+	name_of_dev(o, index, name);
+	fprintf(o->out, "%u: %s: ", index, name);
+}
+
+static void
+rdma_out_int(struct rdma_out *o, const char *name, long long value)
+{
+	rdma_out_json_int(o, name, value);
+	fprintf(o->out, "%s %lld ", name, value);
+}
+
+static void
+rdma_out_text(struct rdma_out *o, const char *name, const char *value)
+{
+	json_object_set_new(o->row, name, json_string(value));
+	fprintf(o->out, "%s %s ", name, value);
+}
+
+/* "name 0x1234 "; in JSON a string of digits without 0x, as rdma(8) prints it. */
+static void
+rdma_out_hex(struct rdma_out *o, const char *name, uint64_t value)
+{
+	json_object_set_new(o->row, name, json_sprintf("%llx", (unsigned long long)value));
+	fprintf(o->out, "%s 0x%llx ", name, (unsigned long long)value);
+}
+
+static bool
+has_value(const json_t *member, const char *value)
+{
+	uint64_t n;
+
+	if (json_is_string(member))
+		return strcasecmp(json_string_value(member), value) == 0;
+	return json_is_integer(member) && cli_number(value, 0, INT64_MAX, &n) &&
+	       json_integer_value(member) == (json_int_t)n;
+}
+
+static bool
+matches(const struct rdma_out *o)
+{
+	for (unsigned i = 0; i < o->nfilters; i++) {
+		if (!has_value(json_object_get(o->row, o->filter[i].name), o->filter[i].value))
+			return false;
+	}
+	return true;
+}
+
+/* The object is complete. */
+static void
+rdma_out_newline(struct rdma_out *o)
+{
+	fflush(o->out); /* size is that of the line; longer ones before it have left their ends */
+	if (matches(o)) {
+		json_array_append(o->rows, o->row);
+		if (!o->json)
+			printf("%.*s\n", (int)o->size, o->line);
+	}
+	json_decref(o->row);
+	line_begin(o);
+}
 
 /* What the daemon said, and what is asked. */
 struct tables {
@@ -48,15 +197,6 @@ index_of(const struct tables *t, const char *name)
 }
 
 static void
-print_owner(struct rdma_out *o, const json_t *row)
-{
-	if (json_object_get(row, "pid") == NULL)
-		return; /* another user's */
-	rdma_out_int(o, "pid", row_int(row, "pid"));
-	rdma_out_text(o, "comm", row_text(row, "program"));
-}
-
-static void
 print_of_dev(struct rdma_out *o, const struct tables *t, const json_t *row)
 {
 	const char *dev = row_text(row, "device");
@@ -65,79 +205,44 @@ print_of_dev(struct rdma_out *o, const struct tables *t, const json_t *row)
 }
 
 static void
-print_qp(struct rdma_out *o, const struct tables *t, const json_t *row)
+print_of_link(struct rdma_out *o, const struct tables *t, const json_t *row, bool bound)
 {
-	bool connected = strcmp(row_text(row, "type"), "UD") != 0;
-	const char *dev = row_text(row, "device");
+	const char *dev = bound ? row_text(row, "device") : "";
 
-	rdma_out_link(o, index_of(t, dev), dev, true);
-	rdma_out_int(o, "lqpn", row_int(row, "qpn"));
-	rdma_out_int(o, "pdn", row_int(row, "pd"));
-	if (connected)
-		rdma_out_int(o, "rqpn", row_int(row, "dest_qpn"));
-	rdma_out_text(o, "type", row_text(row, "type"));
-	rdma_out_text(o, "state", row_text(row, "state"));
-	if (connected)
-		rdma_out_int(o, "rq-psn", row_int(row, "expected_psn"));
-	rdma_out_int(o, "sq-psn", row_int(row, "next_psn"));
-	if (connected)
-		rdma_out_text(o, "path-mig-state", row_text(row, "path_mig_state"));
-	print_owner(o, row);
+	rdma_out_link(o, index_of(t, dev), dev, bound);
 }
 
-static void
-print_cq(struct rdma_out *o, const struct tables *t, const json_t *row)
+static bool
+is_connected(const json_t *row)
 {
-	print_of_dev(o, t, row);
-	rdma_out_int(o, "cqn", row_int(row, "cq"));
-	rdma_out_int(o, "cqe", row_int(row, "entries"));
-	rdma_out_int(o, "users", row_int(row, "queues"));
-	rdma_out_int(o, "ctxn", row_int(row, "client"));
-	print_owner(o, row);
+	return strcmp(row_text(row, "type"), "UD") != 0;
 }
 
-/* A key is both; its slot has no number that anybody else uses. */
-static void
-print_mr(struct rdma_out *o, const struct tables *t, const json_t *row)
+static bool
+is_up(const json_t *row)
 {
-	uint64_t key = strtoull(row_text(row, "key"), NULL, 16);
-
-	print_of_dev(o, t, row);
-	rdma_out_int(o, "mrn", (long long)(key >> 8));
-	rdma_out_hex(o, "rkey", key);
-	rdma_out_hex(o, "lkey", key);
-	rdma_out_hex(o, "iova", strtoull(row_text(row, "iova"), NULL, 16));
-	rdma_out_int(o, "mrlen", row_int(row, "length"));
-	rdma_out_int(o, "pdn", row_int(row, "pd"));
-	print_owner(o, row);
+	return strcmp(row_text(row, "link"), "up") == 0;
 }
 
-static void
-print_pd(struct rdma_out *o, const struct tables *t, const json_t *row)
+/* The row of a device or port, by name. */
+static const json_t *
+row_of(const json_t *rows, const char *dev)
 {
-	print_of_dev(o, t, row);
-	rdma_out_int(o, "pdn", row_int(row, "pd"));
-	rdma_out_int(o, "users", row_int(row, "users"));
-	rdma_out_int(o, "ctxn", row_int(row, "client"));
-	print_owner(o, row);
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		if (strcmp(row_text(row, "device"), dev) == 0)
+			return row;
+	}
+	return NULL;
 }
 
-static void
-print_srq(struct rdma_out *o, const struct tables *t, const json_t *row)
+static const json_t *
+port_of(const struct tables *t, const json_t *row)
 {
-	print_of_dev(o, t, row);
-	rdma_out_int(o, "srqn", row_int(row, "srq"));
-	rdma_out_text(o, "type", "BASIC");
-	rdma_out_int(o, "pdn", row_int(row, "pd"));
-	print_owner(o, row);
-}
-
-static void
-print_ctx(struct rdma_out *o, const struct tables *t, const json_t *row)
-{
-	print_of_dev(o, t, row);
-	rdma_out_int(o, "ctxn", row_int(row, "client"));
-	print_owner(o, row);
+	return row_of(t->port, row_text(row, "device"));
 }
 
 /* The kernel's names of two states differ. */
@@ -149,33 +254,45 @@ cm_state(const char *state)
 					       : state;
 }
 
-static void
-print_cm_id(struct rdma_out *o, const struct tables *t, const json_t *row)
-{
-	const char *dev = row_text(row, "device");
-	bool bound = strcmp(dev, "-") != 0;
+#define TOPIC(name)                                                                                \
+	static void print_##name(struct rdma_out *o, const struct tables *t, const json_t *row)    \
+	{
+#define END  }
+#define DEV  print_of_dev(o, t, row);
+#define LINK print_of_link(o, t, row, true);
+#define DEV_NUMBERED                                                                               \
+	rdma_out_index(o, index_of(t, row_text(row, "device")), row_text(row, "device"));
+#define LINK_IF(cond)                        print_of_link(o, t, row, cond);
+#define UINT(name, who, unit, doc, ...)      rdma_out_int(o, name, __VA_ARGS__);
+#define TEXT(name, who, doc, ...)            rdma_out_text(o, name, __VA_ARGS__);
+#define WORD(name, who, words, doc, ...)     TEXT(name, who, doc, __VA_ARGS__)
+#define HEX_TEXT(name, who, doc, ...)        rdma_out_hex(o, name, __VA_ARGS__);
+#define JSON_UINT(name, who, unit, doc, ...) rdma_out_json_int(o, name, __VA_ARGS__);
+#define IF(cond)                             if (cond) {
+#define FI                                   }
+#include "fields.h"
 
-	rdma_out_link(o, bound ? index_of(t, dev) : 0, bound ? dev : "", bound);
-	rdma_out_int(o, "cm-idn", row_int(row, "id"));
-	if (row_int(row, "qpn") != 0)
-		rdma_out_int(o, "lqpn", row_int(row, "qpn"));
-	rdma_out_text(o, "qp-type", strcmp(row_text(row, "space"), "UDP") == 0 ? "UD" : "RC");
-	rdma_out_text(o, "state", cm_state(row_text(row, "state")));
-	rdma_out_text(o, "ps", row_text(row, "space"));
-	print_owner(o, row);
-	rdma_out_text(o, "src-addr", row_text(row, "local"));
-	if (json_is_string(json_object_get(row, "remote")))
-		rdma_out_text(o, "dst-addr", row_text(row, "remote"));
-}
+/* The names in the lines of an object, each after a blank. */
+#define RDMA_OBJECTS
+#define TOPIC(name)                     static const char filters_##name[] = ""
+#define END                             ;
+#define UINT(name, who, unit, doc, ...) " " name
+#define TEXT(name, who, doc, ...)       " " name
+#include "fields.h"
 
+#define RDMA_OBJECTS
+#define UINT(name, who, unit, doc, ...) name " "
+static const char numbers[] =
+#include "fields.h"
+	"";
+
+#define OBJECT(name, topic)                                                                        \
+	{                                                                                          \
+#name, topic, print_rdma_res_##name, filters_rdma_res_##name                       \
+	}
 static const struct object objects[] = {
-	{"pd", "pd", print_pd, "pdn users ctxn pid comm"},
-	{"cq", "cq", print_cq, "cqn cqe users ctxn pid comm"},
-	{"qp", "qp", print_qp, "lqpn pdn rqpn type state rq-psn sq-psn path-mig-state pid comm"},
-	{"cm_id", "cm", print_cm_id, "cm-idn lqpn qp-type state ps pid comm src-addr dst-addr"},
-	{"mr", "mr", print_mr, "mrn rkey lkey iova mrlen pdn pid comm"},
-	{"ctx", "client", print_ctx, "ctxn pid comm"},
-	{"srq", "srq", print_srq, "srqn type pdn pid comm"},
+	OBJECT(pd, "pd"), OBJECT(cq, "cq"),      OBJECT(qp, "qp"),   OBJECT(cm_id, "cm"),
+	OBJECT(mr, "mr"), OBJECT(ctx, "client"), OBJECT(srq, "srq"),
 };
 #define NOBJECTS (sizeof(objects) / sizeof(objects[0]))
 
@@ -230,8 +347,6 @@ is_word_of(const char *list, const char *word)
 static void
 take_filter(const struct object *x, const char *name, const char *value)
 {
-	static const char numbers[] = "lqpn pdn rqpn rq-psn sq-psn pid cqn cqe users ctxn cm-idn "
-				      "mrn mrlen srqn";
 	struct rdma_out *o = &ask_for.out;
 	uint64_t n;
 
@@ -257,7 +372,7 @@ take_filters(unsigned i)
 		bool link = strcmp(name, "link") == 0, dev = strcmp(name, "dev") == 0;
 
 		if (!link && !dev && !is_word_of(x->filters, name))
-			usage_error("rdma res show %s: unknown filter '%s'; legal: dev link %s",
+			usage_error("rdma res show %s: unknown filter '%s'; legal: dev link%s",
 				    x->name, name, x->filters);
 		if (i + 1 == ask_for.n)
 			usage_error("rdma res show %s: filter %s needs a value", x->name, name);
@@ -324,21 +439,6 @@ wanted(const char *dev)
 	return ask_for.dev[0] == '\0' || strcmp(ask_for.dev, dev) == 0;
 }
 
-/* The row of a port, or of a device, by name. */
-static const json_t *
-row_of(const json_t *rows, const char *dev)
-{
-	json_t *row;
-	size_t i;
-
-	json_array_foreach(rows, i, row)
-	{
-		if (strcmp(row_text(row, "device"), dev) == 0)
-			return row;
-	}
-	return NULL;
-}
-
 static void
 print_links(struct rdma_out *o, const struct tables *t)
 {
@@ -347,19 +447,9 @@ print_links(struct rdma_out *o, const struct tables *t)
 
 	json_array_foreach(t->device, i, dev)
 	{
-		const char *name = row_text(dev, "device");
-		const json_t *port = row_of(t->port, name);
-		bool up = strcmp(row_text(dev, "link"), "up") == 0;
-
-		if (!wanted(name))
+		if (!wanted(row_text(dev, "device")))
 			continue;
-		rdma_out_link(o, (uint32_t)i, name, true);
-		rdma_out_text(o, "state", up ? "ACTIVE" : "DOWN");
-		rdma_out_text(o, "physical_state", up ? "LINK_UP" : "POLLING");
-		if (row_int(port, "netdev_index") != 0) {
-			rdma_out_text(o, "netdev", row_text(port, "netdev"));
-			rdma_out_json_int(o, "netdev_index", row_int(port, "netdev_index"));
-		}
+		print_rdma_link(o, t, dev);
 		rdma_out_newline(o);
 	}
 }
@@ -374,11 +464,7 @@ print_devs(struct rdma_out *o, const struct tables *t)
 	{
 		if (!wanted(row_text(dev, "device")))
 			continue;
-		rdma_out_index(o, (uint32_t)i, row_text(dev, "device"));
-		rdma_out_text(o, "node_type", "ca");
-		rdma_out_text(o, "fw", UROCE_VERSION);
-		rdma_out_text(o, "node_guid", row_text(dev, "node_guid"));
-		rdma_out_text(o, "sys_image_guid", row_text(dev, "node_guid"));
+		print_rdma_dev(o, t, dev);
 		rdma_out_newline(o);
 	}
 }

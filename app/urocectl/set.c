@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "table.h"
 #include "urocectl.h"
 
 #define LEGAL_ADDR "addr add|del IP/LEN dev DEVICE"

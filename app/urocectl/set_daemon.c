@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "table.h"
 #include "urocectl.h"
 
 #define LEGAL_LEVELS "error, warning, notice, info, debug"

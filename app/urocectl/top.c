@@ -7,9 +7,6 @@
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
-#include "query.h"
-#include "rates.h"
-#include "table.h"
 #include "urocectl.h"
 
 #define CTRL_C 3

@@ -4,9 +4,6 @@
 #include <time.h>
 #include "cli/cli.h"
 #include "filter.h"
-#include "query.h"
-#include "table.h"
-#include "topic.h"
 #include "urocectl.h"
 
 #define FILTERS (FILTER_DEV | FILTER_PID | FILTER_UID | FILTER_QPN | FILTER_STATE | FILTER_TYPE)

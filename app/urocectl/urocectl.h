@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of urocectl share: main.c options and the choice of a command; topic.c what can be
+ * What the files of urocectl share: main.c options and the choice of a command; show.c what can be
  * shown; filter.c which rows; query.c the daemon's answers; rates.c how fast counters grow; table.c
  * output; the others a command each.
  */
@@ -13,7 +13,30 @@
 #include <jansson.h>
 #include "filter.h"
 #include "ipc/client.h"
-#include "topic.h"
+
+/* --- topics, in show.c */
+
+/* What `show` and `watch` can show. */
+
+struct topic {
+	const char *name; /* as in the request and in the answer */
+	unsigned filters; /* enum filter_kind bits */
+	bool counters;    /* rows of counters: device, total, workers */
+	const char *help;
+	const char *states, *types; /* legal values of these filters; NULL: there is none */
+};
+
+#define QP_STATES "RESET INIT RTR RTS SQD SQE ERR"
+#define QP_TYPES  "RC UC UD"
+
+/* The topic of that name. Exits with a usage error, which names the command `of`. */
+const struct topic *topic_find(const char *of, const char *name);
+/* Topic i; NULL after the last. */
+const struct topic *topic_at(unsigned i);
+/* The names with spaces between them. */
+const char *topic_names(void);
+
+/* --- commands */
 
 struct request {
 	const struct command *cmd;
@@ -122,5 +145,73 @@ void print_refusal(struct ipc_client *c, const struct request *rq, int rc);
 /* What --help prints of each command. */
 extern const char impair_help[], set_help[], cc_help[], watch_help[], top_help[], rdma_help[],
 	cdi_help[], doctor_help[], metrics_help[];
+
+/* --- query.c */
+
+/* Questions to the daemon. Results are the caller's; NULL with errno (EPROTO: no valid answer). */
+
+/*
+ * call, whose reply of these bytes comes as a descriptor: JSON text. When the reply has no
+ * descriptor, *call says so and the result is NULL with errno EPROTO.
+ */
+json_t *call_for_json(struct ipc_client *c, struct ipc_call *call, const uint64_t *bytes);
+
+/* The daemon's answer for a topic: {"what": [rows]}. qpn: of this QP only; NULL: of all. */
+json_t *query(struct ipc_client *c, const char *what, const uint32_t *qpn);
+/* The rows alone. */
+json_t *query_rows(struct ipc_client *c, const char *what);
+
+static inline long long
+row_int(const json_t *row, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(row, key));
+}
+/* A string member; "-" if there is none. */
+static inline const char *
+row_text(const json_t *row, const char *key)
+{
+	const char *s = json_string_value(json_object_get(row, key));
+
+	return s != NULL ? s : "-";
+}
+
+/* --- rates.c */
+
+/* How fast counters of rows grow, from two answers of the daemon. */
+
+/*
+ * Gives each row of after a member "rates": an object of numbers a second, which topic what ("qp",
+ * "stats" ..) counts; "busy_percent" is one. A row that is not in before, or whose counters started
+ * anew, gets null. seconds: between the two, more than 0. Returns true if the topic has rates.
+ */
+bool rates_add(const char *what, const json_t *before, json_t *after, double seconds);
+
+/* Columns of a table of rows with rates, NULL after the last; NULL: the topic's usual ones. */
+const char *const *rates_columns(const char *what);
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t rates_now_ns(void);
+
+/* Sleeps for this long; false if a key was pressed on the terminal tty (-1: none) meanwhile. */
+bool rates_sleep(double seconds, int tty);
+
+/* word is an interval, 0.1 to 3600 seconds. Exits with a usage error, which names `of`. */
+double rates_interval(const char *of, const char *word);
+
+/* --- table.c */
+
+/* The daemon's JSON as text for people, on standard output. */
+
+/* One line for each element of rows, with the columns of the topic what ("qp", "mr" ..). */
+void table_print(const char *what, const json_t *rows);
+/* The same with these columns, NULL after the last. */
+void table_print_columns(const char *const *column, const json_t *rows);
+/* All fields of one object, one on each line. */
+void table_print_record(json_t *row);
+/* Counters of each device, one on each line, with a column for each worker; all: zeros too. */
+void table_print_counters(const json_t *rows, bool all);
+
+/* The same without workers, with the rates of rates_add: "counter  value  a second". */
+void table_print_rates(const json_t *rows, bool all);
 
 #endif

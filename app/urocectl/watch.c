@@ -6,9 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "query.h"
-#include "rates.h"
-#include "table.h"
 #include "urocectl.h"
 
 #define LEGAL_REST "interval S, count N"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include "defaults.h"
+#include "parts.h"
 
 /* Finds the IPv4 default route with the lowest metric. netdev has IF_NAMESIZE bytes. */
 static bool

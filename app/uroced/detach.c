@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "detach.h"
+#include "parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "journal.h"
 
 #define FDS_ENV "UROCED_DETACHED" /* "READY OUTPUT", descriptors, across detach_again */
 

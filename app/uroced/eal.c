@@ -10,7 +10,7 @@
 #include <rte_errno.h>
 #include <rte_log.h>
 #include <uroce_abi/ctrl.h>
-#include "eal.h"
+#include "parts.h"
 #include "control/devspec.h"
 #include "control/log.h"
 #include "map/page.h"

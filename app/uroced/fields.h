@@ -3,7 +3,7 @@
  * Every field of what `urocectl show` and the other commands print, once. From these rows come the
  * JSON (show.c), its schemas and the tables of uroce-fields(7) (doc/schema/fields.py),
  * and urocectl's rates and units. A file that includes this header defines the macros that it
- * needs before; the others are empty, and none is defined afterwards.
+ * needs before; the others are empty, and those that are listed here are undefined afterwards.
  *
  *   TOPIC(name, arguments ..) .. END   rows of show NAME; GROUP: a part of other rows
  *   KIND("name", who, .., "description", value)
@@ -232,11 +232,7 @@ END
 
 TOPIC(qp, const struct obj_qp *q, const struct qp *qp, const struct cc_view *v, const struct cm_ece *ece,
       const struct qp_fault *f)
-	UINT("client", OWN, , "number of the client (show client)", q->o.s->id)
-	UINT("pid", OWN, , "process of the client, as the daemon sees it", q->o.s->peer.pid)
-	TEXT("program", OWN, "name of that process", q->o.s->comm)
-	UINT("uid", ALL, , "user of the client", q->o.s->peer.uid)
-	TEXT("device", ALL, "verbs device", q->o.s->dev->name)
+	OWNER(q->o.s)
 	UINT("qpn", OWN, , "queue pair number", qp->conn.qpn)
 	WORD("type", ALL, TYPE_WORDS, "service", qp_type_name[qp->conn.type])
 	WORD("state", ALL, STATE_WORDS, "state", qp_state_name[qp->conn.state])
@@ -463,13 +459,13 @@ END
 /* --- the connection manager */
 
 /* i NULL: the program has destroyed the id. ch NULL: it has ended. c NULL: no connection. */
-TOPIC(cm, const struct cm_service *svc, const struct cma_info *i, const struct cm_info *c)
+TOPIC(cm, const struct cm_service *svc, const struct cma_info *i, const struct ucma_channel *ch, const struct cm_info *c)
 	IF(i != NULL)
 	UINT("id", OWN, , "number of the rdma_cm id", i->id)
-	UINT_NULL("pid", OWN, , "process; null: it has ended", channel_of(i) != NULL ? channel_of(i)->pid : -1)
-	TEXT_NULL("program", OWN, "its name", channel_of(i) != NULL ? channel_of(i)->comm : NULL)
+	UINT_NULL("pid", OWN, , "process; null: it has ended", ch != NULL ? ch->pid : -1)
+	TEXT_NULL("program", OWN, "its name", ch != NULL ? ch->comm : NULL)
 	UINT("events", OWN, , "events that the program has not taken", i->waiting)
-	UINT("uid", ALL, , "user", channel_of(i) != NULL ? channel_of(i)->uid : ((const struct quota_user *)i->payer)->uid)
+	UINT("uid", ALL, , "user", ch != NULL ? ch->uid : ((const struct quota_user *)i->payer)->uid)
 	FI
 	TEXT_NULL("device", ALL, "verbs device; null: not bound to one yet", device_name(svc, i != NULL ? i->dev : c->addr.dev))
 	IF(i != NULL)
@@ -627,13 +623,3 @@ END
 #undef RATES
 #undef RATE
 #undef RATES_END
-#undef OWNER
-#undef FAULT
-#undef TYPE_WORDS
-#undef STATE_WORDS
-#undef PATH_WORDS
-#undef MIG_WORDS
-#undef MADS
-#undef MAD
-#undef DROP
-#undef EVENT

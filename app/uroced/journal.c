@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "journal.h"
+#include "parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "live.h"
+#include "parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -308,12 +308,6 @@ device_name(const struct cm_service *svc, uint16_t port)
 	return dev != NULL ? dev->name : NULL;
 }
 
-static const struct ucma_channel *
-channel_of(const struct cma_info *i)
-{
-	return i->user;
-}
-
 static json_t *
 records_json(const struct qp_recorder *r)
 {
@@ -474,29 +468,16 @@ show_drops(const struct device *dev, json_t *out)
 	show_counters(dev, out, true);
 }
 
-static json_t *
-show_cq(const void *obj, bool all)
-{
-	return row_cq(all, obj);
-}
-
-static json_t *
-show_mr(const void *obj, bool all)
-{
-	return row_mr(all, obj);
-}
-
-static json_t *
-show_pd(const void *obj, bool all)
-{
-	return row_pd(all, obj);
-}
-
-static json_t *
-show_srq(const void *obj, bool all)
-{
-	return row_srq(all, obj);
-}
+#define OBJECT_ROW(name)                                                                           \
+	static json_t *show_##name(const void *obj, bool all)                                      \
+	{                                                                                          \
+		return row_##name(all, obj);                                                       \
+	}
+OBJECT_ROW(cq)
+OBJECT_ROW(mr)
+OBJECT_ROW(pd)
+OBJECT_ROW(srq)
+OBJECT_ROW(ah)
 
 static json_t *
 show_mw(const void *obj, bool all)
@@ -504,12 +485,6 @@ show_mw(const void *obj, bool all)
 	const struct obj_mw *m = obj;
 
 	return row_mw(all, m, __atomic_load_n(&m->mr.parent, __ATOMIC_RELAXED) != NULL);
-}
-
-static json_t *
-show_ah(const void *obj, bool all)
-{
-	return row_ah(all, obj);
 }
 
 static json_t *
@@ -639,7 +614,7 @@ show_cm(const struct session *to, struct show_page *page, json_t *out)
 
 		if (!show_page_take(page, PAGE_IDS, at))
 			return;
-		json_array_append_new(out, row_cm(all, svc, &i, connection ? &c : NULL));
+		json_array_append_new(out, row_cm(all, svc, &i, ch, connection ? &c : NULL));
 	}
 	pos = page->client == PAGE_ORPHANS ? page->pos : 0;
 	for (at = pos; (id = cm_next_id(cma_cm(svc->cma), &pos)) != 0; at = pos) {
@@ -647,7 +622,7 @@ show_cm(const struct session *to, struct show_page *page, json_t *out)
 			continue;
 		if (!show_page_take(page, PAGE_ORPHANS, at))
 			return;
-		json_array_append_new(out, row_cm(to->user->privileged, svc, NULL, &c));
+		json_array_append_new(out, row_cm(to->user->privileged, svc, NULL, NULL, &c));
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "telemetry.h"
+#include "parts.h"
 
 #include <ctype.h>
 #include <errno.h>

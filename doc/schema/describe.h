@@ -4,6 +4,7 @@
  * and here the output that urocectl makes itself, in the same form but without values.
  */
 /* clang-format off */
+#ifdef FIELDS_DESCRIBE
 #define TOPIC(name, ...)                      @@TOPIC, #name@@
 #define GROUP(name, ...)                      @@GROUP, #name@@
 #define END                                   @@END@@
@@ -27,18 +28,25 @@
 #define RATES(name)                           @@RATES, #name@@
 #define RATE(counter, name, bits, doc)        @@RATE, name, doc@@
 #define RATES_END                             @@RATES_END@@
-
-#ifdef FIELDS_COMMANDS
-#define TYPE_WORDS  "RC|UC|UD"
-#define STATE_WORDS "RESET|INIT|RTR|RTS|SQD|SQE|ERR"
+#define HEX_TEXT(name, who, doc, ...)         TEXT(name, who, doc)
+#define JSON_UINT(name, who, unit, doc, ...)  UINT(name, who, unit, doc)
 #define DEV \
 	UINT("ifindex", ALL, , "number of the device in the list of the daemon, from 0") \
 	TEXT("ifname", ALL, "verbs device")
-#define LINK         DEV UINT("port", ALL, , "1")
-#define PROCESS      UINT("pid", ALL, , "process") TEXT("comm", ALL, "its name")
-#define PDN          UINT("pdn", ALL, , "protection domain")
-#define CTXN         UINT("ctxn", ALL, , "context")
+#define DEV_NUMBERED                          DEV
+#define LINK                                  DEV UINT("port", ALL, , "1")
+#define LINK_IF(cond)                         DEV IF(cond) UINT("port", ALL, , "1") FI
+#define COUNTER(id, name, doc)                UINT(name, ALL, , doc)
 
+#ifndef FIELDS_DAEMON
+#define FIELDS_DAEMON
+#include "counters/counters.h"
+GROUP(stats_counters) COUNTER_LIST(COUNTER) END
+GROUP(drops_counters) DROP_LIST(COUNTER) END
+TOPIC(rdma_statistic) LINK COUNTER_LIST(COUNTER) END
+#include "app/uroced/fields.h"
+#include "describe.h" /* defines the macros again, and has the rest */
+#else
 TOPIC(capture)
 	TEXT("device", ALL, "verbs device")
 	BOOL("running", ALL, "a capture is running")
@@ -73,25 +81,7 @@ TOPIC(set)
 	TEXT_UINT("value", SET_DAEMON, "the new level, or the new limit in units of its option")
 END
 
-TOPIC(rdma-dev)
-	DEV
-	WORD("node_type", ALL, "ca", "kind of device")
-	TEXT("fw", ALL, "version of uroce")
-	TEXT("node_guid", ALL, "node GUID")
-	TEXT("sys_image_guid", ALL, "the same")
-END
-
-TOPIC(rdma-link)
-	LINK
-	WORD("state", ALL, "ACTIVE|DOWN", "state of the port")
-	WORD("physical_state", ALL, "LINK_UP|POLLING", "state of the link")
-	IF(there is one)
-	TEXT("netdev", ALL, "interface of the kernel under it")
-	UINT("netdev_index", ALL, , "its index")
-	FI
-END
-
-TOPIC(rdma-res)
+TOPIC(rdma_res)
 	DEV
 	UINT("pd", ALL, , "protection domains")
 	UINT("cq", ALL, , "completion queues")
@@ -101,90 +91,6 @@ TOPIC(rdma-res)
 	UINT("ctx", ALL, , "contexts")
 	UINT("srq", ALL, , "shared receive queues")
 END
-
-TOPIC(rdma-res-qp)
-	LINK
-	UINT("lqpn", ALL, , "queue pair number")
-	PDN
-	WORD("type", ALL, TYPE_WORDS, "service")
-	WORD("state", ALL, STATE_WORDS, "state")
-	IF(not UD)
-	UINT("rqpn", ALL, , "QPN of the peer; not of UD")
-	UINT("rq-psn", ALL, , "next PSN expected; not of UD")
-	WORD("path-mig-state", ALL, "MIGRATED|REARM|ARMED", "path migration; not of UD")
-	FI
-	UINT("sq-psn", ALL, , "next PSN to send")
-	PROCESS
-END
-
-TOPIC(rdma-res-cq)
-	DEV
-	UINT("cqn", ALL, , "completion queue")
-	UINT("cqe", ALL, , "entries")
-	UINT("users", ALL, , "queues that complete to it")
-	CTXN
-	PROCESS
-END
-
-TOPIC(rdma-res-mr)
-	DEV
-	UINT("mrn", ALL, , "number, from its key")
-	TEXT("rkey", ALL, "R_Key, hexadecimal without 0x")
-	TEXT("lkey", ALL, "L_Key, hexadecimal without 0x")
-	TEXT("iova", ALL, "address in work requests, hexadecimal without 0x")
-	UINT("mrlen", ALL, bytes, "length")
-	PDN
-	PROCESS
-END
-
-TOPIC(rdma-res-pd)
-	DEV
-	PDN
-	UINT("users", ALL, , "objects that refer to it")
-	CTXN
-	PROCESS
-END
-
-TOPIC(rdma-res-srq)
-	DEV
-	UINT("srqn", ALL, , "shared receive queue")
-	WORD("type", ALL, "BASIC", "kind")
-	PDN
-	PROCESS
-END
-
-TOPIC(rdma-res-ctx)
-	DEV
-	CTXN
-	PROCESS
-END
-
-TOPIC(rdma-res-cm_id)
-	DEV
-	IF(bound to a device)
-	UINT("port", ALL, , "1")
-	FI
-	UINT("cm-idn", ALL, , "id")
-	IF(there is one)
-	UINT("lqpn", ALL, , "queue pair; not before there is one")
-	FI
-	WORD("qp-type", ALL, "RC|UD", "service")
-	TEXT("state", ALL, "state as rdma(8) names it")
-	WORD("ps", ALL, "TCP|UDP|IB", "port space")
-	PROCESS
-	TEXT("src-addr", ALL, "address and port")
-	IF(not a listener)
-	TEXT("dst-addr", ALL, "peer's address and port; not of listeners")
-	FI
-END
-#undef TYPE_WORDS
-#undef STATE_WORDS
-
-#include "counters/counters.h"
-#define COUNTER(id, name, doc) UINT(name, ALL, , doc)
-GROUP(stats_counters) COUNTER_LIST(COUNTER) END
-GROUP(drops_counters) DROP_LIST(COUNTER) END
-TOPIC(rdma-statistic) LINK COUNTER_LIST(COUNTER) END
-
-#include "app/uroced/fields.h"
+#include "app/urocectl/fields.h"
+#endif
 #endif

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Makes the JSON schemas of urocectl's output, and the manual page of its fields, from the rows of app/uroced/fields.h.
+Makes the JSON schemas of urocectl's output, and the manual page of its fields, from the rows of
+app/uroced/fields.h and app/urocectl/fields.h.
 fields.py DESCRIBE.H DEPFILE NAME.json.. uroce-fields.7.scd -- PREPROCESSOR..
 """
 import json
@@ -90,7 +91,7 @@ def read(text):
     tables, rates, now = {}, {}, None
     for kind, *args in rows_of(text):
         if kind in ('TOPIC', 'GROUP'):
-            now = tables[args[0]] = Table()
+            now = tables[re.sub('^rdma_(res_)?', lambda m: m[0].replace('_', '-'), args[0])] = Table()
         elif kind == 'RATES':
             now = rates[args[0]] = []
         elif kind == 'RATE':
@@ -218,8 +219,7 @@ def page_rows(table, tables, inside=''):
 def page(tables, rates):
     """The manual page, for scdoc."""
     lines = [PAGE]
-    # what is shown first, in the order of the rows; then the commands
-    for name, table in sorted(tables.items(), key=lambda one: one[0] in COMMANDS):
+    for name, table in tables.items():
         what = {'stats_counters': 'show stats', 'drops_counters': 'show drops', 'cm_stats_counters': 'show cm_stats'}.get(name)
         if what is None and (name in COUNTERS or name not in SHOWN + COMMANDS):
             continue
@@ -234,7 +234,7 @@ def page(tables, rates):
 def main():
     describe, depfile, *rest = sys.argv[1:]
     outs, preprocess = rest[:rest.index('--')], rest[rest.index('--') + 1:]
-    text = subprocess.run([*preprocess, '-DFIELDS_COMMANDS', '-E', '-P', '-MMD', '-MF', depfile, '-MT', pathlib.Path(outs[0]).name,
+    text = subprocess.run([*preprocess, '-DFIELDS_DESCRIBE', '-E', '-P', '-MMD', '-MF', depfile, '-MT', pathlib.Path(outs[0]).name,
                            describe], check=True, capture_output=True, text=True).stdout
     tables, rates = read(text)
     tables.update({what: counters_table(what) for what in COUNTERS})

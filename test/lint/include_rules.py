@@ -35,7 +35,7 @@ OTHERS = {
     'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app/urocectl': ('lib', 'include', 'app/uroced/fields.h'),
     'app': ('lib', 'include', 'drivers/impair'),
-    'doc/schema': ('lib/counters', 'app/uroced/fields.h'),
+    'doc/schema': ('lib/counters', 'app/uroced/fields.h', 'app/urocectl/fields.h'),
     'test/kit': ('lib', 'include'),
     'test/sim': ('lib', 'include', 'test/kit'),  # pair/, mesh/, loss/ and fabric/ share the folder's own files
     'test/fuzz': ('lib', 'include', 'drivers', 'app', 'test/unit/control/fake.h'),

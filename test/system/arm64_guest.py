@@ -51,7 +51,7 @@ while read -r name limit command; do
 done </tests
 poweroff -f
 """
-# A call that the lists of app/uroced/sandbox_calls.h lack for this machine ends the daemon.
+# A call that the lists of app/uroced/sandbox.c lack for this machine ends the daemon.
 SESSION = """echo 4 >/sys/kernel/mm/hugepages/hugepages-32768kB/nr_hugepages
 app/uroced/uroced --daemon --no-huge --sandbox kill --socket /run/s --idle adaptive --pair p --dev name=uroce0,port=net_ring_pa,addr=10.9.0.1/24 \\
 	--dev name=uroce1,port=net_ring_pb,addr=10.9.0.2/24

@@ -14,7 +14,7 @@ MANY = [w for i in range(9) for w in ("pid", str(i))]
 
 # Wrong words, and parts of the error. Found without a daemon: status 2.
 WRONG = [
-    ([], "no command; legal: show watch top trace set addr pkey cc probe impair capture rdma doctor cdi"),
+    ([], "no command; legal: show watch top trace set addr pkey cc probe impair capture rdma doctor metrics cdi"),
     (["shwo"], "unknown command 'shwo'; legal: show watch"),
     (["--jsn", "show", "qp"], "unknown option --jsn (--help lists them)"),
     (["-x"], "unknown option -x"),
@@ -180,7 +180,7 @@ REFUSED = [
 # The words of a command line, of which the last is completed, and words that must be offered.
 COMPLETED = [
     (["urocectl", ""], {"show", "watch", "top", "trace", "set", "addr", "pkey", "impair", "capture", "rdma", "install",
-                        "uninstall", "cc", "probe", "doctor", "cdi"}),
+                        "uninstall", "cc", "probe", "doctor", "metrics", "cdi"}),
     (["urocectl", "probe", "set", ""], {"on", "off"}),
     (["urocectl", "sh"], {"show"}),
     (["urocectl", "--"], {"--json", "--socket", "--details", "--all", "--batch", "--iterations", "--help"}),

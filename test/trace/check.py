@@ -73,6 +73,7 @@ UNDETERMINED = {
     "rcvd_sacks": "the captures are of daemons with sr=off",
     "held_requests": "the captures are of daemons with sr=off",
     "discarded_held_requests": "the captures are of daemons with sr=off",
+    "selective_retransmissions": "the captures are of daemons with sr=off",
     "spurious_retransmissions": "the captures are of daemons with sr=off",
     "selective_repeat_fallbacks": "the captures are of daemons with sr=off",
     "out_of_sequence_requests": "depends on which frame the responder waited for when it came",
