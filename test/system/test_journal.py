@@ -40,6 +40,7 @@ kind, path, fds, *command = sys.argv[1:]
 sock = socket.socket(socket.AF_UNIX, getattr(socket, kind))
 sock.bind(path)
 sock.listen(8)
+print("manager: listens", flush=True)
 if sock.fileno() != 3:
     os.dup2(sock.fileno(), 3)
 os.set_inheritable(3, True)
@@ -290,7 +291,7 @@ class Activated:
         self.manager = lib.spawn(["/usr/bin/python3", "-c", ACTIVATE, kind, self.socket, fds, *before, lib.UROCED, *huge,
                                   "--file-prefix", lib.unique("ur"), "--pair", "p", "--dev",
                                   "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24", *options], lib.netns())
-        lib.until("the socket", self.socket.exists)
+        lib.until("the socket listens", lambda: "manager: listens\n" in self.manager.output())
 
     def lists(self):
         """A client sees the device."""
@@ -305,8 +306,11 @@ class Activated:
 
     def status(self):
         """Waits for the end of the last daemon."""
-        lib.until("its end", lambda: self.manager.output().count("started") == self.manager.output().count("status") > 0)
-        return int(re.findall(r"manager: status (-?\d+)", self.manager.output())[-1])
+        def ended():
+            output = self.manager.output()
+            found = re.findall(r"manager: status (-?\d+)\n", output)  # a line may still be incomplete
+            return found if output.count("manager: started") == len(found) > 0 else None
+        return int(lib.until("its end", ended)[-1])
 
     def refused(self, *words):
         """The daemon ends at once, and says why."""
