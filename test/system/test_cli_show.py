@@ -93,6 +93,20 @@ def every_topic(daemon):
         assert "timeout(us)" in cli.text(daemon, "-d", "show", "qp")
 
 
+def schemas_find(daemon):
+    """A member that is missing, of the wrong type, of an unknown name, or with an unknown word."""
+    rows = daemon.show("qp")["qp"]
+    for name, change in (("missing", lambda row: row.pop("msn")), ("type", lambda row: row.update(msn="1")),
+                         ("null", lambda row: row.update(worker=None)), ("unknown", lambda row: row.update(new=1)),
+                         ("word", lambda row: row.update(type="XRC")), ("public", lambda row: row.pop("uid"))):
+        changed = json.loads(json.dumps(rows))
+        change(changed[0])
+        with contextlib.suppress(AssertionError):
+            cli.validate("show-qp", {"qp": changed})
+            raise RuntimeError(f"the schema accepts a row that is wrong: {name}")
+    cli.validate("show-qp", {"qp": rows})
+
+
 def values(daemon, client):
     qps = daemon.show("qp")["qp"]
     with lib.case("objects name their owner, their PD and their CQs"):
@@ -303,6 +317,8 @@ def main():
     lib.until("rping listens", lambda: daemon.show("cm")["cm"] or rping.poll() is not None)
     lib.until("a neighbour is asked", lambda: daemon.show("neigh")["neigh"])
     every_topic(daemon)
+    with lib.case("the schemas refuse rows that are wrong"):
+        schemas_find(daemon)
     values(daemon, client)
     filters(daemon)
     rdma(daemon)
