@@ -13,8 +13,7 @@ OWNER = 'lib/map/page.h'
 CONSTANT = r'\b(?:4096|4095|0x1000|0xfff)(?:u|ul|ull)?\b|\bPAGE_(?:SIZE|SHIFT|MASK)\b|\b1u?(?:l|ll)? ?<< ?12\b'
 
 OTHER = {
-    'app/uroce-bench/check/check.h': 'bytes beside the messages',
-    'app/uroce-bench/check/check_atomic.c': 'values',
+    'app/uroce-bench/check/check.c': 'bytes beside the messages; values',
     'app/uroce-bench/check/main.c': 'path MTU; messages in flight',
     'app/uroce-bench/client_hops.c': 'path MTU',
     'app/uroce-bench/client_verbs.c': 'a PSN',

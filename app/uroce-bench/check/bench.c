@@ -125,7 +125,7 @@ ping_send(struct bench *be, uint64_t n)
 static void
 stalled(const struct bench *be)
 {
-	printf("rcdata: no completion for %.0f s\n", be->opt->stall_s);
+	printf("rcdata: no completion for %u s\n", be->opt->stall_s);
 	fflush(stdout);
 	exit(EXIT_STALLED);
 }

@@ -6,227 +6,152 @@
 #include "rcdata.h"
 
 #define OPEN_WAIT_S 90
+#define FIRST_LONG  256 /* getopt's value of the first row of rows[]; letters are below */
 
-static const char usage[] =
-	"usage: uroce-bench check [options] [HOST]      no HOST: wait for a client\n"
-	"Moves random data between two verbs devices and compares every byte.\n"
-	"  -d, --dev NAME       verbs device (the first one)\n"
-	"  -i, --ib-port N      its port (1)\n"
-	"  -g, --gid-index N    source GID (1)\n"
-	"  -p, --port N         TCP port of the exchange (18515)\n"
-	"  -e, --events         sleep on a completion channel\n"
-	"      --timeout N      local ACK timeout, 4.096 us x 2^N (16)\n"
-	"      --retry N        retries before RETRY_EXC_ERR (7)\n"
-	"      --stall S        give up after S seconds without progress (20)\n"
-	"      --json           one line of JSON instead of a table\n"
-	"decided by the client:\n"
-	"      --bench          measure instead of checking random operations\n"
-	"      --seed N         seed of all random choices (1)\n"
-	"      --qps N          queue pairs, 1 .. 64 (4)\n"
-	"      --depth N        requests in flight per queue pair (16)\n"
-	"      --ops N          requests per queue pair and direction (1000)\n"
-	"      --duration MS    post for this long instead, or until SIGUSR1 on each side\n"
-	"      --max-len N      longest message; the message length of --bench (65536)\n"
-	"      --oneway         only the client posts requests\n"
-	"      --mixed          atomics, fences and solicited events too\n"
-	"      --srq            receive from one shared receive queue\n"
-	"      --mtu N          path MTU 256 .. 4096 (the smaller of both ports')\n"
-	"      --bytes N        bench: bytes per round (64 MiB)\n"
-	"      --rounds N       bench: rounds per operation (5); fewer if they take over 5 s\n"
-	"      --iters N        bench: ping-pong round trips (5000)\n"
-	"exit status: 0 success, 1 set-up failed or data differ, 3 completion error, 4 no "
-	"progress\n";
-
-enum {
-	OPT_TIMEOUT = 256,
-	OPT_RETRY,
-	OPT_STALL,
-	OPT_JSON,
-	OPT_BENCH,
-	OPT_SEED,
-	OPT_QPS,
-	OPT_DEPTH,
-	OPT_OPS,
-	OPT_DURATION,
-	OPT_MAX_LEN,
-	OPT_ONEWAY,
-	OPT_MIXED,
-	OPT_SRQ,
-	OPT_MTU,
-	OPT_BYTES,
-	OPT_ROUNDS,
-	OPT_ITERS,
+static struct options opt = {
+	.tcp_port = 18515,
+	.ib_port = 1,
+	.gid_index = 1,
+	.timeout = 16, /* eight of 0.27 s: tolerates a busy machine */
+	.retry = 7,
+	.stall_s = 20,
+};
+static struct plan plan = {
+	.seed = 1,
+	.ops = 1000,
+	.bytes = 64 << 20,
+	.qps = 4,
+	.depth = 16,
+	.max_len = 65536,
+	.iters = 5000,
+	.rounds = 5,
 };
 
-static const struct option long_options[] = {
-	{"dev", required_argument, NULL, 'd'},
-	{"ib-port", required_argument, NULL, 'i'},
-	{"gid-index", required_argument, NULL, 'g'},
-	{"port", required_argument, NULL, 'p'},
-	{"events", no_argument, NULL, 'e'},
-	{"help", no_argument, NULL, 'h'},
-	{"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"retry", required_argument, NULL, OPT_RETRY},
-	{"stall", required_argument, NULL, OPT_STALL},
-	{"json", no_argument, NULL, OPT_JSON},
-	{"bench", no_argument, NULL, OPT_BENCH},
-	{"seed", required_argument, NULL, OPT_SEED},
-	{"qps", required_argument, NULL, OPT_QPS},
-	{"depth", required_argument, NULL, OPT_DEPTH},
-	{"ops", required_argument, NULL, OPT_OPS},
-	{"duration", required_argument, NULL, OPT_DURATION},
-	{"max-len", required_argument, NULL, OPT_MAX_LEN},
-	{"oneway", no_argument, NULL, OPT_ONEWAY},
-	{"mixed", no_argument, NULL, OPT_MIXED},
-	{"srq", no_argument, NULL, OPT_SRQ},
-	{"mtu", required_argument, NULL, OPT_MTU},
-	{"bytes", required_argument, NULL, OPT_BYTES},
-	{"rounds", required_argument, NULL, OPT_ROUNDS},
-	{"iters", required_argument, NULL, OPT_ITERS},
-	{0},
+/* An option: text, a switch (most is 0), or a number in least .. most. */
+static const struct {
+	const char *name, *arg, *help;
+	const char **text;
+	void *number;
+	size_t size; /* of the number's variable */
+	uint64_t least, most;
+	char letter;
+} rows[] = {
+#define NUMBER(member, low, high)                                                                  \
+	.number = &(member), .size = sizeof(member), .least = low, .most = high
+	{"dev", "NAME", "verbs device (the first one)", .text = &opt.dev, .letter = 'd'},
+	{"ib-port", "N", "its port (1)", NUMBER(opt.ib_port, 1, 255), .letter = 'i'},
+	{"gid-index", "N", "source GID (1)", NUMBER(opt.gid_index, 0, 255), .letter = 'g'},
+	{"port", "N", "TCP port of the exchange (18515)", NUMBER(opt.tcp_port, 1, 65535),
+	 .letter = 'p'},
+	{"events", NULL, "sleep on a completion channel", NUMBER(opt.events, 1, 0), .letter = 'e'},
+	{"timeout", "N", "local ACK timeout, 4.096 us x 2^N (16)", NUMBER(opt.timeout, 0, 31)},
+	{"retry", "N", "retries before RETRY_EXC_ERR (7)", NUMBER(opt.retry, 0, 7)},
+	{"stall", "S", "give up after S seconds without progress (20)",
+	 NUMBER(opt.stall_s, 1, 3600)},
+	{"json", NULL, "one line of JSON instead of a table", NUMBER(opt.json, 1, 0)},
+	{NULL, NULL, "decided by the client:"},
+	{"bench", NULL, "measure instead of checking random operations", NUMBER(plan.bench, 1, 0)},
+	{"seed", "N", "seed of all random choices (1)", NUMBER(plan.seed, 0, UINT64_MAX)},
+	{"qps", "N", "queue pairs, 1 .. 64 (4)", NUMBER(plan.qps, 1, MAX_QPS)},
+	{"depth", "N", "requests in flight per queue pair (16)", NUMBER(plan.depth, 1, 4096)},
+	{"ops", "N", "requests per queue pair and direction (1000)",
+	 NUMBER(plan.ops, 1, UINT32_MAX)},
+	{"duration", "MS", "post for this long instead, or until SIGUSR1 on each side",
+	 NUMBER(plan.duration_ms, 1, 3600 * 1000)},
+	{"max-len", "N", "longest message; the message length of --bench (65536)",
+	 NUMBER(plan.max_len, 1, 1u << 31)},
+	{"oneway", NULL, "only the client posts requests", NUMBER(plan.oneway, 1, 0)},
+	{"mixed", NULL, "atomics, fences and solicited events too", NUMBER(plan.mixed, 1, 0)},
+	{"srq", NULL, "receive from one shared receive queue", NUMBER(plan.srq, 1, 0)},
+	{"mtu", "N", "path MTU 256 .. 4096 (the smaller of both ports')",
+	 NUMBER(plan.mtu, 256, 4096)},
+	{"bytes", "N", "bench: bytes per round (64 MiB)", NUMBER(plan.bytes, 1, 1ull << 36)},
+	{"rounds", "N", "bench: rounds per operation (5); fewer if they take over 5 s",
+	 NUMBER(plan.rounds, 1, 64)},
+	{"iters", "N", "bench: ping-pong round trips (5000)",
+	 NUMBER(plan.iters, 1, 10 * 1000 * 1000)},
 };
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static bool
-parse_own(int c, struct options *opt)
+static void
+usage(FILE *out)
 {
-	switch (c) {
-	case 'd':
-		opt->dev = optarg;
-		break;
-	case 'i':
-		opt->ib_port = option_number("ib-port", 1, 255);
-		break;
-	case 'g':
-		opt->gid_index = option_number("gid-index", 0, 255);
-		break;
-	case 'p':
-		opt->tcp_port = option_number("port", 1, 65535);
-		break;
-	case 'e':
-		opt->events = true;
-		break;
-	case OPT_TIMEOUT:
-		opt->timeout = option_number("timeout", 0, 31);
-		break;
-	case OPT_RETRY:
-		opt->retry = option_number("retry", 0, 7);
-		break;
-	case OPT_STALL:
-		opt->stall_s = option_number("stall", 1, 3600);
-		break;
-	case OPT_JSON:
-		opt->json = true;
-		break;
-	default:
-		return false;
-	}
-	return true;
-}
+	fputs("usage: uroce-bench check [options] [HOST]      no HOST: wait for a client\n"
+	      "Moves random data between two verbs devices and compares every byte.\n",
+	      out);
+	for (unsigned i = 0; i < ROWS; i++) {
+		char name[32];
 
-static bool
-parse_plan(int c, struct plan *plan)
-{
-	switch (c) {
-	case OPT_BENCH:
-		plan->bench = 1;
-		break;
-	case OPT_SEED:
-		plan->seed = option_number("seed", 0, UINT64_MAX);
-		break;
-	case OPT_QPS:
-		plan->qps = option_number("qps", 1, MAX_QPS);
-		break;
-	case OPT_DEPTH:
-		plan->depth = option_number("depth", 1, 4096);
-		break;
-	case OPT_OPS:
-		plan->ops = option_number("ops", 1, UINT32_MAX);
-		break;
-	case OPT_DURATION:
-		plan->duration_ms = option_number("duration", 1, 3600 * 1000);
-		break;
-	case OPT_MAX_LEN:
-		plan->max_len = option_number("max-len", 1, 1u << 31);
-		break;
-	case OPT_ONEWAY:
-		plan->oneway = 1;
-		break;
-	case OPT_MIXED:
-		plan->mixed = 1;
-		break;
-	case OPT_SRQ:
-		plan->srq = 1;
-		break;
-	case OPT_MTU:
-		plan->mtu = verbs_mtu(option_number("mtu", 256, 4096));
-		if (!plan->mtu)
-			die("--mtu: must be 256, 512, 1024, 2048 or 4096");
-		break;
-	case OPT_BYTES:
-		plan->bytes = option_number("bytes", 1, 1ull << 36);
-		break;
-	case OPT_ROUNDS:
-		plan->rounds = option_number("rounds", 1, 64);
-		break;
-	case OPT_ITERS:
-		plan->iters = option_number("iters", 1, 10 * 1000 * 1000);
-		break;
-	default:
-		return false;
+		if (rows[i].name == NULL) {
+			fprintf(out, "%s\n", rows[i].help);
+			continue;
+		}
+		snprintf(name, sizeof(name), "%s%s%s", rows[i].name, rows[i].arg != NULL ? " " : "",
+			 rows[i].arg != NULL ? rows[i].arg : "");
+		fprintf(out, "  %c%c%c --%-16s %s\n", rows[i].letter ? '-' : ' ',
+			rows[i].letter ? rows[i].letter : ' ', rows[i].letter ? ',' : ' ', name,
+			rows[i].help);
 	}
-	return true;
+	fputs("exit status: 0 success, 1 set-up failed or data differ, 3 completion error, 4 no "
+	      "progress\n",
+	      out);
 }
 
 static void
-parse(int argc, char **argv, struct options *opt, struct plan *plan)
+set(unsigned i)
 {
+	uint64_t n =
+		rows[i].most == 0 ? 1 : option_number(rows[i].name, rows[i].least, rows[i].most);
+
+	if (rows[i].text != NULL)
+		*rows[i].text = optarg;
+	else
+		memcpy(rows[i].number, &n, rows[i].size); /* little endian */
+}
+
+static void
+parse(int argc, char **argv)
+{
+	struct option longs[ROWS + 2] = {{"help", no_argument, NULL, 'h'}};
+	unsigned n = 1;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "d:i:g:p:eh", long_options, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(usage, stdout);
-			exit(EXIT_GOOD);
+	for (unsigned i = 0; i < ROWS; i++)
+		if (rows[i].name != NULL)
+			longs[n++] = (struct option){rows[i].name,
+						     rows[i].arg != NULL ? required_argument
+									 : no_argument,
+						     NULL, FIRST_LONG + (int)i};
+	while ((c = getopt_long(argc, argv, "d:i:g:p:eh", longs, NULL)) != -1) {
+		for (unsigned i = 0; i < ROWS; i++)
+			if (rows[i].letter != 0 && c == rows[i].letter)
+				c = FIRST_LONG + (int)i;
+		if (c >= FIRST_LONG) {
+			set((unsigned)c - FIRST_LONG);
+			continue;
 		}
-		if (!parse_own(c, opt) && !parse_plan(c, plan)) {
-			fputs(usage, stderr);
-			exit(EXIT_BAD);
-		}
+		usage(c == 'h' ? stdout : stderr);
+		exit(c == 'h' ? EXIT_GOOD : EXIT_BAD);
 	}
 	if (optind < argc)
-		opt->host = argv[optind];
-	if (!plan->bench && plan->max_len > 1u << 30)
-		die("--max-len %u: without --bench it must be 1 .. %u", plan->max_len, 1u << 30);
-	if (plan->bench) {
-		plan->qps = 1;
-		plan->mixed = plan->srq = 0;
+		opt.host = argv[optind];
+	if (plan.mtu != 0 && (plan.mtu = verbs_mtu(plan.mtu)) == 0)
+		die("--mtu: must be 256, 512, 1024, 2048 or 4096");
+	if (!plan.bench && plan.max_len > 1u << 30)
+		die("--max-len %u: without --bench it must be 1 .. %u", plan.max_len, 1u << 30);
+	if (plan.bench) {
+		plan.qps = 1;
+		plan.mixed = plan.srq = 0;
 	}
 }
 
 int
 main(int argc, char **argv)
 {
-	struct options opt = {
-		.tcp_port = 18515,
-		.ib_port = 1,
-		.gid_index = 1,
-		.timeout = 16, /* eight of 0.27 s: tolerates a busy machine */
-		.retry = 7,
-		.stall_s = 20,
-	};
-	struct plan plan = {
-		.seed = 1,
-		.ops = 1000,
-		.bytes = 64 << 20,
-		.qps = 4,
-		.depth = 16,
-		.max_len = 65536,
-		.iters = 5000,
-		.rounds = 5,
-	};
 	static struct endpoint ep;
 	bool good;
 
-	parse(argc, argv, &opt, &plan);
+	parse(argc, argv);
 	ep.link = link_open(opt.host, opt.tcp_port, OPEN_WAIT_S);
 	if (opt.host)
 		link_send(ep.link, &plan, sizeof(plan));

@@ -67,7 +67,7 @@ struct options {
 	uint8_t retry;   /* ibv_qp_attr.retry_cnt */
 	bool events;     /* sleep on a completion channel instead of polling */
 	bool json;
-	double stall_s; /* give up after this long without progress */
+	uint32_t stall_s; /* give up after this long without progress */
 };
 
 /* The verbs objects that both modes use. */
@@ -100,7 +100,7 @@ struct buffer {
 	enum mem_kind kind;
 };
 
-/* --- mem.c: buffers and their content -------------------------------------------------------- */
+/* --- endpoint.c: buffers and their content -------------------------------------------------------- */
 
 /* Next value of the splitmix64 generator whose state is *state. */
 uint64_t random_next(uint64_t *state);
@@ -122,7 +122,7 @@ struct digest *digest_start(void);
 void digest_add(struct digest *dig, const void *buf, size_t len);
 void digest_end(struct digest *dig, uint8_t *sha);
 
-/* --- endpoint.c: device, queue pairs, completions ------------------------------------------- */
+/* --- device, queue pairs, completions ------------------------------------------- */
 
 /* Opens the device, makes the queue pairs and connects them to the peer's; dies on failure. */
 void endpoint_open(struct endpoint *ep, const struct options *opt, const struct plan *plan);
