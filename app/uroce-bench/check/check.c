@@ -160,7 +160,7 @@ build_own(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 		st->own[i] = operand;
 }
 
-/* check_atomic.c: fills wr, and req, for an atomic of req->kind. */
+/* Fills wr, and req, for an atomic of req->kind. */
 static void
 atomic_build(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 {

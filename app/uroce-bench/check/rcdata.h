@@ -100,7 +100,8 @@ struct buffer {
 	enum mem_kind kind;
 };
 
-/* --- endpoint.c: buffers and their content -------------------------------------------------------- */
+/* --- endpoint.c: buffers and their content
+ * -------------------------------------------------------- */
 
 /* Next value of the splitmix64 generator whose state is *state. */
 uint64_t random_next(uint64_t *state);
