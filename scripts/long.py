@@ -49,6 +49,7 @@ TOUCHES = {
     "app/urocectl/*": ["cli", "trace", "capture", "docs"],
     "app/uroced/*": ["control", "devices", "telemetry", "defaults", "docs"],
     "app/uroce-bench/*": ["bench", "report_html"],
+    "test/bench/report/*": ["report_html"],
     "drivers/impair/*": ["impair", "prog_lossy"],
     "drivers/verbs/cm_*": ["cm", "cm_abi", "cm_query"],
     "drivers/verbs/mr*": ["regions", "forks", "mappings", "prog_ucx", "prog_mpi"],

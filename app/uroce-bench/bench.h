@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sched.h>
 #include <sys/types.h>
+#include "cli/cli.h"
 
 #define BENCH_MAX_RUNS 64
 #define BENCH_MAX_ARGS 64
@@ -24,7 +25,6 @@ extern const char *const bench_op_name[BENCH_OPS + 1]; /* "write" .. */
 enum bench_measure {
 	BENCH_RATE,
 	BENCH_LATENCY,
-	BENCH_HOPS,
 	BENCH_WAKE,
 	BENCH_IDLE,
 	BENCH_MEMORY,
@@ -80,15 +80,14 @@ struct bench_options {
 	uint32_t split;      /* percent of the connections with their ends on two workers */
 	bool split_given;    /* else: as many as a random queue has */
 
-	/* modes "wire" and "limit" */
+	/* mode "wire" */
 	enum bench_port port;
-	uint32_t link_mtu;   /* of the interface; 0: as packets of mtu need */
-	uint32_t run_ms;     /* time of a measurement over a port, or of "scale", 5 .. 10000 */
-	bool versus_limit;   /* measure the limit model in the same run */
-	bool versus_testpmd; /* measure testpmd in the same run */
+	uint32_t link_mtu; /* of the interface; 0: as packets of mtu need */
+	uint32_t run_ms;   /* time of a measurement over a port, or of "scale", 5 .. 10000 */
 };
 
-extern const struct cli_program bench_program; /* for cli_wrong */
+extern const struct cli_program bench_program; /* of main.c; for cli_wrong */
+extern const struct cli_field bench_fields[];  /* its options */
 /* Parses argv into o. On an error: prints it and exits with 2; --help exits with 0. */
 void bench_options_parse(struct bench_options *o, int argc, char **argv);
 
@@ -167,20 +166,29 @@ void bench_report_row(struct bench_report *r, const char *fmt, ...)
 void bench_report_text(struct bench_report *r, const char *key, const char *text);
 void bench_report_end(struct bench_report *r); /* prints, frees */
 
-/* Modes. Return 0, or 1 if the received bytes differ from the sent ones. */
+/* A mode of this program: argv[1]. The last row of bench_modes has the name NULL. */
+struct bench_mode {
+	const char *name;
+	/* Returns 0, or 1 if the received bytes differ from the sent ones. NULL: only the cores */
+	int (*run)(const struct bench_options *o, struct bench_report *r);
+	void (*eal)(const struct bench_options *o, char **plain); /* NULL: needs no DPDK */
+	void (*check)(const struct bench_options *o); /* exits with 2; NULL: nothing to check */
+};
+extern const struct bench_mode bench_modes[];
+/* Starts DPDK on one core. */
+void bench_eal_one(const struct bench_options *o, char **plain);
+/* Executes a mode; returns the exit status. */
+int bench_main(int argc, char **argv);
+
 int bench_engine(const struct bench_options *o, struct bench_report *r);
-int bench_limit(const struct bench_options *o, struct bench_report *r);
 int bench_scale(const struct bench_options *o, struct bench_report *r);
+void scale_check_options(const struct bench_options *o);
+/* Starts DPDK with an lcore for each worker. */
+void scale_eal_start(const struct bench_options *o, char **plain);
 int bench_wire(const struct bench_options *o, struct bench_report *r);
 int bench_client(const struct bench_options *o, struct bench_report *r);
+void client_check(const struct bench_options *o);
 int bench_connect(const struct bench_options *o, struct bench_report *r);
-int bench_probe(const struct bench_options *o, struct bench_report *r);
-
-/*
- * Executes the program of argv[1] if that is a mode in Python, or "check". Returns 0 if it is not,
- * else the exit status of a failure, which is printed.
- */
-int bench_script(int argc, char **argv);
 
 #define BENCH_CRC_HEADERS                                                                          \
 	28u /* header bytes in the CRC beside the payload: BTH and RETH of a WRITE */
@@ -188,10 +196,4 @@ int bench_script(int argc, char **argv);
 /* ns of a CRC, and of a copy, over len bytes of 64 KiB of cached memory. */
 double bench_crc_ns(uint32_t len);
 double bench_copy_ns(uint32_t len);
-/*
- * ns of the copy and then the CRC of one packet, with memory laid out as in a transfer: a message
- * (at least 64 KiB) and the buffers of a burst of packets.
- */
-double bench_packet_ns(uint32_t payload, uint32_t message);
-
 #endif

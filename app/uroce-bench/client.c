@@ -1,10 +1,170 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mode "client": starts the processes, orders their steps and computes the figures. */
+/* Checks combinations of options and makes the plan of a client. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 #include "client.h"
+
+#define INLINE_BYTES 64 /* largest inline message when one is sent at a time */
+
+_Noreturn static void
+refuse(const char *why)
+{
+	cli_wrong(&bench_program, "client: %s", why);
+}
+
+/* Are the two ends of a connection in two processes? */
+static bool
+client_apart(const struct bench_options *o)
+{
+	return o->apart || o->peer_socket != NULL || o->peer_dev != NULL;
+}
+
+/* Checks combinations of options. On an error: prints a message and exits with status 2. */
+void
+client_check(const struct bench_options *o)
+{
+	if (o->size == 0)
+		refuse("--size 0: must be 1 .. 8388608, because there is no data to verify");
+	if (o->batch > o->depth)
+		refuse("--batch: must be 1 .. --depth, otherwise no batch is ever complete");
+	if (o->dev != NULL && strlen(o->dev) >= CLIENT_NAME_MAX)
+		refuse("--dev: must be shorter than 64 characters");
+	if (o->peer_dev != NULL && strlen(o->peer_dev) >= CLIENT_NAME_MAX)
+		refuse("--peer-dev: must be shorter than 64 characters");
+	if (o->peer_socket != NULL && o->socket == NULL)
+		refuse("--peer-socket: needs --socket for the daemon of this end");
+	if (o->socket != NULL && (o->measure == BENCH_IDLE || o->measure == BENCH_MEMORY))
+		refuse("--measure idle and memory: only without --socket, because they need a new "
+		       "daemon");
+	if (client_apart(o) &&
+	    (o->measure == BENCH_WAKE || o->measure == BENCH_IDLE || o->measure == BENCH_MEMORY))
+		refuse("--apart, --peer-socket, --peer-dev: only with --measure rate or latency");
+	if (o->loss > 0 && (o->measure != BENCH_RATE || o->peer_socket != NULL))
+		refuse("--loss: only with --measure rate, and both ends on one daemon");
+	if (o->sweep)
+		refuse("--sweep: only with mode engine");
+}
+
+/* Does the measurement send one message at a time? */
+static bool
+single(const struct bench_options *o)
+{
+	return o->measure != BENCH_RATE && o->measure != BENCH_MEMORY;
+}
+
+/* Makes the plan for a client of that role. */
+static void
+client_plan_make(struct client_plan *p, const struct bench_options *o, enum client_role role)
+{
+	unsigned procs = o->clients * (client_apart(o) ? 2 : 1);
+	const char *dev = role == CLIENT_PASSIVE && o->peer_dev != NULL ? o->peer_dev : o->dev;
+
+	*p = (struct client_plan){
+		.role = role,
+		.op = o->op,
+		.size = o->size,
+		.mtu = o->mtu,
+		.qps = o->qps,
+		.depth = o->depth,
+		.batch = o->batch,
+		.queue = o->depth,
+		.inline_bytes = single(o) && o->size <= INLINE_BYTES ? o->size : 0,
+		.yield = procs + (o->socket == NULL) > client_cpus(),
+	};
+	if (single(o)) {
+		p->batch = 1;
+		p->queue = 16;
+	} else if (p->batch == 0) {
+		p->batch = o->depth / 4 > 16 ? 16 : o->depth / 4 < 1 ? 1 : o->depth / 4;
+	}
+	if (dev != NULL)
+		snprintf(p->dev, sizeof(p->dev), "%s", dev);
+}
+
+/* --loss: the daemon drops frames (urocectl impair) and counts retransmissions (show stats). */
+
+struct client_losses { /* the daemon's counters, summed over its devices */
+	uint64_t resent, timeouts, probes, exhausted;
+};
+
+/* The JSON that urocectl prints for these words, or NULL if it prints none. */
+static json_t *
+ask(const struct client_daemon *d, const char *const words[])
+{
+	char path[PATH_MAX], *argv[16] = {path, "--json", "--socket", (char *)d->socket};
+	json_t *said = NULL;
+	unsigned n = 4;
+	int out[2], status;
+	pid_t pid;
+	FILE *f;
+
+	client_program(path, "urocectl");
+	for (const char *const *word = words; *word != NULL; word++)
+		argv[n++] = (char *)*word;
+	if (pipe2(out, O_CLOEXEC) < 0)
+		bench_die("urocectl %s: %m", words[0]);
+	pid = bench_spawn(argv, -1, out[1], SIGKILL, NULL);
+	close(out[1]);
+	f = fdopen(out[0], "r");
+	if (f != NULL) {
+		said = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL);
+		fclose(f);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		bench_die("urocectl %s: failed; faults are for the daemon's user and for root",
+			  words[0]);
+	return said;
+}
+
+/*
+ * Drop percent of the frames that dev receives; negative: remove the fault injector. Exits with 1
+ * on failure.
+ */
+static void
+client_loss_set(const struct client_daemon *d, const char *dev, double percent)
+{
+	char spec[32];
+	const char *set[] = {"impair", dev, "set", spec, NULL};
+	const char *clear[] = {"impair", dev, "clear", NULL};
+
+	snprintf(spec, sizeof(spec), "drop=%g%%", percent);
+	json_decref(ask(d, percent >= 0 ? set : clear));
+}
+
+static void
+client_loss_counters(const struct client_daemon *d, struct client_losses *sum)
+{
+	const char *const words[] = {"show", "stats", NULL};
+	json_t *said = ask(d, words), *one;
+	size_t i;
+
+	memset(sum, 0, sizeof(*sum));
+	json_array_foreach(json_object_get(said, "stats"), i, one)
+	{
+		json_t *total = json_object_get(one, "total");
+
+#define COUNT(field, name) sum->field += (uint64_t)json_integer_value(json_object_get(total, name))
+		COUNT(resent, "retransmitted_packets");
+		COUNT(timeouts, "ack_timeouts");
+		COUNT(probes, "sent_probes");
+		COUNT(exhausted, "retry_exceeded");
+#undef COUNT
+	}
+	json_decref(said);
+}
+
+/* Mode "client": starts the processes, orders their steps and computes the figures. */
 
 #define RUN_NS        60000000ull
 #define LOSS_NS       200000000ull
@@ -94,11 +254,13 @@ start_all(const struct bench_options *o)
 	there = o->peer_socket != NULL ? o->peer_socket : here;
 	for (unsigned i = 0; i < clients.n; i++) {
 		client_plan_make(&plan, o, clients.apart ? CLIENT_ACTIVE : CLIENT_BOTH);
-		client_start(&clients.active[i], 2 * i, here, &plan);
+		client_start(&clients.active[i], CLIENT_MODE, 2 * (int)i, here, &plan,
+			     sizeof(plan));
 		if (!clients.apart)
 			continue;
 		client_plan_make(&plan, o, CLIENT_PASSIVE);
-		client_start(&clients.passive[i], 2 * i + 1, there, &plan);
+		client_start(&clients.passive[i], CLIENT_MODE, 2 * (int)i + 1, there, &plan,
+			     sizeof(plan));
 	}
 }
 
@@ -195,14 +357,7 @@ end_row(struct bench_report *r, const char *what)
 			 clients.equal ? "" : ": BYTES DIFFER");
 }
 
-/* Measure the cores now: a cache line's round trip; in add_speed, the slower core's loop. */
-static void
-add_line(struct bench_report *r, const char *unit, double unit_ns)
-{
-	if (!clients.o->no_probe)
-		bench_add(r, "line_round_trip", unit, 2 * bench_core_distance() / unit_ns);
-}
-
+/* Measures the loop of the slower core. */
 static void
 add_speed(struct bench_report *r)
 {
@@ -292,7 +447,8 @@ measure_latency(struct bench_report *r)
 	for (uint32_t i = 0; i < o->runs; i++) {
 		struct client_hist h = {0};
 
-		add_line(r, "us", 1e3);
+		if (!o->no_probe)
+			bench_add(r, "line_round_trip", "us", 2e-3 * bench_core_distance());
 		add_speed(r);
 		run_ping(pings, 0, &h);
 		bench_add(r, "p50", "us", client_hist_at(&h, 0.5) / us);
@@ -302,73 +458,16 @@ measure_latency(struct bench_report *r)
 	end_row(r, "latency");
 }
 
-/* Unbind count windows on all clients at once. Returns the means of the pieces. */
-static struct client_pieces
-run_hops(uint32_t count)
-{
-	struct client_command c = {.order = CLIENT_HOPS, .count = count};
-	struct client_pieces sum = {0}, one;
-
-	for (unsigned i = 0; i < clients.n; i++)
-		tell(&clients.active[i], c);
-	for (unsigned i = 0; i < clients.n; i++) {
-		heard(&clients.active[i]);
-		client_hear(&clients.active[i], &one, sizeof(one));
-		sum.post_ns += one.post_ns / clients.n;
-		sum.away_ns += one.away_ns / clients.n;
-		sum.poll_ns += one.poll_ns / clients.n;
-	}
-	return sum;
-}
-
-/*
- * The way to the worker and back, with a WR that sends no packet: the time from publishing it until
- * a poll finds its completion, less the worker's work on it and the time of a poll whose completion
- * is in the cache. The rest consists of the two hops and half an iteration each of the worker's and
- * the client's loop.
- */
-static void
-measure_hops(struct bench_report *r)
-{
-	const struct bench_options *o = clients.o;
-
-	connect_all();
-	for (uint32_t i = 0; i < o->runs; i++) {
-		double step = client_step_ns();
-		struct client_pieces p;
-		struct client_floor f;
-
-		add_line(r, "ns", 1);
-		add_speed(r);
-		client_floor(&f);
-		p = run_hops(o->count != 0 ? (uint32_t)o->count : PINGS);
-		bench_add(r, "hops", "ns", p.away_ns - step - p.poll_ns);
-		bench_add(r, "whole", "ns", p.post_ns + p.away_ns);
-		bench_add(r, "post", "ns", p.post_ns);
-		bench_add(r, "published_to_found", "ns", p.away_ns);
-		bench_add(r, "worker_step", "ns", step);
-		bench_add(r, "poll", "ns", p.poll_ns);
-		bench_add(r, "bare_rings", "ns", f.away_ns);
-		bench_add(r, "bare_publish", "ns", f.publish_ns);
-	}
-	bench_report_row(r, "client, hops, unbind a window, no packet, %u client%s", o->clients,
-			 o->clients == 1 ? "" : "s");
-}
-
 static void
 measure_wake(struct bench_report *r)
 {
 	connect_all();
 	for (uint32_t i = 0; i < clients.o->runs; i++) {
-		struct client_hist h = {0}, eventfd = {0};
+		struct client_hist h = {0};
 
 		run_ping(WAKES, WAKE_US, &h);
-		/* from the CPU of the client to that of the worker */
-		client_bare_wakes(client_cpu(0), client_cpu(client_cpus() - 1), WAKES, WAKE_US,
-				  &eventfd);
 		bench_add(r, "median", "us", client_hist_at(&h, 0.5) / 1e3);
 		bench_add(r, "worst", "us", client_hist_at(&h, 1) / 1e3);
-		bench_add(r, "bare_eventfd", "us", client_hist_at(&eventfd, 0.5) / 1e3);
 	}
 	end_row(r, "first message after 100 ms");
 }
@@ -387,8 +486,6 @@ measure_idle(struct bench_report *r)
 		nanosleep(&second, NULL);
 		cpu = client_cpu_ns(clients.daemon.pid) - cpu;
 		bench_add(r, "cpu", "% of a core", 100.0 * (double)cpu / (double)IDLE_NS);
-		bench_add(r, "bare_sleeper", "% of a core",
-			  100.0 * client_bare_sleeps(client_cpu(client_cpus() - 1), IDLE_NS / 4));
 	}
 	end_row(r, "idle daemon");
 }
@@ -450,7 +547,6 @@ warm_up(const struct bench_options *o)
 int
 bench_client(const struct bench_options *o, struct bench_report *r)
 {
-	client_check(o);
 	if (o->measure == BENCH_MEMORY) {
 		if (o->socket == NULL)
 			client_daemon_start(&clients.daemon, o);
@@ -460,9 +556,6 @@ bench_client(const struct bench_options *o, struct bench_report *r)
 	switch (o->measure) {
 	case BENCH_LATENCY:
 		measure_latency(r);
-		break;
-	case BENCH_HOPS:
-		measure_hops(r);
 		break;
 	case BENCH_WAKE:
 		measure_wake(r);

@@ -2,17 +2,10 @@
 /*
  * Mode "client": ordinary verbs programs on ordinary daemons.
  *
- *   client.c         the mode: measurements and rows
- *   client_plan.c    checks the options, plans the processes
- *   client_host.c    starts daemons and clients, talks to them, ends them
- *   client_hist.c    histogram of times
- *   client_child.c   the client's process: receives and executes commands
- *   client_verbs.c   .. its device, memory, queue pairs, connections
- *   client_data.c    .. writes and checks the bytes
- *   client_run.c     .. the measured loops
- *   client_hops.c    .. the parts of --measure hops, the worker's too; bare rings
- *   client_bare.c    cost of a thread's sleep and wake-up on this machine
- *   client_loss.c    drops frames
+ *   client.c          the mode: options, measurements, rows, frames to drop
+ *   client_host.c     starts daemons and clients, talks to them, ends them
+ *   client_process.c  the client's process: device, queue pairs, the measured loops
+ *   client_data.c     .. writes and checks the bytes; histogram of times
  *
  * A client is this program, started by uroce-run, so that the stock libibverbs finds the daemon's
  * devices. It gets commands from a socket. If a command fails, it prints a line on stderr and exits
@@ -26,13 +19,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <infiniband/verbs.h>
 #include "bench.h"
 
-#define CLIENT_MODE       "client-process" /* argv[1] of a client; internal */
+#define CLIENT_MODE       "client-process"  /* argv[1] of a client; internal */
+#define CONNECT_MODE      "connect-process" /* .. of the process of mode "connect" */
 #define CLIENT_NAME_MAX   64
 #define CLIENT_SOCKET_MAX 128
 
-/* ---- client_hist.c ---- */
+/* ---- client_data.c ---- */
 /*
  * Times in ns, 0 .. 2^32 - 1, with a resolution of 1/128 of the value or 1 ns. Larger ones count as
  * 2^32 - 1.
@@ -67,9 +62,7 @@ struct client_plan {
 	uint32_t batch; /* messages per post; the last is signaled */
 	uint32_t queue; /* WRs that each queue holds: depth or more */
 	uint32_t inline_bytes;
-	bool hops;          /* allocate a memory window, for CLIENT_HOPS */
-	int32_t worker_cpu; /* of a daemon that this program started; else -1 */
-	bool yield;         /* more processes than cores: yield after every empty poll */
+	bool yield; /* more processes than cores: yield after every empty poll */
 };
 
 /* Commands for a client. The response to each is a struct client_answer. */
@@ -83,7 +76,6 @@ enum client_order {
 	CLIENT_RATE,    /* send messages for ns, but at least count */
 	/* send count messages one at a time, with pause_us before each; ns != 0: end after ns */
 	CLIENT_PING,
-	CLIENT_HOPS,   /* unbind count windows, one at a time */
 	CLIENT_SERVE,  /* passive part of RATE or, with count != 0, of PING .. */
 	CLIENT_STOP,   /* .. until this; no separate response for SERVE */
 	CLIENT_VERIFY, /* check the bytes of count messages since PATTERN */
@@ -94,17 +86,12 @@ struct client_command {
 	uint64_t count, ns, pause_us;
 };
 /*
- * A client's response. After CLIENT_PING a struct client_hist follows it, after CLIENT_HOPS a
- * struct client_pieces.
+ * A client's response. After CLIENT_PING a struct client_hist follows it.
  */
 struct client_answer {
 	uint64_t messages;
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
 	uint64_t equal;            /* CLIENT_VERIFY: all bytes are correct */
-};
-/* Times of a WR: its post; from there to the found completion; a successful poll alone. */
-struct client_pieces {
-	double post_ns, away_ns, poll_ns;
 };
 struct client_address { /* of one end of a QP and of its process's memory */
 	uint8_t gid[16];
@@ -115,14 +102,6 @@ struct client_address { /* of one end of a QP and of its process's memory */
 /* One message on the socket. 0, or -1 if the peer has ended or the length differs. */
 int client_send(int sock, const void *msg, size_t len);
 int client_recv(int sock, void *msg, size_t len);
-
-/* ---- client_plan.c ---- */
-/* Checks combinations of options. On an error: prints a message and exits with status 2. */
-void client_check(const struct bench_options *o);
-/* Are the two ends of a connection in two processes? */
-bool client_apart(const struct bench_options *o);
-/* Makes the plan for a client of that role. */
-void client_plan_make(struct client_plan *p, const struct bench_options *o, enum client_role role);
 
 /* ---- client_host.c ---- */
 struct client_proc {
@@ -146,9 +125,12 @@ bool client_may_use(unsigned cpu);
  * processes started here end when this process ends.
  */
 void client_daemon_start(struct client_daemon *d, const struct bench_options *o);
-/* Start client i on the i-th CPU, never on the worker's, and send it the plan. */
-void client_start(struct client_proc *p, unsigned i, const char *socket,
-		  const struct client_plan *plan);
+/*
+ * Starts this program as process `mode` (argv[1]) under uroce-run, on a socket of a daemon, and
+ * sends it a message. cpu >= 0: on that CPU of client_cpu, never on the worker's.
+ */
+void client_start(struct client_proc *p, const char *mode, int cpu, const char *socket,
+		  const void *msg, size_t len);
 /*
  * Writes the path of another program of uroce to path, which has room for PATH_MAX bytes. In the
  * build tree each program has a separate folder; installed, they share one. Exits with 1 if the
@@ -164,46 +146,46 @@ void client_end_all(bool daemons);
 uint64_t client_cpu_ns(pid_t pid);
 uint64_t client_memory(pid_t pid);
 
-/* ---- client_loss.c ---- */
-struct client_losses { /* the daemon's counters, summed over its devices */
-	uint64_t resent, timeouts, probes, exhausted;
+/* ---- a client's process: one thread, verbs and no DPDK ---- */
+/* Counters of a QP on one side. Messages are numbered from 0, modulo 2^32. */
+struct client_count {
+	uint32_t posted, done;   /* operations (SENDs, on the passive side: the pongs) */
+	uint32_t recvs, arrived; /* receives */
+	uint32_t peer_rkey;
+	uint64_t peer_va; /* of the peer's memory */
 };
-/*
- * Drop percent of the frames that dev receives; negative: remove the fault injector. Exits with 1
- * on failure.
- */
-void client_loss_set(const struct client_daemon *d, const char *dev, double percent);
-void client_loss_counters(const struct client_daemon *d, struct client_losses *sum);
 
-/* ---- client_bare.c ---- */
-/* The share (0 .. 1) of cpu that a thread uses which only sleeps, 2 ms at a time, for ns. */
-double client_bare_sleeps(unsigned cpu, uint64_t ns);
-/*
- * Adds n times to h, each after a pause of pause_us (below a second): a thread on CPU `from` writes
- * an eventfd; the time until it sees that the thread on CPU `to` was woken.
- */
-void client_bare_wakes(unsigned from, unsigned to, uint32_t n, uint32_t pause_us,
-		       struct client_hist *h);
-
-/* ---- client_hops.c ---- */
-/*
- * Times of the cache lines that a WR and its completion move (WQE of two lines and index one way,
- * CQE back) between two threads that do nothing else, on the first and the last CPU. 0 with one
- * CPU.
- */
-struct client_floor {
-	double publish_ns; /* index stored and fence, which waits for the index's line */
-	double away_ns;    /* from there until the CQE is found */
+/* All QPs of one side and their common CQs. */
+struct client_end {
+	struct ibv_cq *scq, *rcq;
+	struct ibv_qp **qp;         /* plan.qps */
+	struct client_count *count; /* .. */
 };
-void client_floor(struct client_floor *f);
-/*
- * ns that a requester needs from WQE to CQE for the window that --measure hops unbinds, with all
- * data in this core's cache. DPDK has been started.
- */
-double client_step_ns(void);
 
-/* ---- client_child.c ---- */
+struct client {
+	struct client_plan plan;
+	int sock;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	/* source and destination of the messages, in slots of stride bytes */
+	uint8_t *from, *to;
+	struct ibv_mr *from_mr, *to_mr;
+	uint32_t slots, stride;
+	bool can_inline;          /* messages are sent inline */
+	struct client_end end[2]; /* 0: posts the operations; 1: their target */
+	bool has[2];
+};
+
+/* Write the pattern of seed to the source, other bytes to the destination. Nothing is in flight. */
+void client_pattern(struct client *c, uint32_t seed);
+/*
+ * Have count messages arrived since client_pattern, each complete? Always true on the side that
+ * receives nothing.
+ */
+bool client_verify(const struct client *c, uint32_t seed, uint64_t count);
 /* main of a client: argv[2] is the socket's descriptor. Returns the exit status. */
 int client_main(int argc, char **argv);
+/* The same of the process of mode "connect". */
+int connect_main(int argc, char **argv);
 
 #endif

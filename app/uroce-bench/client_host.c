@@ -129,17 +129,20 @@ client_cpu(unsigned n)
 __attribute__((nonnull)) void
 client_program(char *path, const char *name)
 {
+	/* of the build tree, for uroce-bench and for test/bench; of an installation */
+	static const char *const places[] = {"%s/../%s/%s", "%s/../../../app/%s/%s", "%s/%s"};
 	char exe[PATH_MAX / 2];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
 	exe[n > 0 ? n : 0] = '\0';
 	if (strrchr(exe, '/') != NULL)
 		*strrchr(exe, '/') = '\0';
-	snprintf(path, PATH_MAX, "%s/../%s/%s", exe, name, name);
-	if (access(path, X_OK) < 0)
-		snprintf(path, PATH_MAX, "%s/%s", exe, name);
-	if (access(path, X_OK) < 0)
-		bench_die("%s: %m", path);
+	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, PATH_MAX, places[i], exe, name, name);
+		if (access(path, X_OK) == 0)
+			return;
+	}
+	bench_die("%s: %m", path);
 }
 
 /* Waits for the daemon's ready line; other lines go to stderr. */
@@ -227,11 +230,11 @@ client_daemon_start(struct client_daemon *d, const struct bench_options *o)
 }
 
 void
-client_start(struct client_proc *p, unsigned i, const char *socket_path,
-	     const struct client_plan *plan)
+client_start(struct client_proc *p, const char *mode, int cpu, const char *socket_path,
+	     const void *msg, size_t len)
 {
 	char run[PATH_MAX], self[PATH_MAX], fd[16];
-	char *argv[] = {run, "--socket", (char *)socket_path, self, CLIENT_MODE, fd, NULL};
+	char *argv[] = {run, "--socket", (char *)socket_path, self, (char *)mode, fd, NULL};
 	unsigned cpus = client_cpus() > 1 ? client_cpus() - 1 : 1;
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	cpu_set_t set;
@@ -240,18 +243,18 @@ client_start(struct client_proc *p, unsigned i, const char *socket_path,
 	self[n > 0 ? n : 0] = '\0';
 	client_program(run, "uroce-run");
 	CPU_ZERO(&set);
-	CPU_SET(client_cpu(i % cpus), &set);
+	CPU_SET(client_cpu((unsigned)cpu % cpus), &set);
 	if (host.nclients == MAX_CLIENTS ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		bench_die("socketpair: %m");
 	theirs = dup(sv[1]); /* without FD_CLOEXEC */
 	snprintf(fd, sizeof(fd), "%d", theirs);
-	p->pid = bench_spawn(argv, -1, -1, SIGKILL, &set);
+	p->pid = bench_spawn(argv, -1, -1, SIGKILL, cpu >= 0 ? &set : NULL);
 	host.client[host.nclients++] = p->pid;
 	close(theirs);
 	close(sv[1]);
 	p->sock = sv[0];
-	client_say(p, plan, sizeof(*plan));
+	client_say(p, msg, len);
 }
 
 /* The client has printed the reason on stderr. */

@@ -2,11 +2,196 @@
 /*
  * Mode "engine": cost of requester and responder on one core, without client or daemon. The four
  * steps are separate functions so that callgrind can count them (test/bench).
+ * A pair of engines (test/kit/engine_pair.h) with a clock, whose frames go through a pair of
+ * net_ring ports.
  */
 #include <stdio.h>
 #include <string.h>
 #include <rte_cycles.h>
-#include "engine_link.h"
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include "cc/param.h"
+#include "bench.h"
+#include "port/port.h"
+#include "test/kit/engine_pair.h"
+#include "wire/hdr.h"
+
+#define POOL_MBUFS        16383
+#define PORT_SLOTS        4096
+#define MEM_BYTES         (64u * 1024) /* memory for messages, unless one is larger */
+
+#define ENGINE_LINK_BURST 32 /* frames taken from a port at a time, as a worker does */
+
+struct engine_link {
+	struct bench_options o;
+	struct engine_pair pair;
+	uint64_t now_ns;
+	uint64_t lost_rng; /* --loss: state of the random numbers; the same in every run */
+};
+
+static struct rte_mempool *pool;
+static struct port ports[2];
+
+static void
+ports_open(void)
+{
+	static const char *const name[2] = {"net_ring_bencha", "net_ring_benchb"};
+
+	if (pool != NULL)
+		return;
+	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, 256, 0,
+				       RTE_PKTMBUF_HEADROOM + WIRE_MAX_OVERHEAD + 4096, 0);
+	if (pool == NULL)
+		bench_die("no memory for packets");
+	if (port_ring_pair("bencha", "benchb", 1, PORT_SLOTS) != 0)
+		bench_die("net_ring: no ports");
+	for (unsigned i = 0; i < 2; i++) {
+		struct port_params p = {.name = name[i], .nqueues = 1, .link_mtu = 4200};
+
+		if (port_open(&ports[i], &p, pool) != 0)
+			bench_die("net_ring: a port does not start");
+	}
+}
+
+#define LINK_KBPS 100000000u /* that the policy assumes: more than an engine sends */
+
+static void
+policy_set(struct cc_param *policy, const char *text)
+{
+	char err[256];
+
+	if (!cc_param_parse(policy, text, err, sizeof(err)) ||
+	    !cc_param_fill(policy, LINK_KBPS, err, sizeof(err)))
+		bench_die("--policy: %s", err);
+}
+
+/* Connected, nothing posted. Exits with 1 when there is no memory. */
+static void
+engine_link_open(struct engine_link *l, const struct bench_options *o)
+{
+	uint32_t stride = RTE_MAX(RTE_ALIGN_CEIL(o->size, 64), 64u);
+	struct engine_pair_params params = {
+		.mtu = o->mtu,
+		.qps = o->qps,
+		.depth = o->depth,
+		.size = o->size,
+		.places = stride >= MEM_BYTES ? 1 : MEM_BYTES / stride,
+		.sr = o->loss > 0,
+	};
+
+	policy_set(&params.policy, o->policy != NULL ? o->policy : "fixed");
+	ports_open();
+	params.pool = pool;
+	for (unsigned side = 0; side < 2; side++) {
+		params.dev[side] = ports[side].id;
+		memcpy(params.mac[side], ports[side].mac, 6);
+	}
+	l->o = *o;
+	l->now_ns = 1000000000;
+	l->lost_rng = 1;
+	engine_pair_open(&l->pair, &params);
+	for (unsigned side = 0; side < 2; side++)
+		engine_set_lcore(&l->pair.node[side].engine, rte_lcore_id());
+}
+
+/* Frees everything except the ports, which the next link uses. */
+static void
+engine_link_close(struct engine_link *l)
+{
+	engine_pair_close(&l->pair);
+}
+
+/* Post the next message on connection i and, for SEND, its receive on the other side. */
+static void
+engine_link_post(struct engine_link *l, uint32_t i)
+{
+	static const uint8_t opcode[BENCH_OPS] = {
+		[BENCH_WRITE] = UROCE_WR_RDMA_WRITE,
+		[BENCH_SEND] = UROCE_WR_SEND,
+		[BENCH_READ] = UROCE_WR_RDMA_READ,
+		[BENCH_ATOMIC] = UROCE_WR_ATOMIC_FETCH_ADD,
+	};
+
+	if (l->o.op == BENCH_SEND)
+		engine_pair_post_recv(&l->pair, i, l->pair.posted);
+	engine_pair_post(&l->pair, i, opcode[l->o.op]);
+}
+
+/* engine_pair_poll; exits with 1 when anything failed. */
+static uint32_t
+engine_link_poll(struct engine_link *l, unsigned side)
+{
+	uint32_t took = engine_pair_poll(&l->pair, side);
+
+	if (l->pair.failed)
+		bench_die("a message, a QP or a CQ failed");
+	return took;
+}
+
+/* Send the frames that a node's engine has built. */
+static void
+engine_link_send(struct engine_link *l, unsigned side)
+{
+	struct engine_pair_node *n = &l->pair.node[side];
+	struct qp_env *env = &n->engine.env;
+
+	if (env->tx_n != 0)
+		engine_pair_sent(n,
+				 rte_eth_tx_burst(ports[side].id, 0, env->tx, (uint16_t)env->tx_n));
+}
+
+/* Frees the frames that are lost. Returns the number of the others, in order in m. */
+static uint32_t
+lose(struct engine_link *l, struct rte_mbuf **m, uint32_t n)
+{
+	uint32_t most = (uint32_t)(l->o.loss / 100 * UINT32_MAX), kept = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		l->lost_rng = l->lost_rng * 6364136223846793005u + 1442695040888963407u;
+		if (l->lost_rng >> 32 < most)
+			rte_pktmbuf_free(m[i]);
+		else
+			m[kept++] = m[i];
+	}
+	return kept;
+}
+
+/*
+ * Pass the frames that a node's port has received to its engine. Returns their number. With --loss:
+ * one burst at most, as a worker does, so that frames wait in the port; drops their share.
+ */
+static uint32_t
+engine_link_receive(struct engine_link *l, unsigned side)
+{
+	uint16_t port = ports[side].id;
+	struct rte_mbuf *m[ENGINE_LINK_BURST];
+	uint32_t total = 0, k;
+
+	do {
+		k = rte_eth_rx_burst(port, 0, m, ENGINE_LINK_BURST);
+		if (l->o.loss > 0) {
+			total = k;
+			if (side == 1) /* one worker has both engines */
+				l->pair.node[0].engine.env.behind = k >= ENGINE_LINK_BURST / 2;
+			k = lose(l, m, k);
+		}
+		if (k != 0)
+			engine_rx(&l->pair.node[side].engine, l->now_ns, port, m, k);
+		if (l->o.loss > 0)
+			return total;
+		total += k;
+	} while (k == ENGINE_LINK_BURST);
+	return total;
+}
+
+/* Did the bytes of the last message in each place arrive? */
+static bool
+engine_link_verify(const struct engine_link *l)
+{
+	/* Atomics change only the responder's words; the requester gets their old values. */
+	return l->o.op == BENCH_ATOMIC || engine_pair_verify(&l->pair);
+}
 
 #define ROUND_NS    1000ull /* step of a link's clock in each iteration */
 #define TIMER_TURNS 1024    /* iterations between two checks of the timers */
@@ -177,8 +362,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 	}
 	for (uint32_t i = 0; i < o->runs; i++) {
 		struct bytes bytes = bytes_ns(o);
-		double n = (double)count, before = here(o),
-		       sender = o->loss > 0 ? 0 : engine_link_bare_ns(&l);
+		double n = (double)count, before = here(o);
 		struct cost c = run(&l, count);
 		double engine = bench_ns(c.all - c.client) / n, after = here(o);
 		double q = bench_ns(c.req_tx + c.req_rx) / n, s = bench_ns(c.rsp_rx + c.rsp_tx) / n;
@@ -193,8 +377,6 @@ measure(const struct bench_options *o, struct bench_report *r)
 		bench_add(r, "copy", "ns", bytes.copy);
 		if (o->loss > 0)
 			add_losses(&l, r, n);
-		else
-			bench_add(r, "bare_requester", "ns", sender);
 		bench_add(r, "client", "ns", bench_ns(c.client) / n);
 		if (!o->no_probe)
 			bench_add(r, "core_speed", "ns", before > after ? before : after);

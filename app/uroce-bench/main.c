@@ -1,64 +1,156 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroce-bench. Some of its modes are other programs: those in Python start and compare programs
+ * (daemons, clients, iperf3, a guest); they are in test/bench/report of the source tree, or in the
+ * data directory of an installation. "check" is a verbs program that links neither DPDK nor the
+ * transport (check/rcdata.h), in the build or in the libexec directory.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "bench.h"
-#include "cli/cli.h"
 #include "client.h"
-#include "connect.h"
-#include "node_pair.h"
-#include "scale.h"
+#include "node.h"
 
-/* DPDK on one core. */
-static void
-eal_start(const struct bench_options *o, char **plain)
+#define PYTHON "/usr/bin/python3"
+
+static const char *const scripted[] = {"report", "versus", "loss", "incast"};
+
+static bool
+is_scripted(const char *mode)
 {
-	bench_eal_start(o->no_huge, "0", BENCH_EAL_MIB, plain);
+	for (unsigned i = 0; i < sizeof(scripted) / sizeof(scripted[0]); i++)
+		if (strcmp(mode, scripted[i]) == 0)
+			return true;
+	return false;
 }
 
-static const struct {
-	const char *name;
-	int (*run)(const struct bench_options *o, struct bench_report *r);
-	void (*eal)(const struct bench_options *o, char **plain); /* NULL: needs no DPDK */
-} modes[] = {
-	{"engine", bench_engine, eal_start},     {"client", bench_client, eal_start},
-	{"limit", bench_limit, eal_start},       {"probe", bench_probe, NULL},
-	{"wire", bench_wire, eal_start},         {"connect", bench_connect, NULL},
-	{"scale", bench_scale, scale_eal_start},
+/* Find what belongs to the program at exe: its scripts, with their environment, or (check) rcdata.
+ */
+static void
+find(const char *exe, bool check, char *path, size_t size)
+{
+	int folder = (int)(strrchr(exe, '/') - exe);
+	char build[PATH_MAX];
+
+	setenv("UROCE_BENCH", exe, 1);
+	unsetenv("UROCE_BENCH_SOURCE");
+	if (realpath(BENCH_BUILD, build) != NULL && strlen(build) == (size_t)folder &&
+	    strncmp(exe, build, folder) == 0) {
+		setenv("UROCE_BENCH_SOURCE", BENCH_SOURCE, 1);
+		snprintf(path, size, "%s",
+			 check ? BENCH_BUILD "/check/rcdata" : BENCH_SOURCE "/test/bench/report");
+	} else {
+		snprintf(path, size, "%.*s/../%s", folder, exe,
+			 check ? BENCH_LIBEXEC "/rcdata" : BENCH_SCRIPTS);
+	}
+}
+
+/*
+ * Executes the program of argv[1] if that is a mode in Python, or "check". Returns 0 if it is not,
+ * else the exit status of a failure, which is printed.
+ */
+static int
+bench_script(int argc, char **argv)
+{
+	char exe[PATH_MAX], path[2 * PATH_MAX];
+	/* not the first in PATH: that of conda or pyenv lacks the distribution's matplotlib */
+	char *args[BENCH_MAX_ARGS + 4] = {PYTHON, "-B", path};
+	bool check = argc > 1 && strcmp(argv[1], "check") == 0;
+	ssize_t n;
+
+	if (argc < 2 || (!check && !is_scripted(argv[1])))
+		return 0;
+	if (argc > BENCH_MAX_ARGS) {
+		fprintf(stderr, "uroce-bench: more than %d arguments\n", BENCH_MAX_ARGS);
+		return 2;
+	}
+	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	if (n < 0) {
+		fprintf(stderr, "uroce-bench: /proc/self/exe: %s\n", strerror(errno));
+		return 2;
+	}
+	exe[n] = '\0';
+	find(exe, check, path, sizeof(path));
+	if (access(path, R_OK | X_OK) != 0) {
+		fprintf(stderr, "uroce-bench: %s: its %s not in %s: %s\n", argv[1],
+			check ? "program is" : "scripts are", path, strerror(errno));
+		return 2;
+	}
+	if (check) {
+		argv[1] = "uroce-bench check";
+		execv(path, argv + 1);
+		fprintf(stderr, "uroce-bench: check: %s: %s\n", path, strerror(errno));
+		return 2;
+	}
+	memcpy(args + 3, argv + 1, (size_t)(argc - 1) * sizeof(*argv));
+	execv(args[0], args);
+	args[0] = "python3";
+	execvp(args[0], args);
+	fprintf(stderr,
+		"uroce-bench: %s is a mode in Python, and python3 does not start: %s"
+		" (apt-get install python3)\n",
+		argv[1], strerror(errno));
+	return 2;
+}
+
+const struct cli_program bench_program = {
+	.name = "uroce-bench",
+	.usage = "usage: uroce-bench MODE [OPTION...]\n"
+		 "\n"
+		 "  engine   two engines back to back on one core, over net_ring: the cost of the "
+		 "transport\n"
+		 "  client   verbs programs on a daemon\n"
+		 "  check    two verbs programs that move random data between two devices, each "
+		 "byte compared;\n"
+		 "           see check --help\n"
+		 "  connect  rdma_cm connections on a daemon, made and ended by --clients threads\n"
+		 "  wire     two processes, each with a worker on a core, and a port between them "
+		 "(root)\n"
+		 "  scale    the daemon's workers, 1 to 16 of them, each with traffic of its own: "
+		 "what "
+		 "more cores\n"
+		 "           are worth, with packets on the right queue and on any queue\n"
+		 "  probe    the distance between the cores, and the speed of each\n"
+		 "  versus   the same transfer over alternatives such as TCP; see versus "
+		 "--help\n"
+		 "  loss     goodput and latency while frames are lost, next to kernel TCP\n"
+		 "  incast   many senders to one receiver behind a bottleneck\n"
+		 "  report   every goal and the measured result; see report --help\n",
+	.options = bench_fields,
+};
+
+const struct bench_mode bench_modes[] = {
+	{"engine", bench_engine, bench_eal_one, NULL},
+	{"client", bench_client, NULL, client_check},
+	{"wire", bench_wire, bench_eal_one, node_net_check_options},
+	{"connect", bench_connect, NULL, NULL},
+	{"scale", bench_scale, scale_eal_start, scale_check_options},
+	{"probe", NULL, NULL, NULL},
+	{NULL},
 };
 
 int
 main(int argc, char **argv)
 {
-	static char **plain; /* the command line of execv */
-	struct bench_options o;
+	static const struct {
+		const char *name;
+		int (*main)(int argc, char **argv);
+	} process[] = {
+		{CLIENT_MODE, client_main},
+		{CONNECT_MODE, connect_main},
+		{"node", node_main},
+	};
 	int status = bench_script(argc, argv);
 
 	if (status != 0)
 		return status;
-	if (argc > 1 && strcmp(argv[1], CLIENT_MODE) == 0)
-		return client_main(argc, argv);
-	if (argc > 1 && strcmp(argv[1], CONNECT_MODE) == 0)
-		return connect_main(argc, argv);
-	if (argc == 4 && strcmp(argv[1], "node") == 0)
-		return node_main(argv[2], argv[3]);
-	plain = cli_args_with(argc, argv, "--no-huge");
-	bench_options_parse(&o, argc, argv);
-	client_host_init();
-	node_net_check_options(&o);
-	scale_check_options(&o);
-	if (o.port != BENCH_PORT_NONE)
-		node_net_open();
-	for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-		struct bench_report *r;
-		int rc;
-
-		if (strcmp(o.mode, modes[i].name) != 0)
-			continue;
-		if (modes[i].eal != NULL)
-			modes[i].eal(&o, plain);
-		r = bench_report_start(&o);
-		rc = modes[i].run(&o, r);
-		bench_report_end(r);
-		return rc;
-	}
-	cli_wrong(&bench_program, "unknown mode %s (--help lists them)", o.mode);
+	for (unsigned i = 0; i < sizeof(process) / sizeof(process[0]); i++)
+		if (argc > 2 && strcmp(argv[1], process[i].name) == 0)
+			return process[i].main(argc, argv);
+	return bench_main(argc, argv);
 }

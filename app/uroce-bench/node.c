@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker as in the daemon: its loop, timers and transmission. The client runs inside the loop, in
+ * the callback of a doorbell ring that always reports overflow, which the worker calls once in each
+ * iteration. Both cores therefore do the same work as for users; only the client's core is missing.
+ */
+#include <errno.h>
 #include <net/if.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -7,18 +13,187 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <rte_branch_prediction.h>
-#include <rte_byteorder.h>
-#include <rte_cycles.h>
-#include <rte_eal.h>
 #include <rte_errno.h>
-#include <rte_ethdev.h>
 #include <rte_mbuf.h>
-#include <rte_pause.h>
-#include "node_pair.h"
-#include "port/burst.h"
+#include "node.h"
+#include "rc_client.h"
 
-#define BURST       32
+#define LOOK_US 2000 /* poll interval of the main thread, which shares the worker's core */
+
+struct rc {
+	struct node_shared *sh;
+	struct node_side *me, *peer;
+	unsigned side;
+	struct worker_set *ws;
+	struct worker *w;
+	struct port *port;
+	struct rc_side s;
+	struct rc_client c;
+	struct uroce_db_ring *db;
+	uint32_t step; /* that the worker has reached */
+};
+
+static void
+conn_raise(struct rc *rc, uint32_t i)
+{
+	struct qp_path path = rc_path(rc->me->mac, rc->peer->mac, rc->side, RC_QPN_BASE + i);
+
+	if (rc->sh->o.port == BENCH_PORT_UDP)
+		path.wire.udp_sport = WIRE_UDP_PORT; /* the socket's, under the ICRC */
+	/* half a second of timeout: a worker may have to wait for its core */
+	if (!rc_connect(&worker_engine(rc->w)->env, rc->s.conn[i].qp, rc->sh->o.mtu,
+			RC_QPN_BASE + i, 17, &path))
+		node_fail("a QP cannot be connected");
+}
+
+/* --- the client, on the worker ------------------------------------------------------------------
+ */
+
+/* Take completions, and post while there is more to post. */
+static void
+reap(struct rc *rc, bool more)
+{
+	uint64_t done = rc->c.done;
+
+	if (!rc_client_reap(&rc->c, more ? rc->sh->until : 0))
+		node_fail("a message completed with status %u", rc->c.failed);
+	if (rc->side == 0 && rc->c.done != done)
+		__atomic_store_n(&rc->me->count, rc->c.done, __ATOMIC_RELAXED);
+}
+
+/* Places that have certainly been written: the minimum over the connections, times their number. */
+static uint64_t
+places_filled(const struct rc *rc)
+{
+	return RTE_MIN(rc_client_least(&rc->c) * rc->sh->o.qps, (uint64_t)rc->sh->slots);
+}
+
+/* Called once in each iteration of the worker while the ring reports overflow. */
+static bool
+client(struct worker *w, void *ctx, bool first)
+{
+	struct rc *rc = ctx;
+	uint32_t step = __atomic_load_n(&rc->sh->step, __ATOMIC_ACQUIRE);
+	uint32_t phase = rc->sh->phase;
+
+	if (step != rc->step && phase == NODE_PROBE)
+		node_probe(rc->sh, rc->side);
+	if (step != rc->step && phase == NODE_RUN && rc->side == 0)
+		rc_client_fill(&rc->c, rc->sh->until);
+	reap(rc, phase == NODE_RUN);
+	if (phase == NODE_REST && rc->side == 0 && rc->c.done != rc->c.posted)
+		step = rc->step; /* not at rest yet */
+	if (step != rc->step && phase == NODE_REST)
+		rc->me->full = places_filled(rc);
+	if (step != rc->step)
+		node_reached(rc->me, step);
+	rc->step = step;
+	/* The responder runs a client only for SEND, so that its loop stays unchanged otherwise. */
+	if (rc->side == 0 ? phase == NODE_RUN || rc->c.done != rc->c.posted
+			  : phase == NODE_RUN && rc->sh->o.op == BENCH_SEND)
+		__atomic_store_n(&rc->db->overflow, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* --- set-up, on the main thread -----------------------------------------------------------------
+ */
+
+static void
+connect_on_worker(struct worker *w, void *arg)
+{
+	struct rc *rc = arg;
+
+	for (uint32_t i = 0; i < rc->sh->o.qps; i++) {
+		if (!rc_client_open(&rc->c, i, rc->port->id))
+			node_fail("no memory for a QP");
+		rc_client_prepare(&rc->c, i, rc->peer->key);
+		conn_raise(rc, i);
+		if (rc->side == 1)
+			rc_client_post_recvs(&rc->c, i);
+	}
+}
+
+static void
+worker_open(struct rc *rc, struct rte_mempool *pool)
+{
+	static const unsigned lcore = 1;
+	struct worker_params p = {.nworkers = 1,
+				  .lcores = &lcore,
+				  .idle = rc->sh->yields ? WORKER_IDLE_ADAPTIVE : WORKER_IDLE_POLL,
+				  .mrs = &rc->s.mrs,
+				  .qps = &rc->s.qps,
+				  .pool = pool};
+	const struct node_shared *sh = rc->sh;
+
+	if (!rc_side_open(&rc->s, rc->side, node_region(rc->sh, rc->side), sh->slots * sh->stride,
+			  sh->o.qps, rc_entries(3 * sh->o.qps * rc_entries(sh->o.depth))))
+		node_fail("no memory");
+	rc->me->key = rc->s.mr.key;
+	rc->ws = worker_set_create(&p);
+	if (rc->ws == NULL)
+		node_fail("no worker: %s", strerror(errno));
+	rc->w = worker_get(rc->ws, 0);
+	rc->c = (struct rc_client){.o = &sh->o,
+				   .s = &rc->s,
+				   .w = rc->w,
+				   .side = rc->side,
+				   .slots = sh->slots,
+				   .stride = sh->stride};
+	rc->db = rc_zalloc(sizeof(*rc->db));
+	if (rc->db == NULL || worker_add_port(rc->ws, rc->port) != 0 ||
+	    worker_add_doorbell(rc->w, rc->db, &rc->db->waiter, 0, client, rc) != 0)
+		node_fail("no memory");
+}
+
+/* Take the worker's events, which must not be lost. Other kinds are errors. */
+static void
+take_events(struct rc *rc)
+{
+	struct worker_event ev[32];
+	unsigned n = worker_events(rc->ws, ev, 32);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (ev[i].kind == WORKER_EV_FRAME)
+			rte_pktmbuf_free(ev[i].obj);
+		else if (ev[i].kind == WORKER_EV_ASYNC && ev[i].ev != QP_EVENT_COMM_EST)
+			node_fail("a QP or CQ failed: event %u", ev[i].ev);
+	}
+}
+
+_Noreturn static void
+node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
+{
+	static struct rc rc;
+	uint32_t step = sh->step;
+
+	rc = (struct rc){.sh = sh,
+			 .me = &sh->side[side],
+			 .peer = &sh->side[1 - side],
+			 .side = side,
+			 .port = port,
+			 .step = step};
+	worker_open(&rc, pool);
+	node_reached(rc.me, step);
+	for (;;) {
+		uint32_t now = __atomic_load_n(&sh->step, __ATOMIC_ACQUIRE);
+
+		take_events(&rc);
+		if (now == step) {
+			usleep(LOOK_US);
+			continue;
+		}
+		step = now;
+		if (sh->phase == NODE_CONNECT) {
+			node_link_wait(port);
+			worker_call(rc.w, connect_on_worker, &rc);
+			node_reached(rc.me, step);
+			continue;
+		}
+		/* the worker does the other phases */
+		__atomic_store_n(&rc.db->overflow, 1, __ATOMIC_RELEASE);
+	}
+}
+
 #define PROBE_TURNS 4000u
 #define POOL_MBUFS  16384
 #define POOL_CACHE  256
@@ -118,193 +293,48 @@ port_start(struct node_shared *sh, unsigned side, struct port *port, struct rte_
 		node_fail("%s finds no peer", name);
 }
 
-/* --- frames alone -------------------------------------------------------------------------------
- */
-
-struct frames {
+struct node_shared *
+node_enter(int argc, char **argv, unsigned *side)
+{
+	int fd = argc == 4 ? atoi(argv[2]) : -1;
 	struct node_shared *sh;
-	struct node_side *me;
-	struct port *port;
-	struct rte_mempool *pool;
-	uint8_t head[64]; /* Ethernet, IPv4 and UDP of a frame, and what follows */
-	uint32_t bytes;
-	uint32_t step; /* of the current run */
-	int socket;    /* instead of the port, which is NULL then */
-};
-
-static void
-make_head(struct frames *f, const uint8_t *peer)
-{
-	uint16_t len = rte_cpu_to_be_16((uint16_t)(f->bytes - 14));
-
-	memset(f->head, 0, sizeof(f->head));
-	memcpy(f->head, peer, 6);
-	memcpy(f->head + 6, f->me->mac, 6);
-	memcpy(f->head + 12, (uint8_t[]){8,  0, 0x45, 0,   0,  0, 0, 0,   0x40, 0, 64,
-					 17, 0, 0,    198, 18, 0, 1, 198, 18,   0, 2},
-	       22);
-	memcpy(f->head + 16, &len, 2);
-}
-
-static bool
-make_burst(const struct frames *f, struct rte_mbuf **m, unsigned n)
-{
-	if (rte_pktmbuf_alloc_bulk(f->pool, m, n) != 0)
-		return false;
-	for (unsigned i = 0; i < n; i++) {
-		memcpy(rte_pktmbuf_mtod(m[i], void *), f->head, sizeof(f->head));
-		m[i]->data_len = (uint16_t)f->bytes;
-		m[i]->pkt_len = f->bytes;
-	}
-	return true;
-}
-
-static bool
-running(const struct frames *f)
-{
-	return __atomic_load_n(&f->sh->step, __ATOMIC_RELAXED) == f->step;
-}
-
-static void
-add(struct frames *f, unsigned n)
-{
-	__atomic_store_n(&f->me->count, f->me->count + n, __ATOMIC_RELAXED);
-}
-
-/* Like testpmd's txonly, but refused frames are retried. */
-static void
-send_only(struct frames *f)
-{
-	struct rte_mbuf *m[BURST];
-	unsigned have = 0, sent;
-
-	while (running(f)) {
-		if (have == 0 && !make_burst(f, m, BURST))
-			continue;
-		have = have == 0 ? BURST : have;
-		sent = port_tx_burst(f->port->id, 0, m + BURST - have, (uint16_t)have);
-		have -= sent;
-		add(f, sent);
-		if (sent == 0)
-			rte_pause();
-	}
-	rte_pktmbuf_free_bulk(m + BURST - have, have);
-}
-
-static void
-receive_only(struct frames *f)
-{
-	struct rte_mbuf *m[BURST];
-	uint16_t n;
-
-	while (running(f)) {
-		n = port_rx_burst(f->port->id, 0, m, BURST);
-		if (n == 0) {
-			rte_pause();
-			continue;
-		}
-		rte_pktmbuf_free_bulk(m, n);
-		add(f, n);
-	}
-}
-
-/* Receive frames in flight until none has arrived for a while. */
-static void
-drain(struct frames *f)
-{
-	struct rte_mbuf *m[BURST];
-
-	if (f->port == NULL) {
-		node_sockets_drain(f->socket);
-		return;
-	}
-	for (unsigned idle = 0; idle < 20; idle++) {
-		uint16_t n = port_rx_burst(f->port->id, 0, m, BURST);
-
-		rte_pktmbuf_free_bulk(m, n);
-		if (n != 0)
-			idle = 0;
-		else
-			usleep(100);
-	}
-}
-
-static void
-run_frames(struct frames *f, unsigned side)
-{
-	f->bytes = f->sh->frame;
-	if (f->port == NULL) {
-		node_sockets_run(f->sh, side, f->socket, f->step);
-		return;
-	}
-	make_head(f, f->sh->side[1 - side].mac);
-	if (side == 0)
-		send_only(f);
-	else
-		receive_only(f);
-}
-
-static _Noreturn void
-frames_main(struct frames *f, unsigned side)
-{
-	for (;;) {
-		f->step = node_next(f->sh, f->step);
-		switch (f->sh->phase) {
-		case NODE_CONNECT:
-			if (f->port != NULL)
-				node_link_wait(f->port);
-			break;
-		case NODE_PROBE:
-			node_probe(f->sh, side);
-			break;
-		case NODE_RUN:
-			run_frames(f, side);
-			continue;
-		default:
-			drain(f);
-			break;
-		}
-		node_reached(f->me, f->step);
-	}
-}
-
-int
-node_main(const char *fd, const char *side_text)
-{
-	unsigned side = side_text[0] != '0';
-	struct rte_mempool *pool;
-	struct node_shared *sh;
-	static struct port port;
-	struct frames f;
 	struct stat st;
 
-	if (fstat(atoi(fd), &st) != 0 || (size_t)st.st_size < sizeof(*sh)) {
+	if (fstat(fd, &st) != 0 || (size_t)st.st_size < sizeof(*sh)) {
 		fputs("uroce-bench: mode node is internal to uroce-bench\n", stderr);
-		return 2;
+		exit(2);
 	}
-	sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(fd), 0);
+	*side = argv[3][0] != '0';
+	sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (sh == MAP_FAILED)
-		return 1;
-	close(atoi(fd));
+		exit(1);
+	close(fd);
 	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a peer that may have ended */
-	self = &sh->side[side];
-	if (sh->role != NODE_RC && node_net_is_socket(sh->o.port)) {
-		f = (struct frames){.sh = sh, .me = self, .step = sh->step};
-		f.socket = node_sockets_open(sh, side);
-		bench_pin(sh->cpu[side]);
-		node_reached(self, f.step);
-		frames_main(&f, side);
-	}
+	self = &sh->side[*side];
+	return sh;
+}
+
+struct rte_mempool *
+node_port_open(struct node_shared *sh, unsigned side, struct port *port)
+{
+	struct rte_mempool *pool;
+
 	eal_start(sh, side);
 	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, POOL_CACHE, 0, POOL_ROOM,
 				       SOCKET_ID_ANY);
 	if (pool == NULL)
 		node_fail("no memory for packets");
-	port_start(sh, side, &port, pool);
-	memcpy(self->mac, port.mac, 6);
-	f = (struct frames){.sh = sh, .me = self, .port = &port, .pool = pool, .step = sh->step};
-	if (sh->role == NODE_RC)
-		node_rc_main(sh, side, &port, pool);
-	node_reached(self, f.step);
-	frames_main(&f, side);
+	port_start(sh, side, port, pool);
+	memcpy(self->mac, port->mac, 6);
+	return pool;
+}
+
+int
+node_main(int argc, char **argv)
+{
+	static struct port port;
+	unsigned side;
+	struct node_shared *sh = node_enter(argc, argv, &side);
+
+	node_rc_main(sh, side, &port, node_port_open(sh, side, &port));
 }

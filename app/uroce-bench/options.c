@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench.h"
-#include "cli/cli.h"
+#include "client.h"
+#include "node.h"
 
 const char *const bench_op_name[BENCH_OPS + 1] = {
 	[BENCH_WRITE] = "write",
@@ -12,8 +13,8 @@ const char *const bench_op_name[BENCH_OPS + 1] = {
 };
 
 const char *const bench_measure_name[BENCH_MEASURES + 1] = {
-	[BENCH_RATE] = "rate", [BENCH_LATENCY] = "latency", [BENCH_HOPS] = "hops",
-	[BENCH_WAKE] = "wake", [BENCH_IDLE] = "idle",       [BENCH_MEMORY] = "memory",
+	[BENCH_RATE] = "rate", [BENCH_LATENCY] = "latency", [BENCH_WAKE] = "wake",
+	[BENCH_IDLE] = "idle", [BENCH_MEMORY] = "memory",
 };
 
 const char *const bench_port_name[BENCH_PORTS + 1] = {
@@ -53,7 +54,7 @@ take_percent(void *member, const char *text)
 		.name = "", .type = CLI_HEADING, .help = text                                      \
 	}
 
-static const struct cli_field options[] = {
+const struct cli_field bench_fields[] = {
 	{ROW("op", CLI_CHOICE, op), .arg = "OP", .names = bench_op_name, .def = "write",
 	 .help = "operation; an atomic moves 8 bytes"},
 	NUMBER("size", size, "BYTES", 0, 1 << 23, "64", "of a message"),
@@ -74,16 +75,12 @@ static const struct cli_field options[] = {
 	SWITCH("json", json, "one JSON document instead of a table"),
 	{ROW("quiet", CLI_SWITCH, quiet), .letter = 'q',
 	 .help = "do not print progress (printed on terminals only)"},
-	HEADING("Modes limit and wire:"),
+	HEADING("Mode wire:"),
 	{ROW("port", CLI_CHOICE, port), .arg = "KIND", .names = bench_port_name + BENCH_PORT_MEMIF,
 	 .min = BENCH_PORT_MEMIF, .help = "the port between the two processes"},
 	NUMBER("link-mtu", link_mtu, "BYTES", 576, 65535, NULL,
 	       "MTU of the interface below the port; default: as --mtu needs"),
 	NUMBER("run-ms", run_ms, "MS", 5, 10000, "50", "duration of a measurement over a port"),
-	SWITCH("versus-limit", versus_limit,
-	       "wire: also measure the limit model of the same port, and print the ratio"),
-	SWITCH("versus-testpmd", versus_testpmd,
-	       "wire: also measure dpdk-testpmd on such a port, and print the ratio"),
 	HEADING("Mode scale (and --run-ms):"),
 	TEXT("workers", workers, "LIST",
 	     "numbers of workers, each on a CPU [1,2,4 .. and all CPUs]"),
@@ -101,9 +98,7 @@ static const struct cli_field options[] = {
 	{ROW("measure", CLI_CHOICE, measure), .arg = "WHAT", .names = bench_measure_name,
 	 .def = "rate",
 	 .help = "rate: messages per second, many in flight\n"
-		 "latency: one at a time; for SEND half of the round trip;\n"
-		 "mode limit, with --port udp or packet: of bare sockets\n"
-		 "hops: to the worker and back without a packet: unbind a window\n"
+		 "latency: one at a time; for SEND half of the round trip\n"
 		 "wake: one message after 100 ms of silence\n"
 		 "idle: CPU time of the daemon when nothing is sent\n"
 		 "memory: of daemon and client, per QP; queues are as deep as --depth"},
@@ -129,35 +124,6 @@ static const struct cli_field options[] = {
 	TEXT("peer-dev", peer_dev, "NAME", "device of the other end [the same]"),
 	HEADING("All:"),
 	{NULL},
-};
-
-const struct cli_program bench_program = {
-	.name = "uroce-bench",
-	.usage = "usage: uroce-bench MODE [OPTION...]\n"
-		 "\n"
-		 "  engine   two engines back to back on one core, over net_ring: the cost of the "
-		 "transport\n"
-		 "  client   verbs programs on a daemon\n"
-		 "  check    two verbs programs that move random data between two devices, each "
-		 "byte compared;\n"
-		 "           see check --help\n"
-		 "  connect  rdma_cm connections on a daemon, made and ended by --clients threads\n"
-		 "  limit    the cost of CRC and copy alone, between a message of --size and the "
-		 "buffers\n"
-		 "           of a burst of packets; with --port, frames alone over it\n"
-		 "  wire     two processes, each with a worker on a core, and a port between them "
-		 "(root)\n"
-		 "  scale    the daemon's workers, 1 to 16 of them, each with traffic of its own: "
-		 "what "
-		 "more cores\n"
-		 "           are worth, with packets on the right queue and on any queue\n"
-		 "  probe    the distance between the cores, and the speed of each\n"
-		 "  versus   the same transfer over alternatives such as TCP; see versus "
-		 "--help\n"
-		 "  loss     goodput and latency while frames are lost, next to kernel TCP\n"
-		 "  incast   many senders to one receiver behind a bottleneck\n"
-		 "  report   every goal and the measured result; see report --help\n",
-	.options = options,
 };
 
 void
@@ -186,4 +152,39 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 		o->dev = o->dev != NULL ? o->dev : "uroce0";
 		o->peer_dev = o->peer_dev != NULL ? o->peer_dev : "uroce1";
 	}
+}
+
+void
+bench_eal_one(const struct bench_options *o, char **plain)
+{
+	bench_eal_start(o->no_huge, "0", BENCH_EAL_MIB, plain);
+}
+
+int
+bench_main(int argc, char **argv)
+{
+	static char **plain; /* the command line of execv */
+	const struct bench_mode *m = bench_modes;
+	struct bench_options o;
+	struct bench_report *r;
+	int rc = 0;
+
+	plain = cli_args_with(argc, argv, "--no-huge");
+	bench_options_parse(&o, argc, argv);
+	while (m->name != NULL && strcmp(o.mode, m->name) != 0)
+		m++;
+	if (m->name == NULL)
+		cli_wrong(&bench_program, "unknown mode %s (--help lists them)", o.mode);
+	client_host_init();
+	if (m->check != NULL)
+		m->check(&o);
+	if (o.port != BENCH_PORT_NONE)
+		node_net_open();
+	if (m->eal != NULL)
+		m->eal(&o, plain);
+	r = bench_report_start(&o);
+	if (m->run != NULL) /* the report always contains the cores */
+		rc = m->run(&o, r);
+	bench_report_end(r);
+	return rc;
 }

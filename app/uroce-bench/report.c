@@ -5,7 +5,6 @@
 #include <string.h>
 #include <jansson.h>
 #include "bench.h"
-#include "cli/cli.h"
 
 struct bench_report {
 	json_t *doc, *rows;

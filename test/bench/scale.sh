@@ -48,7 +48,8 @@ esac
 
 # --- the bundle ------------------------------------------------------------------------------------------------------
 
-programs='app/uroced/uroced app/uroce-bench/uroce-bench app/uroce-run/uroce-run app/urocectl/urocectl'
+programs='app/uroced/uroced app/uroce-bench/uroce-bench app/uroce-run/uroce-run app/urocectl/urocectl
+	test/bench/limits/limits'
 providers="drivers/verbs/liburoce-rdmav34.so drivers/verbs/liburoce-preload.so"
 
 # Copies the libraries of these files, except the C library's: programs use the one of their machine.
@@ -71,7 +72,7 @@ make_bundle() {
 		if [ -d "$build" ]; then
 			meson configure "$build" -Dtarget="$target" || exit 1
 		else
-			meson setup "$build" "$root" -Dtarget="$target" -Dtests=false -Dman=disabled || exit 1
+			meson setup "$build" "$root" -Dtarget="$target" -Dman=disabled || exit 1
 		fi
 		# shellcheck disable=SC2086 # several words
 		ninja -C "$build" $programs $providers || exit 1
@@ -212,12 +213,14 @@ step() {
 	collect
 }
 
-# step with uroce-bench on these CPUs
+# step with uroce-bench, or limits, on these CPUs
+limits_step() { program=limits; bench_step "$@"; program=uroce-bench; }
+program=uroce-bench
 bench_step() {
 	name=$1 most=$2 cpus=$3
 	shift 3
 	# shellcheck disable=SC2086 # several words
-	step "$name" "$most" taskset -c "$cpus" $with_drivers "$here/bin/uroce-bench" "$@" --json --quiet
+	step "$name" "$most" taskset -c "$cpus" $with_drivers "$here/bin/$program" "$@" --json --quiet
 }
 
 # The CPUs that this process may use, the first threads of all cores first, one a line.
@@ -344,15 +347,15 @@ network_steps() {
 }
 
 wire_steps() {
-	set -- --versus-limit --runs 5 --run-ms 100
+	set -- --runs 5 --run-ms 100
 	for size in 64 1048576; do
-		bench_step "wire-memif-$size" 20 "$all" wire --port memif --size $size "$@"
+		limits_step "wire-memif-$size" 20 "$all" wire-limit --port memif --size $size "$@"
 		for port in udp packet; do
-			bench_step "wire-$port-$size" 20 "$all" wire --port $port --size $size --depth 16 "$@"
+			limits_step "wire-$port-$size" 20 "$all" wire-limit --port $port --size $size --depth 16 "$@"
 		done
 	done
 	for port in udp packet; do
-		bench_step "sockets-$port" 20 "$all" limit --port $port --measure latency --size 64 --runs 5
+		limits_step "sockets-$port" 20 "$all" sockets --port $port --size 64 --runs 5
 	done
 }
 
@@ -392,7 +395,7 @@ bench_step pair-send-latency-apart 20 "$three" client --apart --measure latency 
 bench_step pair-write-64 20 "$two" client --size 64 --runs 5
 bench_step pair-write-1m 20 "$two" client --size 1048576 --depth 16 --runs 5
 bench_step pair-write-64-4-clients 20 "$all" client --size 64 --clients 4 --runs 5
-bench_step hops 20 "$two" client --measure hops --runs 5
+limits_step hops 20 "$two" hops --runs 5
 if [ "$(id -u)" = 0 ]; then namespaces=-nm; else namespaces=-Urnm; fi
 if unshare $namespaces true 2>"$work/unshare.log"; then
 	SCALE_NUMBER=$number unshare $namespaces sh "$here/scale.sh" --inside --out "$out" --minutes "$minutes" \

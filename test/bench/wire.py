@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce-bench's mode wire moves every byte over each kind of port and leaves nothing behind. The test ignores the
-figures. UROCE_BENCH names the program."""
+figures. UROCE_BENCH names the program, UROCE_LIMITS test/bench/limits."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "system"))
 import lib  # noqa: E402
 
-BENCH = os.environ["UROCE_BENCH"]
+BENCH, LIMITS = os.environ["UROCE_BENCH"], os.environ["UROCE_LIMITS"]
 # more messages than af_xdp has buffers, so that buffers are reused
 COUNT = ["--runs", "2", "--count", "12000", "--no-probe", "--json"]
 SMALL = ["--runs", "1", "--count", "300", "--no-probe", "--json"]
@@ -68,7 +68,7 @@ for name, args in WAYS.items():
 
 with lib.case("beside testpmd"):
     for port, mtu in (("memif", "4096"), ("af_packet", "4096"), ("af_xdp", "2048")):
-        done = subprocess.run([BENCH, "wire", "--port", port, "--mtu", mtu, "--versus-testpmd", "--runs", "1",
+        done = subprocess.run([LIMITS, "wire-testpmd", "--port", port, "--mtu", mtu, "--runs", "1",
                                "--run-ms", "100", "--no-probe", "--json"], capture_output=True, text=True, timeout=150)
         assert done.returncode == 0, f"{port}: status {done.returncode}: {done.stdout}{done.stderr}"
         for row in json.loads(done.stdout)["rows"]:
@@ -77,7 +77,7 @@ with lib.case("beside testpmd"):
         assert not traces(), traces()
 
 with lib.case("frames alone"):
-    done = subprocess.run([BENCH, "limit", "--port", "memif", "--runs", "1", "--run-ms", "20", "--no-probe", "--json"],
+    done = subprocess.run([LIMITS, "port", "--port", "memif", "--runs", "1", "--run-ms", "20", "--no-probe", "--json"],
                           capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, f"status {done.returncode}: {done.stdout}{done.stderr}"
     assert all(row["oneway"]["median"] > 0 for row in json.loads(done.stdout)["rows"]), done.stdout
@@ -96,7 +96,7 @@ with lib.case("what cannot be is said"):
     for args, word in ((["wire"], "--port"),
                        (["wire", "--port", "tin"], "memif vhost"),
                        (["wire", "--port", "af_xdp", "--mtu", "4096"], "2048"),
-                       (["limit", "--port", "memif", "--versus-testpmd"], "only with mode wire"),
+                       (["limits", "--port", "memif"], "unknown mode limits"),
                        (["wire", "--port", "memif", "--run-ms", "1"], "from 5 to 10000")):
         done = subprocess.run([BENCH, *args], capture_output=True, text=True, timeout=150)
         assert done.returncode == 2 and word in done.stderr, (args, done)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-bench client, connect and limit: they run, data arrives, they refuse invalid options and leave nothing behind."""
+"""uroce-bench client and connect, and test/bench/limits: they run, data arrives, they refuse invalid options and leave
+nothing behind."""
 import json
 import os
 import pathlib
@@ -10,6 +11,8 @@ import subprocess
 import lib
 
 BENCH = lib.BUILD / "app/uroce-bench/uroce-bench"
+LIMITS = lib.BUILD / "test/bench/limits/limits"
+LIMIT_MODES = ("hops", "sockets", "sleep", "sender", "memory")
 SHORT = ("--json", "--no-probe", "--runs", "2", "--count", "50")
 
 
@@ -20,7 +23,7 @@ def bench(*argv, fails=0, mode="client"):
 
 
 def bench_rows(*argv, fails=0, mode):
-    done = subprocess.run([BENCH, mode, *map(str, argv)], text=True, capture_output=True,
+    done = subprocess.run([LIMITS if mode in LIMIT_MODES else BENCH, mode, *map(str, argv)], text=True, capture_output=True,
                           timeout=100)
     assert done.returncode == fails, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stderr if fails else json.loads(done.stdout)["rows"]
@@ -68,7 +71,7 @@ def main():
                   "disconnect_p99")
         check_row(bench("--clients", 5, "--live", 20, *SHORT, mode="connect"), "connects", "cycles")
     with lib.case("hops, memory"):
-        row = bench("--measure", "hops", *SHORT)
+        row = bench(*SHORT, mode="hops")
         check_row(row, "whole", "post", "published_to_found", "worker_step", "poll")
         if os.cpu_count() > 1:
             check_row(row, "bare_rings", "bare_publish")
@@ -81,17 +84,18 @@ def main():
                   "connected", "all_queues_used")
     for idle in ("poll", "adaptive"):
         with lib.case(f"a message after a pause arrives, idle {idle}"):
-            check_row(bench("--op", "send", "--measure", "wake", "--idle", idle, *SHORT), "median",
-                      "bare_eventfd")
+            check_row(bench("--op", "send", "--measure", "wake", "--idle", idle, *SHORT), "median", "worst")
     with lib.case("processor time of an idle daemon"):
-        check_row(bench("--measure", "idle", "--idle", "adaptive", *SHORT), "cpu", "bare_sleeper")
+        check_row(bench("--measure", "idle", "--idle", "adaptive", *SHORT), "cpu")
+        check_row(bench("--json", "--no-probe", "--runs", 1, mode="sleep"), "eventfd", "sleeper")
+    with lib.case("memory, and a sender without a transport"):
+        check_row(bench("--json", "--no-probe", "--runs", 1, mode="memory"), "crc", "copy", "packet", "both")
+        check_row(bench("--json", "--no-probe", "--runs", 1, "--size", 5000, mode="sender"), "sender")
     with lib.case("latency of bare sockets, alone and handed over"):
         for port in ("udp", "packet"):
-            check_row(bench("--port", port, "--measure", "latency", "--json", "--no-probe", "--runs", 1, mode="limit"),
+            check_row(bench("--port", port, "--json", "--no-probe", "--runs", 1, mode="sockets"),
                       "bare", "handed_over")
-        for argv in (("--port", "memif", "--measure", "latency"), ("--measure", "hops")):
-            said = bench(*argv, fails=2, mode="limit")
-            assert "--measure rate, or latency with --port udp or packet" in said, (argv, said)
+        assert "--port udp or packet" in bench("--port", "memif", fails=2, mode="sockets")
     cpus = len(os.sched_getaffinity(0))
     with lib.case("workers on one and on all cores: every byte arrives, on the right queue and handed over"):
         for op, size in (("write", 64), ("send", 4096), ("read", 10000), ("atomic", 8)):

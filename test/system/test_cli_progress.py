@@ -22,7 +22,7 @@ machine.cores = lambda: machine.Cores(20.0, (0.5, 0.5))
 measure.GROUPS["engine64"] = lambda plan: {"messages": goals.Sample(1.0)}
 plan = measure.Plan(True, 2, progress=progress.Progress("-q" in sys.argv))
 measure.rows(["engine64"], plan, measure.Prober())
-''', lib.HERE.parents[1] / "app/uroce-bench/report", lib.HERE.parents[1] / "test/kit_py"]
+''', lib.HERE.parents[1] / "test/bench/report", lib.HERE.parents[1] / "test/kit_py"]
 
 
 def build(quiet, steps):

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "client_int.h"
+#include "client.h"
 
 #define SLOTS  8
 #define STRIDE 128

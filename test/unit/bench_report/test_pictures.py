@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(ROOT / "app/uroce-bench/report"), str(ROOT / "test/kit_py")]
+sys.path[:0] = [str(ROOT / "test/bench/report"), str(ROOT / "test/kit_py")]
 
 import machine  # noqa: E402
 import pictures  # noqa: E402
@@ -85,11 +85,12 @@ class Picture(unittest.TestCase):
     def test_what_a_run_compares_with(self):
         """A sweep's lines for comparison have these names, and the page says what they are."""
         def run(mode, *_, **__):
-            if mode == "limit":
+            if mode == "memory":
                 return {"rows": [{"name": f"both, {size} B", "both": {"median": 50}} for size in sweeps.SIZES]}
             row = {key: {"median": 1} for key in ("goodput", "messages", "share", "p50", "p99", "p99.9")}
             return {"rows": [row]}
-        with (mock.patch.object(machine, "run_bench", run), mock.patch.object(sweeps, "_tcp", lambda sizes: [[64, 1]]),
+        with (mock.patch.object(machine, "run_bench", run), mock.patch.object(machine, "run_limits", run),
+              mock.patch.object(sweeps, "_tcp", lambda sizes: [[64, 1]]),
               mock.patch.object(sweeps.os, "geteuid", lambda: 0)):
             found = sweeps.measure(False, 0)
         self.assertEqual((set(found["bandwidth"]), found["missing"]), ({*sweeps.OPS, *COMPARED}, []))

@@ -18,7 +18,7 @@ from unittest import mock
 
 BENCH = pathlib.Path(os.environ["UROCE_BENCH"])
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-SCRIPTS = ROOT / "app/uroce-bench/report"
+SCRIPTS = ROOT / "test/bench/report"
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(SCRIPTS), str(ROOT / "test/kit_py")]
 
@@ -204,7 +204,7 @@ class Measuring(unittest.TestCase):
                    "core_speed": [0.9, 0.5, 0.5, 0.5], "distance": [20.0, 30.0, 200.0, 40.0],
                    "goodput": [1.0] * 4, "possible": [2.0, 3.0, 3.5, 3.0]}
         doc = {"rows": [{key: {"each": each} for key, each in figures.items()}]}
-        with (mock.patch.object(machine, "run_bench", return_value=doc),
+        with (mock.patch.object(machine, "run_limits", return_value=doc),
               mock.patch.object(machine, "need")):  # starts nothing
             row = self.rows(measure.GROUPS["wire-af_packet64"], 1, "wire-af_packet64")[0]
         # The second run counts: the first ran on a shared core, the third was far, the last's testpmd starved.
@@ -317,6 +317,7 @@ class Sweeps(unittest.TestCase):
             return {"rows": [ROW]}
 
         with (mock.patch.object(sweeps.time, "monotonic", lambda: now[0]), mock.patch.object(machine, "run_bench", run_bench),
+              mock.patch.object(machine, "run_limits", run_bench),
               mock.patch.object(os, "geteuid", lambda: 1000)):
             return sweeps.measure(quick, sweeps.QUICK_S), now[0]
 

@@ -30,11 +30,11 @@ class Scope:
             raise machine.NoTime(f"not in this --quick, which ends after {QUICK_S} s")
         return min(RUN_S, seconds)
 
-    def bench(self, mode, *options, runs):
-        """The rows of a mode of uroce-bench."""
+    def bench(self, mode, *options, runs, run=None):
+        """The rows of a mode of uroce-bench, or of machine.run_limits."""
         left = self.left()
         try:
-            return machine.run_bench(mode, *options, "--no-probe", "--runs", runs, timeout=left)["rows"]
+            return (run or machine.run_bench)(mode, *options, "--no-probe", "--runs", runs, timeout=left)["rows"]
         except RuntimeError:
             self.left()  # the reason, if the time is used up
             raise
@@ -57,7 +57,7 @@ def _limit(scope):
     """Gb/s that CRC and copy alone allow on one core for both sides, by message size."""
     least, most = min(scope.sizes), max(scope.sizes)
     found = []
-    for row in scope.bench("limit", runs=3):
+    for row in scope.bench("memory", runs=3, run=machine.run_limits):
         size = int(row["name"].split(",")[1].split()[0])
         if least <= size <= most:
             found.append([size, row["both"]["median"]])
@@ -100,7 +100,7 @@ def measure(quick, deadline):
     def take(name, call):
         try:
             out[name] = call(scope)
-        except (machine.NoTime, RuntimeError, OSError, processes.Failed, TimeoutError, KeyError) as why:
+        except (machine.NoTime, machine.Missing, RuntimeError, OSError, processes.Failed, TimeoutError, KeyError) as why:
             out["missing"].append(f"{name}: {why}")
 
     take("rates", _rates)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "node_pair.h"
+#include "bounds.h"
 
 #define MEM_MIB   "512"
 #define MBUFS     "--total-num-mbufs=16384"

@@ -63,9 +63,22 @@ def need(*names):
             raise Missing(f"{name} is missing" + (f": apt-get install {package}" if package else ""))
 
 
-def run_bench(mode, *options, timeout=120):
+def limits_program():
+    """The program test/bench/limits of the same build."""
+    path = bench().parents[2] / "test/bench/limits/limits"
+    if not path.is_file():
+        raise Missing(f"{path} is missing: this needs a build tree of uroce (ninja test/bench/limits/limits)")
+    return path
+
+
+def run_limits(mode, *options, timeout=120):
+    """A mode of that program, which measures what the machine allows."""
+    return run_bench(mode, *options, timeout=timeout, program_path=limits_program())
+
+
+def run_bench(mode, *options, timeout=120, program_path=None):
     """`uroce-bench MODE OPTION.. --json`, decoded. Raises RuntimeError with its message on failure."""
-    argv = [str(bench()), mode, *(str(o) for o in options), "--json"]
+    argv = [str(program_path or bench()), mode, *(str(o) for o in options), "--json"]
     for _ in range(3):
         try:
             done = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, check=False)

@@ -3,21 +3,16 @@
  * Two processes with a port between them, each on a separate core. A third process starts and
  * measures them.
  *
- *   wire.c          mode "wire"
- *   limit.c         mode "limit"; with a port: frames alone
- *   node_net.c      namespaces, interfaces and sockets of both processes
- *   node_sockets.c  what bare UDP sockets of the kernel move
- *   limit_latency.c how fast bare sockets pass one message at a time
- *   node_pair.c     starts two nodes, controls them, reads their counters
- *   node.c          a node: this program with a separate DPDK; frames without QPs
- *   node_rc.c       a node with a worker and queue pairs; acts as their client
- *   testpmd_pair.c  frames alone with Debian's dpdk-testpmd
+ *   node_pair.c  mode "wire": the network, two nodes started, controlled and measured
+ *   node.c       a node: this program with a separate DPDK; a worker and queue pairs
+ *
+ * test/bench/limits has nodes that move frames without queue pairs.
  *
  * The network is in namespaces that only these processes use, and the children die with their
  * parent, so nothing remains however the parent ends.
  */
-#ifndef UROCE_BENCH_NODE_PAIR_H
-#define UROCE_BENCH_NODE_PAIR_H
+#ifndef UROCE_BENCH_NODE_H
+#define UROCE_BENCH_NODE_H
 
 #include <stdio.h>
 #include <sys/types.h>
@@ -31,7 +26,7 @@
 
 enum node_role {
 	NODE_RC,     /* queue pairs; side 0 requests, side 1 responds */
-	NODE_ONEWAY, /* side 0 sends frames, side 1 counts and frees them */
+	NODE_FRAMES, /* test/bench/limits: side 0 sends frames, side 1 counts and frees them */
 };
 
 enum node_phase {
@@ -96,10 +91,6 @@ uint32_t node_net_mtu(const struct bench_options *o);
 void node_net_interface(char *name, unsigned link, unsigned s);
 /* Is the port a socket of the kernel? Its sides are in two namespaces, which have addresses. */
 bool node_net_is_socket(enum bench_port port);
-/*
- * Mode limit, --measure latency: adds a row with the latency of bare sockets like those of o->port.
- */
-void bench_limit_latency(const struct bench_options *o, struct bench_report *r);
 /* Enter the network namespace of side s, which processes started from then on are in. */
 void node_net_side(unsigned s);
 
@@ -131,8 +122,20 @@ const char *node_pair_far(struct bench_report *r);
 /* RC: are the received bytes correct? */
 bool node_pair_verify(const struct node_pair *p);
 
-/* main of a node. */
-int node_main(const char *fd, const char *side);
+/*
+ * One run of a transfer: adds its figures, and those of the cores, to the row. other: measured
+ * directly before; its distance and speed count, too. Returns packets a second.
+ */
+double wire_run(struct node_pair *p, struct bench_report *r, const struct node_pair_sample *other);
+/* Adds the row of a transfer whose runs were measured; false if the bytes differ. Closes p. */
+bool wire_end(struct node_pair *p, struct bench_report *r);
+
+/* main of a node: argv[2] is the descriptor of the shared memory, argv[3] the side. */
+int node_main(int argc, char **argv);
+/* In a node, first: maps what its arguments name. Exits with 2 if that is nothing. */
+struct node_shared *node_enter(int argc, char **argv, unsigned *side);
+/* In a node: starts DPDK and opens the port of its side; returns the pool of its packets. */
+struct rte_mempool *node_port_open(struct node_shared *sh, unsigned side, struct port *port);
 /* In a node: measure the cores' distance together with the other node, then this core's speed. */
 void node_probe(struct node_shared *sh, unsigned side);
 /* In a node: report the failure and wait to be killed. */
@@ -143,26 +146,5 @@ uint32_t node_next(const struct node_shared *sh, uint32_t step);
 void node_reached(struct node_side *me, uint32_t step);
 /* In a node: wait until the port has a link; fails after 10 s. */
 void node_link_wait(struct port *port);
-/*
- * In a node: a UDP socket on the address in sh->vdev[side], with the offloads that port udp has. It
- * sends super-frames, or receives, until the step changes, and adds the segments to
- * me->count. node_sockets_drain: receives until nothing comes any more.
- */
-int node_sockets_open(const struct node_shared *sh, unsigned side);
-void node_sockets_run(struct node_shared *sh, unsigned side, int fd, uint32_t step);
-void node_sockets_drain(int fd);
-/* In a node with role NODE_RC: does not return. */
-_Noreturn void node_rc_main(struct node_shared *sh, unsigned side, struct port *port,
-			    struct rte_mempool *pool);
-
-/* Two testpmd: one sends on one core, one receives on the other. */
-struct testpmd_pair {
-	pid_t pid[2];
-	FILE *to[2], *from[2];
-};
-void testpmd_pair_open(struct testpmd_pair *t, const struct bench_options *o, unsigned link);
-/* Received frames per second over run_ms; never 0, as with node_pair_run. */
-double testpmd_pair_run(struct testpmd_pair *t, uint32_t frame, uint32_t run_ms);
-void testpmd_pair_close(struct testpmd_pair *t);
 
 #endif

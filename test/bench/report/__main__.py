@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-bench's modes `versus`, `loss`, `incast` and `report`; uroce-bench starts this (app/uroce-bench/script.c)."""
+"""uroce-bench's modes `versus`, `loss`, `incast` and `report`; uroce-bench starts this (app/uroce-bench/main.c)."""
 import argparse
 import json
 import os

@@ -16,7 +16,7 @@ from goals import Sample
 
 LIBS = "usr/lib/x86_64-linux-gnu"
 PMD_LIBS = ("librte_net_af_packet", "librte_net_ring", "librte_mempool_ring", "librte_bus_vdev")
-TARGETS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "app/uroce-bench/uroce-bench",
+TARGETS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "test/bench/limits/limits",
            "drivers/verbs/liburoce-rdmav34.so", "drivers/verbs/liburoce-preload.so")
 BOOT_S = 60   # a short measurement on shared cores, after the build
 BUILD_S = 30  # minimum for the build

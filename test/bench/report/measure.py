@@ -65,6 +65,10 @@ def engine1m(plan):
     size = 1 << 20
     doc = machine.run_bench("engine", "--size", size, "--runs", 8 if plan.quick else 16)
     spread = _spread(_cell(doc, "goodput"))
+    try:
+        sender = _cell(machine.run_limits("sender", "--size", size, "--runs", 3, "--no-probe"), "sender")["least"]
+    except machine.Missing:
+        sender = 0
 
     def sample(gbps, alone, what, note=""):
         """alone: ns for a message of the work that no implementation can avoid."""
@@ -76,7 +80,7 @@ def engine1m(plan):
     return {"both sides on one core":
             _runs(doc, lambda cell: sample(cell("goodput"), 2 * cell("crc") + cell("copy"), bytes_alone, spread)),
             "requester alone":
-            _runs(doc, lambda cell: sample(size * 8 / cell("requester"), cell("bare_requester"), bare)),
+            _runs(doc, lambda cell: sample(size * 8 / cell("requester"), sender or cell("crc"), bare if sender else "CRC")),
             "responder alone":
             _runs(doc, lambda cell: sample(size * 8 / cell("responder"), cell("crc") + cell("copy"), bytes_alone))}
 
@@ -87,8 +91,8 @@ SENDER_LIMITED = ("af_packet", "af_xdp")  # the kernel does the work of both end
 def _wire(goal, port, size, mtu, beside):
     """Packets per second of RC WRITEs over a port, and of the limit model or testpmd on the same port."""
     def call(plan):
-        doc = machine.run_bench("wire", "--port", port, "--size", size, "--mtu", mtu,
-                                f"--versus-{beside}", "--runs", 12 if plan.quick else 32, "--run-ms", 30)
+        doc = machine.run_limits(f"wire-{beside}", "--port", port, "--size", size, "--mtu", mtu,
+                                 "--runs", 12 if plan.quick else 32, "--run-ms", 30)
         alone = "port" if beside == "limit" else beside
         by = "testpmd with an ICRC" + (" and a copy" if port == "af_xdp" else "")
         return {goal: _runs(doc, lambda cell: Sample(
@@ -106,7 +110,7 @@ def _sockets(kind, name, size, mtu, link_mtu):
     def call(plan):
         shape = ("--size", size, "--mtu", mtu, "--link-mtu", link_mtu, "--depth", 16 if size > mtu else 128,
                  "--runs", 6 if plan.quick else 16, "--run-ms", 30)
-        doc = machine.run_bench("wire", "--port", kind, *shape, "--versus-limit")
+        doc = machine.run_limits("wire-limit", "--port", kind, *shape)
         samples = {}
         if size > mtu:
             samples[f"{kind}, {name}, bare sockets"] = _runs(doc, lambda cell: Sample(
@@ -133,7 +137,7 @@ def client_latency(plan):
 def client_hops(plan):
     """Time to the worker and back for a WR that sends no packet, from publishing it to finding its
     completion, without the time that worker and poll spend on it."""
-    doc = machine.run_bench("client", "--measure", "hops", "--runs", 7)
+    doc = machine.run_limits("hops", "--runs", 7)
     return {"two ring hops": _runs(doc, lambda ns: Sample(
         ns("hops") / 1000, ns("line_round_trip") / 1000,
         f"unbinding a window: {ns('published_to_found'):.0f} ns from published to found, less the worker's "
@@ -221,20 +225,26 @@ def connect_memory(plan):
     return {"memory of an id": Sample(_cell(doc, "memory")["median"] / 2, note="daemon, connections without QPs")}
 
 
+def _bare(key, words):
+    """What a bare thread that sleeps shows, in words; "" for an installed uroce-bench."""
+    try:
+        return words.format(_cell(machine.run_limits("sleep", "--runs", 1, "--no-probe"), key)["median"])
+    except machine.Missing:
+        return ""
+
+
 def idle(plan):
     doc = machine.run_bench("client", "--measure", "idle", "--idle", "adaptive", "--runs", 1, "--no-probe")
-    bare = _cell(doc, "bare_sleeper")["median"]
     return {"processor time": Sample(_cell(doc, "cpu")["median"],
-                                     note=f"a bare thread that sleeps, 2 ms each, takes {bare:.3g} %")}
+                                     note=_bare("sleeper", "a bare thread that sleeps, 2 ms each, takes {:.3g} %"))}
 
 
 def wake(plan):
     doc = machine.run_bench("client", "--measure", "wake", "--idle", "adaptive", "--runs", 1,
                             "--no-probe")
-    worst, bare = _cell(doc, "worst")["median"], _cell(doc, "bare_eventfd")["median"]
-    return {"first message after idle": Sample(_cell(doc, "median")["median"],
-                                               note=f"worst of ten {worst:.3g} us; a bare eventfd after such "
-                                                    f"silence {bare:.3g} us")}
+    worst = _cell(doc, "worst")["median"]
+    return {"first message after idle": Sample(_cell(doc, "median")["median"], note=f"worst of ten {worst:.3g} us" + _bare(
+        "eventfd", "; a bare eventfd after such silence {:.3g} us"))}
 
 
 GROUPS = {

@@ -98,9 +98,9 @@ pktgen() {
 	echo "rem_device_all" >$say/kpktgend_0
 }
 
-# limit OPTION...: runs uroce-bench's mode limit; median NAME KEY: that figure of its row of that name
+# limit MODE OPTION...: runs test/bench/limits; median NAME KEY: that figure of its row of that name
 limit() {
-	/opt/uroce/app/uroce-bench/uroce-bench limit --no-huge --no-probe --runs 1 --json "$@" >/tmp/limit.json
+	/opt/uroce/test/bench/limits/limits "$@" --no-huge --no-probe --runs 1 --json >/tmp/limit.json
 }
 
 median() {
@@ -116,10 +116,10 @@ limits() {
 	modprobe pktgen || return
 	echo "figure veth rate $(pktgen 138)"
 	pktgen 4170 | awk '{ print "figure veth bandwidth", $1 * 4.096 }'
-	limit --port af_packet --run-ms 100 &&
+	limit port --port af_packet --run-ms 100 &&
 		median "payload 64 B" oneway | awk '{ print "figure port rate", $1 * 1000 }' &&
 		median "payload 4096 B" oneway | awk '{ print "figure port bandwidth", $1 * 4096 }'
-	limit && median "memory, 4096 B" crc | awk '{ print "figure crc us", $1 / 1000 }' &&
+	limit memory && median "memory, 4096 B" crc | awk '{ print "figure crc us", $1 / 1000 }' &&
 		median "memory, 4096 B" copy | awk '{ print "figure copy us", $1 / 1000 }'
 }
 
