@@ -38,7 +38,7 @@ int prov_cm_open(int flags);
  *   EINVAL  the length does not match the command
  *   EBADF   MIGRATE_ID from a descriptor that is not open; EINVAL from one that is not a channel
  *   EFAULT  the command needs a response address and has none
- *   EIO     the daemon is gone; ids then get DEVICE_REMOVAL and can be destroyed (cm_ids.h)
+ *   EIO     the daemon is gone; ids then get DEVICE_REMOVAL and can be destroyed (cm_command.h)
  *
  * GET_EVENT waits for an event unless the descriptor is O_NONBLOCK (EAGAIN). The wait is a
  * cancellation point and is interrupted by signals (EINTR) like read(2).

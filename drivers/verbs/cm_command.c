@@ -132,7 +132,8 @@ command_exchange(struct cm_channel *ch, int fd, struct command *c)
 	return (int)rep.status;
 }
 
-/* Executes a command without the daemon, which is gone (cm_ids.h). Returns the command's status. */
+/* Executes a command without the daemon, which is gone (cm_command.h). Returns the command's
+ * status. */
 static int
 command_lost(struct cm_channel *ch, struct command *c)
 {

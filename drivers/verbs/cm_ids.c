@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cm_ids.h"
 
 #include <errno.h>
 #include <pthread.h>

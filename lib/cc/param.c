@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "cc/cc_parts.h"
 
 #define KINDS 5u /* of texts; dcqcn has two sets of parameters */
 
@@ -238,3 +239,10 @@ cc_param_print(const struct cc_param *p, char *out, size_t room)
 						 value);
 	}
 }
+
+/* The policies, indexed by number. */
+
+const struct cc_ops *const cc_policies[CC_POLICIES] = {
+	[CC_FIXED] = &cc_fixed, [CC_TEST] = &cc_test,     [CC_DCQCN] = &cc_dcqcn,
+	[CC_SWIFT] = &cc_swift, [CC_TIMELY] = &cc_timely,
+};

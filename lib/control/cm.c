@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include "control/cm_parts.h"
 #include "control/log.h"
-#include "control/worker_events.h"
+#include "control/daemon.h"
 
 #define MEM_ALIGN 64u
 /* When the daemon ends: time limit for DREPs, and retransmission interval of DREQs. */

@@ -11,8 +11,7 @@
  *   session.c        a client: its connection and everything it owns
  *   device.c         a port and its periodic work
  *   host.c           addresses of the host's own stack
- *   set.c            changes by the operator             guess.c          peers that guess keys
- *   neigh_rx.c       frames of its neighbours
+ *   set.c            changes by the operator             neigh.c, neigh_rx.c   its neighbours
  *   cm_channel.c, cm_abi.c, cm_query.c, cm_addr.c        commands of rdma_cm (cm.h)
  *   cm_input.c, cm_resolve.c, cm_route.c, cm_send.c      its MADs, timers, addresses
  *   obj_*.c          handlers, one file per object kind
@@ -153,5 +152,27 @@ pow2_at_least(uint32_t n)
 /* Returns the device with this ethdev port or this name; NULL: none. */
 struct device *daemon_device(const struct daemon *d, uint16_t port);
 struct device *daemon_device_named(const struct daemon *d, const char *name);
+
+/* The socket that clients connect to; accepts and refuses connections. Control thread only. */
+
+/* Starts to accept connections. Returns 0 or -errno, which is logged. */
+int listen_start(struct daemon *d);
+/* Stops accepting and ends all connections. */
+void listen_stop(struct daemon *d);
+
+/*
+ * Events from workers: completions that clients wait for, asynchronous events, frames of
+ * neighbours. Control thread only.
+ */
+
+/* Starts to watch the workers' event ring. Returns 0 or -errno. */
+int worker_events_start(struct daemon *d);
+/*
+ * Waits for events, at most wait_ns, and handles one batch. Used while the daemon ends: neither
+ * clients nor timers get a turn meanwhile.
+ */
+void worker_events_wait(struct daemon *d, uint64_t wait_ns);
+/* Takes the remaining events and stops watching the ring. All clients are gone. */
+void worker_events_stop(struct daemon *d);
 
 #endif

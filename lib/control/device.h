@@ -42,7 +42,7 @@ struct device {
 	uint64_t next_guess_ns; /* next check of wrong_keys */
 	enum devspec_sr sr_mode;
 	struct sr_peers sr;  /* peers that have agreed to selective repeat */
-	uint64_t wrong_keys; /* wrong keys tried by peers, at the last check (guess.c) */
+	uint64_t wrong_keys; /* wrong keys tried by peers, at the last check (device.c) */
 	/* multicast routers of these versions count as present until then; 0: none (cm_group.c) */
 	uint64_t igmp_v1_until_ns, igmp_v2_until_ns, mld_v1_until_ns;
 };

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "control/cm.h"
-#include "control/program.h"
+#include "control/handler.h"
 #include "control/device.h"
 #include "control/obj.h"
 #include "control/peer_probe.h"

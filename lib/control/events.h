@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Delivers events to clients. Workers report through their event ring (worker_events.h); this
+ * Delivers events to clients. Workers report through their event ring (worker_events.c); this
  * module sends messages on a client's sockets: 8 bytes (user_handle of the CQ) on a completion
  * channel, 16 bytes (u64 user_handle, u32 event, u32 reason) on the asynchronous descriptor. A
  * client that does not read never blocks the daemon: messages that do not fit its socket wait here,

@@ -60,4 +60,18 @@ int ctrl_refuse(struct ctrl_rep *rep, int err, const char *format, ...)
 /* Runs the handler of op (dispatch.c). Returns 0 with a reply, a positive errno, or CTRL_LATER. */
 int dispatch(struct session *s, uint16_t op, const struct ctrl_req *req, struct ctrl_rep *rep);
 
+/*
+ * Hooks of the program that runs the control plane: operations that need more than the library
+ * links (JSON, files, the fault injector), and a notification when a port closes.
+ */
+
+struct device;
+
+/* Called on the control thread. A NULL member means EOPNOTSUPP, or nothing to do. */
+struct control_program {
+	ctrl_handler *show, *impair, *capture;
+	/* Called when workers have released dev's port, just before it is closed. */
+	void (*port_released)(struct device *dev);
+};
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/listen.h"
+#include "control/daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "control/log.h"
-#include "control/request.h"
 #include "control/throttle.h"
 #include "control/session.h"
 

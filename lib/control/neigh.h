@@ -9,7 +9,7 @@
 #include "control/device.h"
 #include "control/session.h"
 
-/* neigh_rx.c: handles a slow-path frame that arrived on the device. Does not free m. */
+/* Handles a slow-path frame that arrived on the device. Does not free m. */
 void neigh_rx(struct device *dev, struct rte_mbuf *m);
 /* The same for frame[0 .. len), which bypassed the port's queues. len is at most NET_FRAME_MAX. */
 void neigh_rx_bytes(struct device *dev, const uint8_t *frame, uint32_t len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/owner.h"
+#include "control/quota.h"
 
 #include <fcntl.h>
 #include <pwd.h>

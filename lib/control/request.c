@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/request.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #ifndef CONTROL_SESSION_H
 #define CONTROL_SESSION_H
 
+#include <stddef.h>
 #include <sys/queue.h>
 #include "control/daemon.h"
 #include "control/device.h"
@@ -126,5 +127,18 @@ session_answer_later(struct session *s, int status, const void *body)
 	s->later.defer = NULL;
 	l.answer(s, status, body);
 }
+
+/*
+ * A client's requests: receives one, replies to it, continues one that waited for the broker.
+ * Control thread only.
+ */
+
+/*
+ * Handles input on the connection of a session, whose watch is w. The session may be freed on
+ * return.
+ */
+void request_ready(struct watch *w, uint32_t events);
+/* Continues a request that waited for the broker, which calls it (broker_found). */
+broker_found request_found;
 
 #endif

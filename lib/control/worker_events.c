@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/worker_events.h"
+#include "control/daemon.h"
 
 #include <poll.h>
 #include <rte_cycles.h>

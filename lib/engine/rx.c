@@ -18,7 +18,6 @@
 #include "responder/responder.h"
 #include "wire/build.h"
 #include "wire/icrc.h"
-#include "wire/icrc_id.h"
 #include "wire/parse.h"
 
 #define RX_LONG_BYTES   1024       /* 32 such frames fill an L1 cache of 32 KiB */

@@ -15,7 +15,6 @@
 #include "port/packet_seg.h"
 #include "wire/csum.h"
 #include "wire/icrc.h"
-#include "wire/icrc_id.h"
 
 #define BULK_CALLS 64  /* without a long super-frame before none is expected any more */
 #define CHUNK_MIN  512 /* shorter segments cost less to copy than to scatter */

@@ -22,8 +22,10 @@
 #include "port/port.h"
 #include "port/queue.h"
 #include "port/udp.h"
-#include "port/unplug.h"
 #include "port/xdp.h"
+#include <rte_byteorder.h>
+#include <rte_flow.h>
+#include <rte_dev.h>
 
 #define DEFAULT_DESCRIPTORS 1024
 
@@ -418,6 +420,106 @@ start(struct port *p)
 	return rc;
 }
 
+#define ROCE_PORT 4791
+
+/* Asks for a rule that sends RoCEv2 over IPv4 to queue 0. */
+static void
+ask_rule(struct port_caps *caps, uint16_t port_id)
+{
+	const struct rte_flow_attr attr = {.ingress = 1};
+	const struct rte_flow_item_udp udp = {.hdr.dst_port = rte_cpu_to_be_16(ROCE_PORT)};
+	const struct rte_flow_item_udp mask = {.hdr.dst_port = UINT16_MAX};
+	const struct rte_flow_item pattern[] = {
+		{.type = RTE_FLOW_ITEM_TYPE_ETH},
+		{.type = RTE_FLOW_ITEM_TYPE_IPV4},
+		{.type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &udp, .mask = &mask},
+		{.type = RTE_FLOW_ITEM_TYPE_END},
+	};
+	const struct rte_flow_action_queue queue = {.index = 0};
+	const struct rte_flow_action action[] = {
+		{.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &queue},
+		{.type = RTE_FLOW_ACTION_TYPE_END},
+	};
+	struct rte_flow_error error = {.message = NULL};
+
+	caps->flow_rule = rte_flow_validate(port_id, &attr, pattern, action, &error);
+	if (caps->flow_rule != 0 && error.message != NULL)
+		snprintf(caps->flow_why, sizeof(caps->flow_why), "%s", error.message);
+}
+
+/*
+ * Fills caps from info, which the driver gave for the ethdev port_id. The device is configured; the
+ * rule is only validated, not created.
+ */
+static void
+caps_ask(struct port_caps *caps, uint16_t port_id, const struct rte_eth_dev_info *info)
+{
+	struct rte_eth_rss_conf rss = {.rss_key = NULL};
+
+	memset(caps, 0, sizeof(*caps));
+	caps->known = true;
+	caps->rx_offloads = info->rx_offload_capa;
+	caps->tx_offloads = info->tx_offload_capa;
+	caps->rss = info->flow_type_rss_offloads;
+	if (rte_eth_dev_rss_hash_conf_get(port_id, &rss) == 0)
+		caps->rss_used = rss.rss_hf;
+	caps->reta_size = info->reta_size;
+	caps->max_rxq = info->max_rx_queues;
+	caps->max_txq = info->max_tx_queues;
+	caps->max_mtu = info->max_mtu == UINT16_MAX ? 0 : info->max_mtu;
+	ask_rule(caps, port_id);
+}
+
+/*
+ * When a PCI device is removed (hot-unplug, or `echo 1 >remove` in sysfs), vfio-pci asks the
+ * process that has it to close it, and the removal waits until it does. EAL turns the request into
+ * an event on its interrupt thread.
+ */
+
+/* A bit per ethdev port id: its device is to be removed. EAL's interrupt thread sets it. */
+static uint16_t leaving;
+_Static_assert(PORT_IDS_MAX <= 16, "a bit per port id");
+
+static uint16_t
+port_bit(uint16_t id)
+{
+	return (uint16_t)(1u << id);
+}
+
+static void
+on_device(const char *device, enum rte_dev_event_type event, void *arg)
+{
+	(void)device;
+	if (event == RTE_DEV_EVENT_REMOVE)
+		__atomic_fetch_or(&leaving, port_bit((uint16_t)(uintptr_t)arg), __ATOMIC_RELEASE);
+}
+
+/* Starts to follow removal of the device of an ethdev port. */
+static void
+unplug_watch(const struct port *p, const struct rte_eth_dev_info *info)
+{
+	int rc;
+
+	if (info->device == NULL || p->id >= PORT_IDS_MAX)
+		return;
+	__atomic_fetch_and(&leaving, (uint16_t)~port_bit(p->id), __ATOMIC_RELAXED);
+	rc = rte_dev_event_callback_register(rte_dev_name(info->device), on_device,
+					     (void *)(uintptr_t)p->id);
+	if (rc != 0)
+		PORT_LOG(WARNING, p->name, "removal of the device will not be noticed: %s",
+			 rte_strerror(-rc));
+}
+
+static void
+unplug_unwatch(const struct port *p)
+{
+	struct rte_eth_dev_info info;
+
+	if (p->id < PORT_IDS_MAX && rte_eth_dev_info_get(p->id, &info) == 0 && info.device != NULL)
+		(void)rte_dev_event_callback_unregister(rte_dev_name(info.device), on_device,
+							(void *)(uintptr_t)p->id);
+}
+
 int
 port_open(struct port *p, const struct port_params *params, struct rte_mempool *pool)
 {
@@ -459,8 +561,8 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 		p->own_pool = NULL;
 		return rc;
 	}
-	port_caps_ask(&p->caps, p->id, &info);
-	port_unplug_watch(p, &info);
+	caps_ask(&p->caps, p->id, &info);
+	unplug_watch(p, &info);
 	keep_tags(p);
 	p->rx_fd = port_find_rx_fd(p);
 	if (p->shared)
@@ -503,7 +605,7 @@ port_close(struct port *p)
 		return;
 	if (p->neigh_fd > 0)
 		close(p->neigh_fd);
-	port_unplug_unwatch(p);
+	unplug_unwatch(p);
 	stop(p);
 	/*
 	 * The driver frees a memif server's listening socket without unregistering it from EAL's
@@ -578,4 +680,26 @@ port_poll_link(struct port *p)
 
 	__atomic_store_n(&p->link_up, up, __ATOMIC_RELAXED);
 	return changed;
+}
+
+bool
+port_must_leave(const struct port *p)
+{
+	return (p->kind == PORT_ETHDEV || p->kind == PORT_ETHDEV_GUARDED) && !p->gone &&
+	       p->id < PORT_IDS_MAX &&
+	       (__atomic_load_n(&leaving, __ATOMIC_ACQUIRE) & port_bit(p->id)) != 0;
+}
+
+void
+port_leave(struct port *p)
+{
+	struct rte_eth_dev_info info = {.device = NULL};
+	int rc = rte_eth_dev_info_get(p->id, &info);
+
+	port_close(p);
+	p->gone = true;
+	if (rc == 0 && info.device != NULL)
+		rc = rte_dev_remove(info.device);
+	if (rc != 0)
+		PORT_LOG(WARNING, p->name, "cannot give the device back: %s", rte_strerror(-rc));
 }

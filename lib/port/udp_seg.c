@@ -3,7 +3,7 @@
 #include <string.h>
 #include "net/net.h"
 #include "wire/csum.h"
-#include "wire/icrc_id.h"
+#include "wire/icrc.h"
 
 #define HDR4 (WIRE_ETH_LEN + WIRE_IPV4_LEN + WIRE_UDP_LEN)
 #define HDR6 (WIRE_ETH_LEN + WIRE_IPV6_LEN + WIRE_UDP_LEN)

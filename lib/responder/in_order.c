@@ -8,7 +8,6 @@
 #include <rte_common.h>
 #include "responder/reorder.h"
 #include "responder/responder_parts.h"
-#include "responder/write_middle.h"
 #include "wire/psn.h"
 
 /* Repetitions of the NAK of an ePSN; fewer than a requester's retries (0 .. 7). */

@@ -9,7 +9,6 @@
 #include <rte_common.h>
 #include "mem/explain.h"
 #include "responder/responder_parts.h"
-#include "responder/write_run.h"
 #include "wire/psn.h"
 
 enum rx_step {

@@ -4,7 +4,6 @@
 #include <rte_common.h>
 #include <rte_prefetch.h>
 #include "responder/responder_parts.h"
-#include "responder/write_middle.h"
 #include "wire/sack.h"
 
 _Static_assert(QP_SR_WORDS == WIRE_SACK_WORDS, "a SACK reports all that may be held");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "responder/write_run.h"
+#include "responder/responder_parts.h"
 #include <errno.h>
 #include <string.h>
 #include <rte_common.h>

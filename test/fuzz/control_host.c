@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include "control/request.h"
+#include "control/session.h"
 #include "ipc/broker_parts.h"
 
 #define CHAN_FD 900 /* the broker's channel; the broker closes descriptors above it */

@@ -21,7 +21,7 @@
 #include "control/cm.h"
 #include "control/neigh.h"
 #include "control/obj.h"
-#include "control/request.h"
+#include "control/session.h"
 #include "control/slow_path.h"
 #include "control/throttle.h"
 #include "fuzz_rx.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
-#include "control/request.h"
+#include "control/session.h"
 #include "control/slow_path.h"
 #include "control/throttle.h"
 

@@ -13,8 +13,8 @@
 #include <rte_mbuf.h>
 #include "control/broker.h"
 #include "control/device.h"
-#include "control/program.h"
-#include "control/request.h"
+#include "control/handler.h"
+#include "control/session.h"
 
 struct worker {
 	struct engine engine;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SENDs into copied memory: packets that arrive in one burst are written at once
- * (responder/write_run.h), with the same checks, completions and answers as one by one.
+ * (responder/write_run.c), with the same checks, completions and answers as one by one.
  */
 #include <errno.h>
 #include <string.h>

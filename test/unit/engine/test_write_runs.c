@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that is accessed by ops: the payload of several WRITEs of a burst, or of SENDs, is written
- * at once (responder/write_run.h).
+ * at once (responder/write_run.c).
  */
 #include <string.h>
 #include <rte_mbuf.h>

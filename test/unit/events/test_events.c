@@ -14,7 +14,7 @@
 #include "control/neigh.h"
 #include "control/obj.h"
 #include "control/slow_path.h"
-#include "control/worker_events.h"
+#include "control/daemon.h"
 
 #define EVENTS 100000u
 

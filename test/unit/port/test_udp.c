@@ -27,7 +27,7 @@
 #include "port/queue.h"
 #include "port/udp_seg.h"
 #include "wire/hdr.h"
-#include "wire/icrc_id.h"
+#include "wire/icrc.h"
 #include "../../kit/hang.h"
 
 #ifndef UDP_SEGMENT

@@ -9,7 +9,6 @@
 #include <string.h>
 #include "port/udp_seg.h"
 #include "wire/icrc.h"
-#include "wire/icrc_id.h"
 #include "wire/parse.h"
 #include "../../kit/requirement.h"
 

@@ -3,7 +3,6 @@
 #include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
-#include "wire/icrc_id.h"
 
 /* A parsed SEND ONLY of len bytes in f. */
 static void
