@@ -224,10 +224,10 @@ doctor_memory(struct doctor *dr, const json_t *daemon)
 	if (!read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)))
 		scope[0] = '\0';
 	if (strcmp(scope, "3") == 0)
-		doctor_say(dr, VERDICT_FAULT, "memory", "",
-			   "kernel.yama.ptrace_scope is 3, so memory that must be copied, and "
-			   "memory of ordinary users' programs with threads, cannot be "
-			   "registered: set it to 1 in /etc/sysctl.d, and restart the machine");
+		doctor_say(dr, VERDICT_HINT, "memory", "",
+			   "kernel.yama.ptrace_scope is 3, so memory of ordinary users' programs "
+			   "with threads is copied, which is slower: set it to 1 in "
+			   "/etc/sysctl.d, and restart the machine");
 	else if (!any_user && uid != geteuid())
 		doctor_say(dr, VERDICT_HINT, "memory", "",
 			   "uroced runs as uid %u without CAP_SYS_PTRACE: memory of uid %u's "
@@ -236,10 +236,10 @@ doctor_memory(struct doctor *dr, const json_t *daemon)
 			   uid, geteuid(), geteuid());
 	else if (strcmp(scope, "2") == 0 && !any_user)
 		doctor_say(dr, VERDICT_HINT, "memory", "",
-			   "kernel.yama.ptrace_scope is 2, so memory that must be copied, and "
-			   "memory of programs with threads, can be registered only in a user "
-			   "namespace (uroce-run --view=namespace): `sysctl "
-			   "kernel.yama.ptrace_scope=1`, or run uroced as root");
+			   "kernel.yama.ptrace_scope is 2, so memory of programs with threads is "
+			   "copied, which is slower, except in a user namespace (uroce-run "
+			   "--view=namespace): `sysctl kernel.yama.ptrace_scope=1`, or run uroced "
+			   "as root");
 	else if (geteuid() != 0 && access("/dev/userfaultfd", R_OK | W_OK) < 0 &&
 		 (!read_line("/proc/sys/vm/unprivileged_userfaultfd", line, sizeof(line)) ||
 		  strcmp(line, "1") != 0))

@@ -6,6 +6,7 @@
 #include "provider.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
@@ -105,14 +106,52 @@ call_until_unmapped(struct ibv_context *ctx, struct ipc_call *call)
 	return rc == EAGAIN ? ENOMEM : rc;
 }
 
-/* Permits the daemon to open this process's memory, which it may have to copy. */
-static void
-name_tracer(const struct prov_context *ctx, const struct uroce_reg_mr_req *req)
+/* Does the Yama module let no tracer open this process's memory, whatever it permits? */
+static bool
+yama_forbids(void)
 {
+	static int scope = -1; /* not read yet; only an administrator raises it later */
+	char digit = '0';
+	int fd;
+
+	if (__atomic_load_n(&scope, __ATOMIC_RELAXED) < 0) {
+		fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+		if (fd >= 0) {
+			if (read(fd, &digit, 1) != 1)
+				digit = '0';
+			close(fd);
+		}
+		__atomic_store_n(&scope, digit - '0', __ATOMIC_RELAXED);
+	}
+	return __atomic_load_n(&scope, __ATOMIC_RELAXED) >= 2;
+}
+
+/*
+ * Gives the daemon access to this process's memory, which it may have to copy: permits it to open
+ * it, or attaches an open descriptor. Returns that, which the caller closes, or -1.
+ */
+static int
+give_memory(const struct prov_context *ctx, const struct uroce_reg_mr_req *req, int *fds,
+	    unsigned int *nfds)
+{
+	int fd, err = errno;
+
 	if (req->npieces == 0 || req->piece[0].kind == UROCE_PIECE_FD ||
 	    req->piece[0].kind == UROCE_PIECE_KEPT)
-		return; /* adopted, at least in part: then never copied */
+		return -1; /* adopted, at least in part: then never copied */
 	page_pause_permit(ctx->ipc.sock);
+	fd = yama_forbids() ? open("/proc/self/mem", O_RDWR | O_CLOEXEC) : -1;
+	if (fd >= 0)
+		fds[(*nfds)++] = fd;
+	errno = err;
+	return fd;
+}
+
+static void
+close_memory(int fd)
+{
+	if (fd >= 0)
+		close(fd);
 }
 
 /*
@@ -159,9 +198,9 @@ prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acc
 	struct uroce_reg_mr_req req = {.pd = pd->handle, .access = (uint32_t)access};
 	struct uroce_reg_mr_rep rep;
 	struct prov_mr *mr = calloc(1, sizeof(*mr));
-	int fds[MR_ADOPT_MAX_FDS];
+	int fds[MR_ADOPT_MAX_FDS + 1];
 	unsigned int nfds = 0;
-	int rc;
+	int rc, mem;
 
 	if (!mr)
 		return NULL;
@@ -186,10 +225,11 @@ prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acc
 			.rep_len = sizeof(rep),
 		};
 
-		name_tracer(prov_context_of(pd->context), &req);
 		attach(prov_context_of(pd->context), &req, fds, &nfds);
+		mem = give_memory(prov_context_of(pd->context), &req, fds, &nfds);
 		call.req_nfds = nfds;
 		rc = call_until_unmapped(pd->context, &call);
+		close_memory(mem);
 		attached(prov_context_of(pd->context), &req, rc);
 		if (rc)
 			mr_pieces_release(mr->pin);
@@ -237,9 +277,9 @@ prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, si
 	};
 	const int remap = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS;
 	struct mr_pin *pin = NULL;
-	int fds[MR_ADOPT_MAX_FDS];
+	int fds[MR_ADOPT_MAX_FDS + 1];
 	unsigned int nfds = 0;
-	int rc = 0;
+	int rc = 0, mem;
 
 	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
 		return prov_fail(EINVAL); /* the owning context must do it */
@@ -255,11 +295,12 @@ prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, si
 				 iova_after(mr, flags, addr, req.reg.access), fds, &nfds, &pin);
 	if (rc)
 		return prov_fail(rc);
-	name_tracer(prov_context_of(vmr->ibv_mr.context), &req.reg);
 	attach(prov_context_of(vmr->ibv_mr.context), &req.reg, fds, &nfds);
+	mem = give_memory(prov_context_of(vmr->ibv_mr.context), &req.reg, fds, &nfds);
 	call.req_fds = fds;
 	call.req_nfds = nfds;
 	rc = call_until_unmapped(vmr->ibv_mr.context, &call);
+	close_memory(mem);
 	attached(prov_context_of(vmr->ibv_mr.context), &req.reg, rc);
 	if (rc) {
 		mr_pieces_release(pin);

@@ -232,7 +232,7 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_handle) == 8, "handle size");
  * Registration. The client describes the range as pieces in ascending order that cover all of it.
  * Pieces are page aligned, and each of their pages holds bytes of the range. The daemon maps a
  * region only if it can map every piece; one COPY piece makes the whole region COPY (through
- * /proc/PID/mem).
+ * /proc/PID/mem, which the client opens and attaches if the kernel lets nobody else open it).
  */
 enum uroce_mr_piece_kind {
 	UROCE_PIECE_COPY = 0,     /* cannot be mapped: stack, private file pages .. */

@@ -117,6 +117,7 @@ mrmap_find(struct mrmap_client *c, const struct uroce_reg_mr_req *req, const int
 	struct mrmap_job j = {.c = c,
 			      .req = req,
 			      .fds = fds,
+			      .nfds = nfds,
 			      .writable = wants_write(req),
 			      .found = found,
 			      .files = files};

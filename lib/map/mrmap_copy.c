@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "map/mrmap_parts.h"
@@ -54,14 +55,39 @@ new_id(void)
 	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
+/*
+ * Duplicates the client's own descriptor of this file, which it attaches if the kernel lets nobody
+ * else open it. Nothing else passes: other files of /proc check the rights of who writes to them.
+ * -1: none.
+ */
+static int
+mem_given(const struct mrmap_job *j, const char *path)
+{
+	struct stat mem, st;
+
+	if (j->nfds == 0 || fstatat(AT_FDCWD, path, &mem, 0) != 0)
+		return -1;
+	for (unsigned i = 0; i < j->nfds; i++) {
+		int fd = j->fds[i];
+
+		/* the numbers of files in /proc wrap around, so the mode has to agree, too */
+		if (fstat(fd, &st) == 0 && st.st_dev == mem.st_dev && st.st_ino == mem.st_ino &&
+		    st.st_mode == mem.st_mode && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+			return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+	return -1;
+}
+
 static int
 mem_open(const struct mrmap_job *j, struct mrmap_mem *m)
 {
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)j->c->pid);
-	m->writable = j->writable;
-	m->fd = open(path, (m->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	m->fd = mem_given(j, path);
+	m->writable = j->writable || m->fd >= 0;
+	if (m->fd < 0)
+		m->fd = open(path, (m->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 	m->id = new_id();
 	return m->fd < 0 ? -EPERM : 0;
 }

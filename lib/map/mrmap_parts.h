@@ -34,6 +34,7 @@ struct mrmap_job {
 	struct mrmap_client *c;
 	const struct uroce_reg_mr_req *req;
 	const int *fds;
+	unsigned nfds;
 	bool writable; /* the region will be */
 	struct mrmap_found *found;
 	struct mrmap_files *files;

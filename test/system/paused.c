@@ -5,7 +5,7 @@
  *
  *   paused DEVICE            with threads that store all the time
  *   paused DEVICE asleep     with a thread that sleeps, for a slow machine
- *   paused DEVICE forbidden  the same, where the daemon may neither stop threads nor read memory
+ *   paused DEVICE forbidden  the same, where the daemon may neither stop threads nor open memory
  *
  * TAP; exit status 0 when all tests passed.
  */
@@ -218,27 +218,34 @@ memory_beside_a_sleeping_thread_is_adopted(void)
 }
 
 static void
-refused_once(void)
-{
-	CHECK(!ibv_reg_mr(side.pd, buf, LEN, SIDE_ACCESS) && errno == EPERM);
-}
-
-/* Nobody may stop the thread, nor copy the memory. Without a thread nobody needs to. */
-REQUIREMENT("MEM-05")
-static void
-memory_is_refused_while_there_is_a_thread(void)
+copy_once(void)
 {
 	struct ibv_mr *mr;
 
-	beside_waiter(refused_once);
-	do /* the thread may take a moment to disappear */
-		mr = ibv_reg_mr(side.pd, buf, LEN, SIDE_ACCESS);
-	while (!mr && errno == EPERM && sched_yield() == 0);
+	CHECK(setenv("UROCE_MR_MODE", "adopt", 1) == 0);
+	CHECK(!ibv_reg_mr(side.pd, buf, LEN, SIDE_ACCESS) && errno == EOPNOTSUPP);
+	CHECK(unsetenv("UROCE_MR_MODE") == 0);
+	mr = ibv_reg_mr(side.pd, buf, LEN, SIDE_ACCESS);
 	CHECK(mr);
 	if (!mr)
 		return;
 	write_to(mr, MARK);
 	CHECK(ibv_dereg_mr(mr) == 0 && buf[0] == MARK);
+}
+
+/*
+ * Nobody may stop the thread, nor open the memory: the program gives the daemon its own descriptor
+ * of it. Without a thread nobody needs to.
+ */
+REQUIREMENT("MEM-05")
+static void
+memory_beside_a_thread_is_copied(void)
+{
+	beside_waiter(copy_once);
+	memset(buf, 0, QUIET);
+	CHECK(setenv("UROCE_MR_MODE", "adopt", 1) == 0);
+	adopt_once();
+	CHECK(unsetenv("UROCE_MR_MODE") == 0);
 }
 
 static void
@@ -251,10 +258,10 @@ prepare(void)
 
 static const char *device;
 
-/* A child is another process to the daemon, and to a security module that restricts ptrace. */
-REQUIREMENT("MEM-05")
+/* Runs f in a child: another process to the daemon, and to a security module that restricts ptrace.
+ */
 static void
-memory_of_a_child_is_adopted(void)
+in_child(void (*f)(void))
 {
 	int status = -1;
 	pid_t pid = fork();
@@ -262,10 +269,24 @@ memory_of_a_child_is_adopted(void)
 	if (pid == 0) {
 		side_open(&side, device);
 		prepare();
-		memory_beside_a_sleeping_thread_is_adopted();
+		f();
 		_exit(side_failures() != 0);
 	}
 	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+REQUIREMENT("MEM-05")
+static void
+memory_of_a_child_is_adopted(void)
+{
+	in_child(memory_beside_a_sleeping_thread_is_adopted);
+}
+
+REQUIREMENT("MEM-05")
+static void
+memory_of_a_child_is_copied(void)
+{
+	in_child(memory_beside_a_thread_is_copied);
 }
 
 int
@@ -283,13 +304,14 @@ main(int argc, char **argv)
 	};
 	static const struct side_test forbidden[] = {
 		SIDE_TEST(prepare),
-		SIDE_TEST(memory_is_refused_while_there_is_a_thread),
+		SIDE_TEST(memory_beside_a_thread_is_copied),
+		SIDE_TEST(memory_of_a_child_is_copied),
 	};
 
 	device = argv[1];
 	if (argc == 3 && strcmp(argv[2], "asleep") == 0)
 		return side_main(2, argv, &side, 1, asleep, 3);
 	if (argc == 3 && strcmp(argv[2], "forbidden") == 0)
-		return side_main(2, argv, &side, 1, forbidden, 2);
+		return side_main(2, argv, &side, 1, forbidden, 3);
 	return side_main(argc, argv, &side, 1, tests, 3);
 }

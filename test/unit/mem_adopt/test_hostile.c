@@ -555,6 +555,61 @@ memory_of_another_process_is_refused(void **state)
 	close(pidfd);
 }
 
+/* Whether the broker uses this descriptor for copies. It has O_NONBLOCK; what the broker opens has
+ * not. */
+static bool
+is_taken(int fd)
+{
+	static uint8_t byte[PAGE * 2];
+	uint64_t page = (uintptr_t)byte & ~(uint64_t)(PAGE - 1);
+	const struct uroce_reg_mr_req req = {
+		.access = ACCESS_WRITE,
+		.addr = page,
+		.length = PAGE,
+		.npieces = 1,
+		.piece = {{.va = page, .len = PAGE, .kind = UROCE_PIECE_COPY}},
+	};
+	struct mrmap_client c = {.pid = getpid(), .pidfd = -1, .uid = getuid(), .mem.fd = -1};
+	struct mrmap_found found;
+	struct mrmap_files files;
+	bool taken;
+
+	assert_true(fd >= 0);
+	mrmap_find(&c, &req, &fd, 1, &found, &files);
+	assert_int_equal(found.err, 0);
+	assert_int_equal(c.mem.writable, true);
+	taken = (fcntl(c.mem.fd, F_GETFL) & O_NONBLOCK) != 0;
+	mrmap_files_close(&found, &files);
+	close(c.mem.fd);
+	close(fd);
+	return taken;
+}
+
+/* An attached descriptor is used if it is the client's memory, which the kernel may open for nobody
+ * else. */
+REQUIREMENT("MEM-05")
+static void
+only_the_clients_own_memory_is_taken(void **state)
+{
+	char path[32];
+	pid_t other = fork();
+
+	if (other == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+	}
+	assert_true(other > 0);
+	assert_true(is_taken(open("/proc/self/mem", O_RDWR | O_NONBLOCK | O_CLOEXEC)));
+	assert_false(is_taken(open("/proc/self/mem", O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
+	assert_false(is_taken(open("/proc/self/mem", O_PATH | O_CLOEXEC)));
+	assert_false(is_taken(open("/proc/self/oom_score_adj", O_RDWR | O_NONBLOCK | O_CLOEXEC)));
+	assert_false(is_taken(open("/dev/zero", O_RDWR | O_NONBLOCK | O_CLOEXEC)));
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)other);
+	assert_false(is_taken(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)));
+	kill(other, SIGKILL);
+	assert_true(has_status(other, true, SIGKILL));
+}
+
 int
 main(void)
 {
@@ -571,6 +626,7 @@ main(void)
 		cmocka_unit_test(a_client_that_execs_is_refused),
 		cmocka_unit_test(process_that_is_not_dumpable_is_refused),
 		cmocka_unit_test(memory_of_another_process_is_refused),
+		cmocka_unit_test(only_the_clients_own_memory_is_taken),
 		cmocka_unit_test(mapping_swapped_during_the_check_is_detected),
 	};
 
