@@ -85,6 +85,16 @@ class Run(WithDaemon):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
+    def ordinary_user(self):
+        """Arguments of subprocess.run that make its process one. Skips the test where such a process cannot have this view (in
+        a chroot no ordinary user has namespaces), or not read the build tree."""
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        if "namespace" in self.view[0] and subprocess.run(["unshare", "-Um", "true"], **who, capture_output=True).returncode:
+            self.skipTest("no user namespaces for ordinary users here")
+        if subprocess.run(["test", "-x", RUN, "-a", "-r", PROVIDER], **who).returncode:
+            self.skipTest("the build tree is not readable by others")
+        return who
+
     def check_view(self, **kw):
         """The files that libibverbs and others read exist, and so do the host's."""
         def cat(path):
@@ -176,13 +186,8 @@ class Run(WithDaemon):
 
     @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_view_of_an_ordinary_user(self):
-        if "namespace" in self.view[0] and \
-                subprocess.run(["unshare", "-Um", "true"], user=NOBODY, capture_output=True).returncode:
-            self.skipTest("no user namespaces for ordinary users here")
+        who = self.ordinary_user()
         before = host_view()
-        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-        if subprocess.run(["test", "-x", RUN, "-a", "-r", PROVIDER], **who).returncode:
-            self.skipTest("the build tree is not readable by others")
         self.assertEqual(self.ok("id", "-u", **who), f"{NOBODY}\n")
         self.check_view(**who)
         self.assertEqual(host_view(), before)
@@ -319,10 +324,8 @@ print("uroce0" in subprocess.check_output(["ibv_devices"], text=True))"""
         os.mkdir(folder)
         who = {}
         if os.geteuid() == 0:
-            who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+            who = self.ordinary_user()
             os.chown(folder, NOBODY, NOBODY)
-            if subprocess.run(["test", "-x", RUN, "-a", "-r", PROVIDER], **who).returncode:
-                self.skipTest("the build tree is not readable by others")
         sock = os.path.join(folder, "sock")
         python = "import ctypes, sys; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('starts', flush=True); sys.stdin.read()"
         for listens, option in ((True, ["--socket", sock]), (False, [f"--socket={sock}"])):
