@@ -23,7 +23,7 @@ LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich li
 RUN_TARGETS="app/uroced/uroced app/uroce-run/uroce-run app/urocectl/urocectl drivers/verbs/liburoce-rdmav34.so
 	drivers/verbs/liburoce-preload.so"
 DEMO_TARGETS="$RUN_TARGETS app/uroce-bench/uroce-bench app/uroce-bench/check/rcdata"
-DEMO_PACKAGES="iperf3 perftest" # the part of these for the demo's headline figures
+DEMO_PACKAGES="iperf3 perftest procps" # for the demo's headline figures; also in a list above
 
 setup_quiet='' # not empty: setup_say is silent
 
