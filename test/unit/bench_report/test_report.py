@@ -397,6 +397,8 @@ class Program(unittest.TestCase):
             self.assertIn(argv[-1], done.stderr)
 
     def test_no_python(self):
+        if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+            self.skipTest("no user namespaces here, as in a chroot")
         done = subprocess.run(["unshare", "-rm", "sh", "-c",
                                'mount --bind /dev/null "$(realpath /usr/bin/python3)" && PATH=/nothing exec "$1" report', "sh", BENCH],
                               text=True, capture_output=True, check=False)
