@@ -172,12 +172,12 @@ put_ports(FILE *out, const json_t *devices, const json_t *ports)
 			row_int(row, "clients"));
 }
 
-/* key: of the rows of a quota, of all users together. */
+/* key: a sum over all users, which the rows of each user have. */
 static void
 put_quotas(FILE *out, const json_t *rows, const char *unit, const char *name, const char *key,
 	   const char *help)
 {
-	const json_t *uid = json_object_get(json_array_get(rows, 0), "uid");
+	const char *first = row_text(json_array_get(rows, 0), "resource");
 	json_t *row;
 	size_t i;
 
@@ -186,8 +186,9 @@ put_quotas(FILE *out, const json_t *rows, const char *unit, const char *name, co
 	{
 		const char *kind = name_of(row_text(row, "resource"));
 
-		if (kind != NULL && strcmp(row_text(row, "unit"), unit) == 0 &&
-		    json_equal(json_object_get(row, "uid"), uid))
+		if (i != 0 && strcmp(row_text(row, "resource"), first) == 0)
+			break; /* the rows of the next user have the same sums */
+		if (kind != NULL && strcmp(row_text(row, "unit"), unit) == 0)
 			fprintf(out, "uroce_%s{kind=\"%s\"} %lld\n", name, kind, row_int(row, key));
 	}
 }

@@ -75,9 +75,10 @@ on_paused(struct daemon *d, uint8_t place)
 	while ((u = quota_user_next(&d->quota, u)) != NULL) {
 		if (u->used[QUOTA_CONTEXTS] != 0 && qp_user_place(u->id) == place)
 			LOG(WARNING,
-			    "uid %u: workers had to wait for its memory too often or too long; its "
-			    "queue pairs pause, so that other users' go on (doc/security.md)",
-			    u->uid);
+			    "uid %u%s%s: workers had to wait for its memory too often or too long; "
+			    "its queue pairs pause, so that other users' go on (doc/security.md)",
+			    u->uid, u->cgroup != NULL ? " in control group " : "",
+			    u->cgroup != NULL ? u->cgroup : "");
 	}
 }
 
