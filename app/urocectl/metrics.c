@@ -193,7 +193,7 @@ put_quotas(FILE *out, const json_t *rows, const char *unit, const char *name, co
 	}
 }
 
-/* The rows of what is shown, in the order of topics. */
+/* Indices of topics, and of the rows that the daemon returns for each. */
 enum { DEVICE, SHOWN_PORT, QUOTA, WORKER, STATS, DROPS, DAEMON, TOPICS };
 static const char *const topics[TOPICS] = {"device", "port",  "quota", "worker",
 					   "stats",  "drops", "daemon"};

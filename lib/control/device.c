@@ -159,7 +159,7 @@ guess_look(struct device *dev)
 			    dev->name, n);
 }
 
-/* ---- */
+/* ---- the device's periodic work ---- */
 
 static void
 on_tick(struct watch *w, uint32_t events)
