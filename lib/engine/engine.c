@@ -93,7 +93,6 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.ops_ctx = e;
 	e->qps = qps;
 	e->worker = worker;
-	e->env.once = (uint64_t)worker << 56; /* unique to this worker */
 	e->ops = ops;
 	e->ops_ctx = ops_ctx;
 	engine_set_lcore(e, UINT32_MAX);
@@ -300,6 +299,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 	e->env.now_ns = now_ns;
 	if (unlikely(e->run.parked != 0))
 		run_list_wake_due(&e->run, now_ns);
+	if (unlikely(e->env.late_ops.first != NULL))
+		mem_late_poll(&e->env.late_ops);
 	if (unlikely(e->late.n != 0))
 		rx_late_run(e);
 	/*

@@ -105,6 +105,7 @@ engine_forget(struct engine *e, struct qp *qp)
 	notify_forget(e, qp);
 	run_list_forget(&e->run, qp);
 	rx_late_forget(e, qp);
+	mem_late_forget(&e->env.late_ops, &qp->bind.late_op.op);
 	qp_sqes_drop(&qp->bind.sqes, e->env.sqes);
 	qp_ahead_forget_qp(&e->ahead, qp);
 	qp_sr_drop(e->env.sr, qp);

@@ -12,28 +12,25 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
-#include "mem/fate.h"
 #include "sched/relax.h"
 
 #define ABANDONED_BITS 32
-#define KEEP_NS        2000000000u /* kept results are discarded after this time */
-#define SILENT_ASKED   16u         /* withdrawn jobs before the thread counts as stuck .. */
-#define SILENT_GAP     100000000u  /* .. with at most this time between them */
+#define SILENT_ASKED   16u        /* withdrawn jobs before the thread counts as stuck .. */
+#define SILENT_GAP     100000000u /* .. with at most this time between them */
 
-/* Workers' state of a slot. */
+/* Workers' state of a slot. An abandoned job's number is above PLACE_BITS. */
 enum place_state {
 	PLACE_FREE = 0,
-	PLACE_USED, /* by a worker, or by an abandoned job */
-	PLACE_KEPT, /* holds a result for a retry */
+	PLACE_USED,  /* by a worker */
+	PLACE_LEFT,  /* abandoned: freed when it is over */
+	PLACE_OWNED, /* abandoned: freed when it is over and its owner has the result (mem/late.h)
+		      */
 };
-struct place {
-	uint32_t state;    /* enum place_state; atomic */
-	uint64_t once;     /* of the job; 0: its result is not kept */
-	uint64_t since_ns; /* time when the job was abandoned, or its result kept */
-};
+#define PLACE_BITS 2
 
 /* One area and its slots. */
 struct side {
+	struct copier *of;
 	struct side *older; /* areas of lost threads: workers may still use them */
 	struct copier_area *area;
 	/*
@@ -41,14 +38,16 @@ struct side {
 	 * abandoned before, so that another job of the slot is not taken for it. 0: none. Atomic.
 	 */
 	uint64_t abandoned;
-	uint64_t nabandoned; /* atomic */
-	uint32_t nkept;      /* atomic */
-	struct place place[COPIER_SLOTS];
+	uint64_t nabandoned;             /* atomic */
+	uint64_t place[COPIER_SLOTS];    /* number << PLACE_BITS | enum place_state; atomic */
+	uint64_t since_ns[COPIER_SLOTS]; /* time when the job was abandoned; atomic */
 };
 
 struct copier {
 	struct side *side; /* atomic */
-	struct copier_credit *credit;
+	uint32_t owners;   /* late operations that refer to it; atomic */
+	uint32_t dead;     /* destroyed; atomic */
+	struct copier *next;
 	/* Consecutive withdrawn jobs. Not atomic: races between workers do little harm. */
 	uint64_t silent_ns, silent_last_ns;
 	uint32_t silent;
@@ -58,144 +57,13 @@ struct job {
 	enum copy_op op;
 	uint32_t n, len;
 	const struct mem_part *part;
-	uint64_t once;
+	struct mem_late *late;
 	const struct mem_bytes *src;
 	uint32_t nsrc;
 	void *dst;
 	const struct mem_atomic *atomic;
 	uint64_t *orig;
 };
-
-/* ---- a worker's wait for a job ---- */
-
-#define WAIT_ALL_NS 10000000u /* limit including time in which other threads ran */
-#define SPIN_NS     2000      /* spin before sleeping, if the thread is not urgent */
-#define NAP_NS      1000000   /* longest sleep */
-#define LOOK_NS     5000u /* most time charged between two polls; other threads ran in the rest */
-#define SPINS       8u    /* polls per clock read */
-
-static void
-sleep_on_slot(struct copy_slot *slot, uint32_t state)
-{
-	const struct timespec limit = {.tv_nsec = NAP_NS};
-
-	__atomic_store_n(&slot->waits, 1, __ATOMIC_RELAXED);
-	/* Partner: copier_serve.c, serve_slot. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &slot->state, FUTEX_WAIT, state, &limit, NULL, 0);
-}
-
-/* The part of the last took_ns, in which the worker slept, during which the thread had the job. */
-static int64_t
-begun_part(const struct copy_slot *slot, uint64_t now, uint64_t took_ns)
-{
-	uint64_t begun = __atomic_load_n(&slot->begun_ns, __ATOMIC_RELAXED);
-	uint64_t ended = __atomic_load_n(&slot->ended_ns, __ATOMIC_RELAXED);
-
-	if (ended == 0)
-		ended = now;
-	if (begun == 0 || begun >= ended)
-		return 0;
-	return (int64_t)(ended - begun < took_ns ? ended - begun : took_ns);
-}
-
-/*
- * Worker. Wait until the slot's job is done or limit_ns have been charged. *now: the current time,
- * updated; *cost_ns: the time to charge. Not charged are the time before the thread begins the job
- * and the excess of long gaps between two polls: neither is caused by the client's memory. A thread
- * on the worker's CPU can only run while the worker does not, so the worker sleeps at once.
- */
-static bool
-copier_await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uint64_t *now,
-	     int64_t *cost_ns)
-{
-	bool urgent = __atomic_load_n(&a->urgent, __ATOMIC_RELAXED) != 0, slept = false;
-	bool here = __atomic_load_n(&a->bound, __ATOMIC_RELAXED) == slot->cpu + 1;
-	uint64_t from = *now, took;
-	uint32_t state = COPY_ASKED, before;
-
-	*cost_ns = 0;
-	for (uint32_t n = 1;; n++) {
-		before = state;
-		state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-		if (state != COPY_DONE && n % SPINS != 0 && !slept && !here) {
-			sched_relax();
-			continue;
-		}
-		took = copier_now_ns() - *now;
-		*now += took;
-		if (before == COPY_BEGUN)
-			*cost_ns += (int64_t)(slept || took < LOOK_NS ? took : LOOK_NS);
-		else if (slept)
-			*cost_ns += begun_part(slot, *now, took);
-		if (state == COPY_DONE)
-			return true;
-		if (*cost_ns >= limit_ns || *now - from >= WAIT_ALL_NS)
-			return false;
-		slept = !urgent && (here || *now - from >= SPIN_NS);
-		if (slept)
-			sleep_on_slot(slot, state);
-	}
-}
-
-/* ---- the credit of a uid: how long workers may wait for its copies ---- */
-
-#define FREE_NS     3000    /* not charged per wait and FREE_BYTES: about the time of a copy */
-#define FREE_BYTES  4096u   /* whatever the size of a page */
-#define WAIT_MIN_NS 5000    /* shortest wait limit, with hardly any credit */
-#define WAIT_MAX_NS 2000000 /* longest wait limit: a core may be busy for this long */
-#define REFILL_NS   100000u /* interval of credit refills .. */
-#define REFILL_PART 10u     /* .. each by this part of the elapsed time */
-
-/* Any worker. The credit at now (CLOCK_MONOTONIC), after a refill if one is due. May be below 0. */
-static int64_t
-credit_left(struct copier_credit *c, uint64_t now)
-{
-	uint64_t at = __atomic_load_n(&c->at_ns, __ATOMIC_RELAXED);
-	int64_t left = __atomic_load_n(&c->left_ns, __ATOMIC_RELAXED), more;
-
-	if (now - at < REFILL_NS ||
-	    !__atomic_compare_exchange_n(&c->at_ns, &at, now, false, __ATOMIC_RELAXED,
-					 __ATOMIC_RELAXED))
-		return left;
-	more = (int64_t)((now - at) / REFILL_PART);
-	if (more > COPIER_BURST_NS - left)
-		more = COPIER_BURST_NS - left;
-	return __atomic_add_fetch(&c->left_ns, more, __ATOMIC_RELAXED);
-}
-
-/* The part of the wait for a job that is not charged. */
-static int64_t
-free_ns(uint32_t len)
-{
-	return len <= FREE_BYTES ? FREE_NS
-				 : FREE_NS * (int64_t)((len + FREE_BYTES - 1) / FREE_BYTES);
-}
-
-static int64_t
-wait_limit(int64_t credit_ns)
-{
-	if (credit_ns < WAIT_MIN_NS)
-		return WAIT_MIN_NS;
-	return credit_ns < WAIT_MAX_NS ? credit_ns : WAIT_MAX_NS;
-}
-
-/* How long a worker may wait for a job of len bytes that has begun. left: from credit_left, > 0. */
-static int64_t
-credit_wait_ns(int64_t left, uint32_t len)
-{
-	return wait_limit(left) + free_ns(len) - FREE_NS;
-}
-
-/* Any worker. Charges what a wait of waited_ns took longer than a usual copy of len bytes. */
-static void
-credit_charge(struct copier_credit *c, int64_t waited_ns, uint32_t len)
-{
-	int64_t cost_ns = waited_ns - free_ns(len);
-
-	if (cost_ns > 0)
-		__atomic_sub_fetch(&c->left_ns, cost_ns, __ATOMIC_RELAXED);
-}
 
 /* ---- create and destroy ---- */
 
@@ -208,13 +76,14 @@ side_free(struct side *s)
 }
 
 static int
-side_make(struct side **out, int *shared)
+side_make(struct copier *c, struct side **out, int *shared)
 {
 	struct side *s = calloc(1, sizeof(*s));
 	int fd, err;
 
 	if (s == NULL)
 		return -ENOMEM;
+	s->of = c;
 	fd = memfd_create("uroced-copies", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0 || ftruncate(fd, sizeof(*s->area)) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
@@ -235,15 +104,14 @@ fail:
 }
 
 int
-copier_create(struct copier_credit *credit, struct copier **out, int *shared)
+copier_create(struct copier **out, int *shared)
 {
 	struct copier *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (c == NULL)
 		return -ENOMEM;
-	c->credit = credit;
-	rc = side_make(&c->side, shared);
+	rc = side_make(c, &c->side, shared);
 	if (rc < 0) {
 		free(c);
 		return rc;
@@ -278,152 +146,264 @@ copier_settled(const struct copier *c)
 
 /* ---- places ---- */
 
-static bool
-place_claim(struct place *p, enum place_state from)
+static void
+place_set(struct side *s, uint32_t i, uint64_t number, enum place_state state)
 {
-	uint32_t state = from;
+	__atomic_store_n(&s->place[i], number << PLACE_BITS | state, __ATOMIC_RELEASE);
+}
 
-	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == state &&
-	       __atomic_compare_exchange_n(&p->state, &state, PLACE_USED, false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
+static bool
+place_move(struct side *s, uint32_t i, uint64_t number, enum place_state from, enum place_state to)
+{
+	uint64_t was = number << PLACE_BITS | from;
+
+	return __atomic_load_n(&s->place[i], __ATOMIC_RELAXED) == was &&
+	       __atomic_compare_exchange_n(&s->place[i], &was, number << PLACE_BITS | to, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 static void
 place_free(struct side *s, uint32_t i)
 {
 	__atomic_store_n(&s->area->slot[i].state, COPY_FREE, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->place[i].state, PLACE_FREE, __ATOMIC_RELEASE);
+	place_set(s, i, 0, PLACE_FREE);
 }
 
 /* Returns a slot for a job, or -EAGAIN. */
 static int
-place_take(struct side *s, uint64_t now)
+place_take(struct side *s)
 {
 	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
-		if (place_claim(&s->place[i], PLACE_FREE))
+		if (place_move(s, i, 0, PLACE_FREE, PLACE_USED))
 			return (int)i;
-	}
-	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
-		struct place *p = &s->place[i];
-
-		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PLACE_KEPT ||
-		    now - p->since_ns < KEEP_NS || !place_claim(p, PLACE_KEPT))
-			continue;
-		__atomic_sub_fetch(&s->nkept, 1, __ATOMIC_RELAXED);
-		return (int)i;
 	}
 	return -EAGAIN;
 }
 
-/* If j was executed after it was abandoned, moves its result to *rc and returns true. */
-static bool
-kept_take(struct side *s, const struct job *j, int *rc)
-{
-	if (j->once == 0 || __atomic_load_n(&s->nkept, __ATOMIC_RELAXED) == 0)
-		return false;
-	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
-		struct place *p = &s->place[i];
-
-		/* Numbers are unique. */
-		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PLACE_KEPT ||
-		    p->once != j->once || !place_claim(p, PLACE_KEPT))
-			continue;
-		*rc = s->area->slot[i].result;
-		if (j->orig != NULL)
-			*j->orig = s->area->slot[i].orig;
-		if (*rc == 0 && s->area->slot[i].len != j->len)
-			*rc = (int)s->area->slot[i].len;
-		__atomic_sub_fetch(&s->nkept, 1, __ATOMIC_RELAXED);
-		place_free(s, i);
-		return true;
-	}
-	return false;
-}
-
+/* The slot's job with this number is over and settled. Frees the slot if nobody owns the job. */
 static void
-record_fate(uint64_t once, int rc, const struct copy_slot *slot)
+place_settled(struct side *s, uint32_t i, uint64_t number)
 {
-	struct mem_fate_result res = {.len = slot->len, .orig = slot->orig};
-
-	mem_fate_end(once, rc, &res);
+	if (place_move(s, i, number, PLACE_LEFT, PLACE_USED))
+		place_free(s, i);
 }
 
 /* Settles the abandoned job. Returns 0 if there is none any more, else -EAGAIN or -ETIMEDOUT. */
 static int
 abandoned_settle(struct side *s, uint64_t now)
 {
-	uint64_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
-	struct place *p;
+	uint64_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE), since;
 	uint32_t i;
 
 	if (left == 0)
 		return 0;
 	i = abandoned_slot(left);
-	p = &s->place[i];
+	since = __atomic_load_n(&s->since_ns[i], __ATOMIC_RELAXED);
 	if (__atomic_load_n(&s->area->slot[i].state, __ATOMIC_ACQUIRE) != COPY_OVER)
-		return now - p->since_ns >= COPIER_LIMIT_NS && now > p->since_ns ? -ETIMEDOUT
-										 : -EAGAIN;
+		return now - since >= COPIER_LIMIT_NS && now > since ? -ETIMEDOUT : -EAGAIN;
 	if (!__atomic_compare_exchange_n(&s->abandoned, &left, 0, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return -EAGAIN; /* another worker settles it */
-	if (p->once == 0) {
-		place_free(s, i);
-		return 0;
-	}
-	record_fate(p->once, s->area->slot[i].result, &s->area->slot[i]);
-	p->since_ns = now;
-	__atomic_add_fetch(&s->nkept, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&p->state, PLACE_KEPT, __ATOMIC_RELEASE);
+	/* Partner: copier_late_forget. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	place_settled(s, i, left >> ABANDONED_BITS);
 	return 0;
-}
-
-/* Settles the abandoned job of s before s goes. A job that is not over counts as not executed. */
-static void
-side_settle(struct side *s)
-{
-	uint64_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
-	uint32_t i = abandoned_slot(left);
-
-	if (left == 0 || abandoned_settle(s, copier_now_ns()) == 0 || s->place[i].once == 0)
-		return;
-	record_fate(s->place[i].once, -EAGAIN, &s->area->slot[i]);
 }
 
 int
 copier_renew(struct copier *c, int *shared)
 {
 	struct side *s;
-	int rc = side_make(&s, shared);
+	int rc = side_make(c, &s, shared);
 
 	if (rc < 0)
 		return rc;
 	s->older = c->side;
 	__atomic_store_n(&c->side, s, __ATOMIC_RELEASE);
-	side_settle(s->older);
 	return 0;
 }
 
-int
-copier_settle(struct copier *c)
+/* Frees the destroyed copiers that no late operation refers to. */
+static void
+dead_free(struct copier **first)
 {
-	return abandoned_settle(__atomic_load_n(&c->side, __ATOMIC_ACQUIRE), copier_now_ns());
+	struct copier *c;
+	struct side *s;
+
+	while ((c = *first) != NULL) {
+		if (__atomic_load_n(&c->owners, __ATOMIC_ACQUIRE) != 0) {
+			first = &c->next;
+			continue;
+		}
+		*first = c->next;
+		while ((s = c->side) != NULL) {
+			c->side = s->older;
+			side_free(s);
+		}
+		free(c);
+	}
 }
 
 bool
 copier_destroy(struct copier *c)
 {
+	static struct copier *dead;
 	bool waits = !copier_settled(c);
-	struct side *s;
 
-	while ((s = c->side) != NULL) {
-		c->side = s->older;
-		side_settle(s);
+	for (struct side *s = c->side; s != NULL; s = s->older) {
 		__atomic_store_n(&s->area->closed, 1, __ATOMIC_RELEASE);
 		wake(s->area);
-		side_free(s);
 	}
-	free(c);
+	__atomic_store_n(&c->dead, 1, __ATOMIC_RELAXED);
+	c->next = dead;
+	dead = c;
+	dead_free(&dead);
 	return waits;
+}
+
+/* ---- late operations ---- */
+
+/* The number of the abandoned job in a place. */
+static uint64_t
+place_number(const struct side *s, uint32_t i)
+{
+	return __atomic_load_n(&s->place[i], __ATOMIC_RELAXED) >> PLACE_BITS;
+}
+
+/* late no longer refers to its copier. */
+static void
+late_end(struct mem_late *late, enum mem_late_state state)
+{
+	struct side *s = late->at;
+
+	late->state = state;
+	__atomic_sub_fetch(&s->of->owners, 1, __ATOMIC_RELEASE);
+}
+
+void
+copier_late_poll(struct mem_late *late)
+{
+	struct side *s = late->at;
+	const struct copy_slot *slot = &s->area->slot[late->slot];
+	uint64_t now = copier_now_ns();
+	bool good;
+
+	if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == COPY_OVER) {
+		(void)abandoned_settle(s, now);
+		late->orig = slot->orig;
+		good = slot->result == 0;
+		place_free(s, late->slot);
+		late_end(late, good ? MEM_LATE_DONE : MEM_LATE_NONE);
+	} else if (__atomic_load_n(&s->of->dead, __ATOMIC_RELAXED) != 0 ||
+		   __atomic_load_n(&s->of->side, __ATOMIC_RELAXED) != s) {
+		late_end(late, MEM_LATE_NONE);
+	} else if (now - late->since_ns >= COPIER_LIMIT_NS && now > late->since_ns) {
+		late->rc = -ETIMEDOUT;
+	}
+}
+
+void
+copier_late_forget(struct mem_late *late)
+{
+	struct side *s = late->at;
+	uint64_t number = place_number(s, late->slot);
+
+	place_move(s, late->slot, number, PLACE_OWNED, PLACE_LEFT);
+	/*
+	 * If it was settled before, nobody else frees the slot. Partner: abandoned_settle. The
+	 * first of the two to come sees nothing to do, but not both.
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE) !=
+	    (number << ABANDONED_BITS | (late->slot + 1)))
+		place_settled(s, late->slot, number);
+	late_end(late, MEM_LATE_NONE);
+}
+
+/* ---- a worker's wait for a job ---- */
+
+#define WAIT_ALL_NS  10000000u /* limit including time in which other threads ran */
+#define WAIT_MORE_NS 20000     /* for a job that has begun: more than a copy takes (usual_ns) */
+#define SPIN_NS      2000      /* spin before sleeping, if the thread is not urgent */
+#define NAP_NS       50000     /* longest sleep */
+#define LOOK_NS      5000u /* most time counted between two polls; other threads ran in the rest */
+#define SPINS        8u    /* polls per clock read */
+
+#define PAGE_NS      3000  /* about the time of a copy of .. */
+#define PAGE_BYTES   4096u /* .. this size, whatever the size of a page */
+
+/* About how long the thread takes to copy len bytes. */
+static int64_t
+usual_ns(uint32_t len)
+{
+	return len <= PAGE_BYTES ? PAGE_NS
+				 : PAGE_NS * (int64_t)((len + PAGE_BYTES - 1) / PAGE_BYTES);
+}
+
+static void
+sleep_on_slot(struct copy_slot *slot, uint32_t state)
+{
+	const struct timespec limit = {.tv_nsec = NAP_NS};
+
+	__atomic_store_n(&slot->waits, 1, __ATOMIC_RELAXED);
+	/* Partner: copier_serve.c, serve_slot. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &slot->state, FUTEX_WAIT, state, &limit, NULL, 0);
+}
+
+/* The part of the last took_ns, in which the worker slept, during which the thread had the job. */
+static int64_t
+begun_part(const struct copy_slot *slot, uint64_t now, uint64_t took_ns)
+{
+	uint64_t begun = __atomic_load_n(&slot->begun_ns, __ATOMIC_RELAXED);
+	uint64_t ended = __atomic_load_n(&slot->ended_ns, __ATOMIC_RELAXED);
+
+	if (ended == 0)
+		ended = now;
+	if (begun == 0 || begun >= ended)
+		return 0;
+	return (int64_t)(ended - begun < took_ns ? ended - begun : took_ns);
+}
+
+/*
+ * Worker. Wait until the slot's job is done, for as long as such a job usually takes. *now: the
+ * current time, updated. Not counted are the time before the thread begins the job and the excess
+ * of long gaps between two polls: neither is caused by the client's memory. A thread on the
+ * worker's CPU can only run while the worker does not, so the worker sleeps at once. Returns false
+ * if the job is not done. It will not begin soon if the thread has an abandoned one.
+ */
+static bool
+copier_await(struct side *s, struct copy_slot *slot, uint64_t *now)
+{
+	const struct copier_area *a = s->area;
+	bool urgent = __atomic_load_n(&a->urgent, __ATOMIC_RELAXED) != 0, slept = false;
+	bool here = __atomic_load_n(&a->bound, __ATOMIC_RELAXED) == slot->cpu + 1;
+	int64_t left_ns = usual_ns(slot->len) + WAIT_MORE_NS;
+	uint64_t from = *now, took;
+	uint32_t state = COPY_ASKED, before;
+
+	for (uint32_t n = 1;; n++) {
+		before = state;
+		state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+		if (state == COPY_DONE)
+			return true;
+		if (n % SPINS != 0 && !slept && !here) {
+			sched_relax();
+			continue;
+		}
+		took = copier_now_ns() - *now;
+		*now += took;
+		if (before == COPY_BEGUN)
+			left_ns -= (int64_t)(slept || took < LOOK_NS ? took : LOOK_NS);
+		else if (slept)
+			left_ns -= begun_part(slot, *now, took);
+		if (left_ns <= 0 || *now - from >= WAIT_ALL_NS ||
+		    (state == COPY_ASKED && abandoned_settle(s, *now) != 0))
+			return false;
+		slept = !urgent && (here || *now - from >= SPIN_NS);
+		if (slept)
+			sleep_on_slot(slot, state);
+	}
 }
 
 /* ---- a job ---- */
@@ -433,7 +413,6 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 {
 	struct copy_slot *slot = &s->area->slot[i];
 
-	s->place[i].once = j->once;
 	slot->op = j->op;
 	slot->n = j->n;
 	slot->len = j->len;
@@ -461,31 +440,29 @@ slot_move(struct copy_slot *slot, uint32_t from, uint32_t to)
 }
 
 /*
- * Abandon the slot's job. user: as for mem_fate_begin. Returns true if it is done after all.
+ * Abandon the slot's job. owned: its result is needed. Returns true if it is done after all.
  * s->abandoned is set before the state, because the thread may then begin another job, which may be
  * abandoned, too.
  */
 static bool
-job_abandon(struct side *s, uint32_t i, uint64_t now, const void *user)
+job_abandon(struct side *s, uint32_t i, uint64_t now, bool owned)
 {
-	uint64_t number = __atomic_fetch_add(&s->nabandoned, 1, __ATOMIC_RELAXED);
+	/* Numbers fill what is above ABANDONED_BITS; 0 is that of places in use. */
+	uint64_t number = (uint32_t)__atomic_add_fetch(&s->nabandoned, 1, __ATOMIC_RELAXED);
 	uint64_t self = number << ABANDONED_BITS | (i + 1), none = 0;
-	uint64_t once = s->place[i].once;
 
-	s->place[i].since_ns = now;
+	__atomic_store_n(&s->since_ns[i], now, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(&s->abandoned, &none, self, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_RELAXED)) {
 		abandoned_settle(s, now); /* that job is over, because this one has begun */
 		none = 0;
 	}
 	/* Before the state: another worker may settle the job as soon as that is set. */
-	if (once != 0)
-		mem_fate_begin(once, user);
+	place_set(s, i, number, owned ? PLACE_OWNED : PLACE_LEFT);
 	if (slot_move(&s->area->slot[i], COPY_BEGUN, COPY_ABANDONED))
 		return false;
-	if (once != 0)
-		record_fate(once, -EAGAIN, &s->area->slot[i]); /* its caller has the result */
 	__atomic_store_n(&s->abandoned, 0, __ATOMIC_RELEASE);
+	place_set(s, i, 0, PLACE_USED);
 	return true;
 }
 
@@ -517,36 +494,41 @@ take_result(struct side *s, uint32_t i, const struct job *j)
 	return rc;
 }
 
+/* The job was abandoned, and late is to get its result. */
+static void
+late_begin(struct mem_late *late, struct side *s, uint32_t i, uint64_t now)
+{
+	*late = (struct mem_late){.state = MEM_LATE_PENDING, .at = s, .slot = i, .since_ns = now};
+	__atomic_add_fetch(&s->of->owners, 1, __ATOMIC_RELAXED);
+}
+
 static int
 do_job(struct copier *c, const struct job *j)
 {
 	struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
 	uint64_t now = copier_now_ns();
 	int rc = abandoned_settle(s, now), i;
-	int64_t credit, cost;
 	bool done;
 
-	if (kept_take(s, j, &rc) || rc != 0)
+	if (rc != 0)
 		return rc;
 	if (__atomic_load_n(&s->area->refused, __ATOMIC_ACQUIRE) != 0)
 		return -ENOMEM;
-	credit = credit_left(c->credit, now);
-	if (credit <= 0)
-		return -EAGAIN;
-	i = place_take(s, now);
+	i = place_take(s);
 	if (i < 0)
 		return i;
 	put_job(s, (uint32_t)i, j);
-	done = copier_await(s->area, &s->area->slot[i], credit_wait_ns(credit, j->len), &now,
-			    &cost);
-	credit_charge(c->credit, cost, j->len);
+	done = copier_await(s, &s->area->slot[i], &now);
 	if (!done && slot_move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
 		place_free(s, (uint32_t)i);
 		return job_unserved(c, now);
 	}
 	c->silent = 0;
-	if (!done && !job_abandon(s, (uint32_t)i, now, c->credit))
+	if (!done && !job_abandon(s, (uint32_t)i, now, j->late != NULL)) {
+		if (j->late != NULL)
+			late_begin(j->late, s, (uint32_t)i, now);
 		return -EAGAIN;
+	}
 	return take_result(s, (uint32_t)i, j);
 }
 
@@ -583,19 +565,19 @@ copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, voi
 
 int
 copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n,
-		   const struct mem_bytes *src, uint32_t nsrc, uint64_t once)
+		   const struct mem_bytes *src, uint32_t nsrc, struct mem_late *late)
 {
-	struct job j = {.op = COPY_WRITE, .once = once, .src = src, .nsrc = nsrc};
+	struct job j = {.op = COPY_WRITE, .late = late, .src = src, .nsrc = nsrc};
 
 	return do_parts(c, &j, part, n);
 }
 
 int
-copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, uint64_t once,
+copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, struct mem_late *late,
 	      uint64_t *orig)
 {
 	struct mem_part part = {.va = va, .len = sizeof(*orig)};
-	struct job j = {.op = COPY_ATOMIC, .once = once, .atomic = a, .orig = orig};
+	struct job j = {.op = COPY_ATOMIC, .late = late, .atomic = a, .orig = orig};
 
 	return do_parts(c, &j, &part, 1);
 }

@@ -5,21 +5,20 @@
  * An access to /proc/PID/mem can block forever: on the server of a file system, or on an mmap_lock
  * that the client holds. Workers must not block. A worker therefore puts the access (a job) into
  * memory that it shares with a thread of the broker (ipc/broker.h; one thread per address space)
- * and waits for the result for a limited time. If the job is not done by then, the worker withdraws
- * it, or abandons it if the thread has begun it. The worker gets -EAGAIN and continues.
+ * and waits for the result about as long as a copy usually takes. If the job is not done by then,
+ * the worker withdraws it, or abandons it if the thread has begun it. The worker gets -EAGAIN and
+ * continues.
  *
- *   - While an abandoned job is outstanding, all accesses to its address space get -EAGAIN, so that
- *     later accesses are executed after it. After COPIER_LIMIT_NS they get -ETIMEDOUT.
- *   - If an abandoned job must not be executed twice (mem/mr.h, once), its result is kept for a
- *     retry, and recorded in mem/fate.h for one that finds the region deregistered.
- *   - The time that workers wait for a copy, beyond that of a normal copy, is charged to the credit
- *     of the client's uid: it gains a tenth of the elapsed time, up to COPIER_BURST_NS. Without
- *     credit no copies are made.
+ *   - While an abandoned job is outstanding, all accesses to its address space get -EAGAIN at once,
+ *     so that later accesses are executed after it, and memory that does not respond costs a worker
+ *     no more than one wait. After COPIER_LIMIT_NS they get -ETIMEDOUT.
+ *   - The result of an abandoned job that must not be executed twice is kept for its owner
+ *     (mem/late.h).
  *   - A thread that never begins a job, because its process is stopped or lost, is detected after
  *     COPIER_LIMIT_NS, too.
  *
  * No client can access the shared memory; its contents are trusted.
- * Includes: lib/mem (struct mem_atomic; mem/fate.h). No DPDK.
+ * Includes: lib/mem (struct mem_atomic; mem/late.h). No DPDK.
  */
 #ifndef UROCE_MAP_COPIER_H
 #define UROCE_MAP_COPIER_H
@@ -32,29 +31,23 @@
 #define COPIER_BYTES    262144u       /* most bytes of a job */
 #define COPIER_SLOTS    16u           /* concurrent jobs per address space */
 #define COPIER_LIMIT_NS 2000000000ull /* time limit of a job */
-#define COPIER_BURST_NS 20000000      /* most credit of a uid */
 
 struct copier;
 struct copier_area;
 
-/* How long workers may still wait for the copies of one uid. Zero at first. Shared by workers. */
-struct copier_credit {
-	int64_t left_ns;
-	uint64_t at_ns; /* of the last refill */
-};
-
 /* ---- daemon side ---- */
 
 /*
- * Control thread. Create a copier that charges its waits to credit, which outlives it. *shared:
- * descriptor of its area, to pass to the thread; the caller closes it. Returns 0 or -errno.
+ * Control thread. Create a copier. *shared: descriptor of its area, to pass to the thread; the
+ * caller closes it. Returns 0 or -errno.
  */
-int copier_create(struct copier_credit *credit, struct copier **out, int *shared);
+int copier_create(struct copier **out, int *shared);
 /* Control thread. Create a new area after the thread was lost, for a new thread. 0 or -errno. */
 int copier_renew(struct copier *c, int *shared);
 /*
- * Control thread. Destroy c; no worker uses it any more. Its thread ends after its current job.
- * Returns true if the thread is blocked on its client's memory.
+ * Control thread. Destroy c. No worker uses it any more, except for the results of late operations,
+ * until these are polled or forgotten. Its thread ends after its current job. Returns true if the
+ * thread is blocked on its client's memory.
  */
 bool copier_destroy(struct copier *c);
 
@@ -62,11 +55,6 @@ bool copier_destroy(struct copier *c);
  * Any thread. Is no abandoned job outstanding? Such a job may still store into the client's memory.
  */
 bool copier_settled(const struct copier *c);
-/*
- * Any thread. Records the result of the abandoned job if it is over (mem/fate.h). Returns 0 if none
- * is outstanding any more, else -EAGAIN, or -ETIMEDOUT after COPIER_LIMIT_NS.
- */
-int copier_settle(struct copier *c);
 
 /*
  * Any worker. As in struct mem_ops. -EINVAL: all parts together have more than COPIER_BYTES, or
@@ -74,9 +62,12 @@ int copier_settle(struct copier *c);
  */
 int copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst);
 int copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n,
-		       const struct mem_bytes *src, uint32_t nsrc, uint64_t once);
-int copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, uint64_t once,
+		       const struct mem_bytes *src, uint32_t nsrc, struct mem_late *late);
+int copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, struct mem_late *late,
 		  uint64_t *orig);
+/* The same, for an operation of a copier that may have been destroyed or renewed since. */
+void copier_late_poll(struct mem_late *late);
+void copier_late_forget(struct mem_late *late);
 
 static inline int
 copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len)
@@ -87,12 +78,12 @@ copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len)
 }
 
 static inline int
-copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, uint64_t once)
+copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, struct mem_late *late)
 {
 	struct mem_part part = {.va = va, .len = len};
 	struct mem_bytes bytes = {.at = src, .len = len};
 
-	return copier_write_parts(c, &part, 1, &bytes, 1, once);
+	return copier_write_parts(c, &part, 1, &bytes, 1, late);
 }
 
 /* ---- thread side ---- */

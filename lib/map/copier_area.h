@@ -26,7 +26,7 @@ copier_now_ns(void)
  *   ASKED     -> FREE       worker: withdraws the job
  *   BEGUN     -> ABANDONED  worker: stops waiting
  *   ABANDONED -> OVER       thread: the result is ready, but the worker has given up
- *   OVER      -> FREE       worker: discards the result, or a retry takes it
+ *   OVER      -> FREE       worker: discards the result, or its owner has taken it
  */
 enum copy_state {
 	COPY_FREE = 0,

@@ -172,7 +172,7 @@ mem_new(struct mrmap_copiers *of, uint64_t id, int fd, struct peer_mem **out)
 	m->of = of;
 	m->id = id;
 	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	rc = m->fd >= 0 ? copier_create(of->credit, &m->copier, &shared) : -errno;
+	rc = m->fd >= 0 ? copier_create(&m->copier, &shared) : -errno;
 	if (rc == 0) {
 		rc = mem_serve(m, shared);
 		if (rc == 0) {
@@ -229,9 +229,6 @@ mrmap_uncopy(struct mrmap *map)
 
 	if (m == NULL)
 		return;
-	/* Records the result of a late operation, for a request that no longer finds this region.
-	 */
-	(void)copier_settle(m->copier);
 	if (--m->refs > 0)
 		return;
 	p = &m->of->first;
@@ -289,41 +286,34 @@ copy_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
 
 static int
 copy_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct mem_bytes *src,
-		 uint32_t nsrc, uint64_t once)
+		 uint32_t nsrc, struct mem_late *late)
 {
 	const struct mrmap *map = ctx;
 
 	if (!map->writable || !parts_in_region(map, part, n))
 		return -EFAULT;
-	return copier_write_parts(map->mem->copier, part, n, src, nsrc, once);
+	return copier_write_parts(map->mem->copier, part, n, src, nsrc, late);
 }
 
 static int
-copy_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+copy_write(void *ctx, uint64_t va, const void *src, uint32_t len, struct mem_late *late)
 {
 	const struct mrmap *map = ctx;
 
 	if (!map->writable || !in_region(map, va, len))
 		return -EFAULT;
-	return copier_write(map->mem->copier, va, src, len, once);
+	return copier_write(map->mem->copier, va, src, len, late);
 }
 
 static int
-copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late *late,
+	    uint64_t *orig)
 {
 	const struct mrmap *map = ctx;
 
 	if (!map->writable || !in_region(map, va, sizeof(*orig)))
 		return -EFAULT;
-	return copier_atomic(map->mem->copier, va, a, once, orig);
-}
-
-static int
-copy_settle(void *ctx)
-{
-	const struct mrmap *map = ctx;
-
-	return copier_settle(map->mem->copier);
+	return copier_atomic(map->mem->copier, va, a, late, orig);
 }
 
 const struct mem_ops mrmap_copy_ops = {.read = copy_read,
@@ -331,4 +321,5 @@ const struct mem_ops mrmap_copy_ops = {.read = copy_read,
 				       .write = copy_write,
 				       .write_parts = copy_write_parts,
 				       .atomic = copy_atomic,
-				       .settle = copy_settle};
+				       .late_poll = copier_late_poll,
+				       .late_forget = copier_late_forget};

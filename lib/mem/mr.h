@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "mem/late.h"
 #include "mem/store.h"
 
 /* Access rights; the values are those of enum ibv_access_flags. */
@@ -62,37 +63,37 @@ mem_bytes_join(uint8_t *dst, const struct mem_bytes *src, uint32_t n)
  * Access to memory that the daemon cannot map. va is an address of the client. Each function copies
  * the whole length or fails with -errno:
  *
- *   -EAGAIN     the access would block, which a worker never does; retry in a later turn
+ *   -EAGAIN     late: the access would block, which a worker never does; retry in a later turn
  *   -ETIMEDOUT  the memory did not respond within the time limit
  *   -ESRCH      the client is gone
  *   others      the client has unmapped the memory
  *
  * A write or atomic that failed with -EAGAIN may still be executed, but only before any later
- * access to the same memory. once != 0 identifies an operation that must not be executed twice: a
- * retry with the same number returns the result of the first execution, if there was one. If that
- * was a successful write of another length, the retry returns the length of that write (> 0)
- * instead of 0. Numbers are unique in the daemon. once == 0: the operation may be executed again.
- * Once the region is not found any more, mem/fate.h has the result of the operation.
+ * access to the same memory. late == NULL: it may be executed again. Otherwise late, which is all
+ * zero, becomes PENDING if the operation has begun (mem/late.h); the caller then starts no other
+ * one with it and asks late_poll for the result.
  */
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
 	/* Reads n parts (1 .. MEM_MAX_PARTS), one after the other, to dst. */
 	int (*read_parts)(void *ctx, const struct mem_part *part, uint32_t n, void *dst);
-	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once);
+	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len, struct mem_late *late);
 	/*
 	 * Writes nsrc sources, one after the other, to n parts, one after the other. Sources and
 	 * parts have as many bytes in total. On failure the first parts may be written.
 	 */
 	int (*write_parts)(void *ctx, const struct mem_part *part, uint32_t n,
-			   const struct mem_bytes *src, uint32_t nsrc, uint64_t once);
-	int (*atomic)(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once,
+			   const struct mem_bytes *src, uint32_t nsrc, struct mem_late *late);
+	int (*atomic)(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late *late,
 		      uint64_t *orig);
 	/*
-	 * Records the result of the memory's operation that was late, if it has ended (mem/fate.h).
-	 * Returns 0 if none is outstanding, else -EAGAIN, or -ETIMEDOUT after the time limit. NULL:
-	 * such results are recorded without it.
+	 * The same worker, also when the region is gone. Has the operation of late, which is
+	 * PENDING, ended? late becomes DONE, or NONE if it failed or its memory is gone; otherwise
+	 * it stays PENDING.
 	 */
-	int (*settle)(void *ctx);
+	void (*late_poll)(struct mem_late *late);
+	/* The same worker. Nobody asks for the result of late, which is PENDING, any more. */
+	void (*late_forget)(struct mem_late *late);
 };
 
 struct mr {
@@ -274,7 +275,7 @@ void mw_unbind(struct mr *mw);
 /*
  * Worker. Copy len bytes out of or into a region. The range was checked by a lookup in this burst.
  * src may be inside the region. Returns 0, or -errno from the region's ops (mapped memory never
- * fails). once: as for struct mem_ops, also what a write with it returns.
+ * fails).
  */
 static inline int
 mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
@@ -316,18 +317,12 @@ mr_store(const struct mr *mr, uint64_t addr, const uint8_t *src, uint32_t len)
 }
 
 static inline int
-mr_write_once(const struct mr *mr, uint64_t addr, const void *src, uint32_t len, uint64_t once)
-{
-	if (mr->host == NULL)
-		return mr->ops->write(mr->ops_ctx, mr->va + (addr - mr->iova), src, len, once);
-	mr_store(mr, addr, src, len);
-	return 0;
-}
-
-static inline int
 mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len)
 {
-	return mr_write_once(mr, addr, src, len, 0);
+	if (mr->host == NULL)
+		return mr->ops->write(mr->ops_ctx, mr->va + (addr - mr->iova), src, len, NULL);
+	mr_store(mr, addr, src, len);
+	return 0;
 }
 
 /*
@@ -350,13 +345,13 @@ mr_atomic(const struct mr *mr, uint64_t addr, bool swap, uint64_t compare, uint6
 /*
  * As mr_atomic, for memory that is accessed through ops. The value is read and written back: a CPU
  * atomic may come in between, but no atomic of another QP. *orig: the original value. Returns 0, or
- * -errno from the region's ops. once: as for struct mem_ops.
+ * -errno from the region's ops. late: as for struct mem_ops.
  */
 static inline int
-mr_atomic_by_ops(const struct mr *mr, uint64_t addr, const struct mem_atomic *a, uint64_t once,
-		 uint64_t *orig)
+mr_atomic_by_ops(const struct mr *mr, uint64_t addr, const struct mem_atomic *a,
+		 struct mem_late *late, uint64_t *orig)
 {
-	return mr->ops->atomic(mr->ops_ctx, mr->va + (addr - mr->iova), a, once, orig);
+	return mr->ops->atomic(mr->ops_ctx, mr->va + (addr - mr->iova), a, late, orig);
 }
 
 #endif

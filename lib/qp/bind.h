@@ -12,6 +12,7 @@
 #include "cc/cc.h"
 #include "cq/cq.h"
 #include "counters/counters.h"
+#include "mem/late.h"
 #include "qp/ah.h"
 #include "qp/ring.h"
 #include "qp/sqe.h"
@@ -32,6 +33,15 @@ qp_user_place(uint32_t uid)
 
 	return place != 0 ? place : QP_USERS - 1;
 }
+
+/* The WRITE or atomic of a peer whose memory was late (mem/late.h). */
+struct qp_late_op {
+	struct mem_late op;
+	uint32_t psn, rkey; /* op.state != NONE: of the request */
+	uint32_t len;       /* .. bytes */
+	uint16_t pkts;      /* .. packets of a WRITE, from psn on */
+	bool atomic;
+};
 
 struct qp_bind {
 	/* the rest of the last line of qp_conn */
@@ -74,6 +84,7 @@ struct qp_bind {
 	uint32_t late_pass; /* the last attempt in which the memory was late */
 	uint16_t late_n;    /* their number; 0 after a reset */
 	uint32_t uid;       /* of its client: who shares the places of such packets */
+	struct qp_late_op late_op;
 	struct qp_reorder
 		*reorder; /* its early requests (qp/selective.h); not NULL iff rcv.holding */
 	struct qp_scoreboard *scoreboard; /* what its peer lacks; NULL: nothing known */

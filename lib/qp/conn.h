@@ -139,17 +139,13 @@ struct qp_recv_wqe {
 
 /* A wait for late memory (mem/mr.h). */
 struct qp_late {
-	uint64_t once; /* of the outstanding write or atomic; 0: none */
-	union {
-		uint64_t due_ns; /* READ response: time of the next report to the peer */
-		struct {         /* once != 0: the operation's */
-			uint32_t rkey;
-			uint32_t region; /* key of the region, also if rkey names a window */
-		};
-	};
-	uint32_t psn;   /* of the packet that needs the memory */
-	uint16_t naks;  /* number of reports to the peer; 0: psn may be invalid */
-	uint16_t ahead; /* WRITE: packets from psn on whose payload was written at once */
+	uint64_t due_ns; /* READ response: time of the next report to the peer */
+	uint32_t psn;    /* of the packet that needs the memory */
+	uint16_t naks;   /* number of reports to the peer; 0: psn may be invalid */
+	/* WRITE, SEND: packets from psn on whose payload was written at once .. */
+	uint16_t ahead;
+	uint16_t tried; /* WRITE: .. or for whose payload the memory was late */
+	uint16_t spare[3];
 };
 
 /* The responder half. The fields that every request needs are at the end, on a new cache line. */
@@ -231,7 +227,7 @@ struct qp_ecn {
 	uint64_t cnp_next_ns; /* earliest next CNP */
 };
 
-#define QP_CONN_VERSION 12u
+#define QP_CONN_VERSION 13u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.

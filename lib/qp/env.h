@@ -119,8 +119,8 @@ struct qp_env {
 	 * QP_ENV_KEPT: accepted, and its mbuf belongs to the QP now (rsp_reorder_put).
 	 */
 	uint32_t dropped;
-	uint64_t once; /* last number given to an operation (mem/mr.h, once) */
-	bool crowded;  /* other QPs have work, so data must be prefetched to be in the cache */
+	struct mem_late_list late_ops; /* of its QPs */
+	bool crowded; /* other QPs have work, so data must be prefetched to be in the cache */
 	/*
 	 * Packets wait for this thread: in the iteration before, a receive queue gave half a burst
 	 * or more. Set by the owner.

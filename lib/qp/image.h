@@ -6,8 +6,7 @@
  * order: an image is for this machine and this QP_CONN_VERSION.
  *
  * The client's rings do not move: the fresh QP is made with the same rings, capacities, type and
- * QPN. Deadlines in an image are times of the clock that env->now_ns comes from; rcv.late.once is
- * one of the worker's numbers (struct qp_env).
+ * QPN. Deadlines in an image are times of the clock that env->now_ns comes from.
  */
 #ifndef QP_IMAGE_H
 #define QP_IMAGE_H
@@ -18,7 +17,10 @@
 /* Owner worker, between two calls of the requester or responder. Bytes of qp's image, <= 300 KB. */
 size_t qp_image_bytes(const struct qp *qp);
 
-/* Owner worker, as above. Write qp's image, of qp_image_bytes bytes, to image; qp is unchanged. */
+/*
+ * Owner worker, as above. Write qp's image, of qp_image_bytes bytes, to image; qp is unchanged. It
+ * has no late operation: bind.late_op.op.state is NONE.
+ */
 void qp_image_save(const struct qp *qp, void *image);
 
 /*

@@ -191,11 +191,11 @@ store_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t k,
 		return req_scatter(env, qp, e, off, pkt->payload, pkt->payload_len);
 	r.mr = mr;
 	run_collect(env, qp, &r, e, k, pkt, false);
-	rc = mr->ops->write_parts(mr->ops_ctx, r.part, r.n, r.src, r.pkts, 0);
+	rc = mr->ops->write_parts(mr->ops_ctx, r.part, r.n, r.src, r.pkts, NULL);
 	/* Alone: if the memory of a later READ is gone, only that READ fails. */
 	if (rc != 0 && rc != -EAGAIN && r.n > 1) {
 		run_collect(env, qp, &r, e, k, pkt, true);
-		rc = mr->ops->write_parts(mr->ops_ctx, r.part, r.n, r.src, r.pkts, 0);
+		rc = mr->ops->write_parts(mr->ops_ctx, r.part, r.n, r.src, r.pkts, NULL);
 	}
 	if (rc == 0) {
 		env->stored_qp = qp;

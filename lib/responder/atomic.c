@@ -13,13 +13,17 @@ atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const stru
 	      bool swap, uint64_t *orig)
 {
 	struct mem_atomic a = {.swap = swap, .compare = pkt->compare, .value = pkt->swap_add};
-	int rc = mr_atomic_by_ops(mr, pkt->va, &a, rsp_once(env, qp, mr, pkt->rkey, true), orig);
+	int rc = rsp_late_take(qp, pkt->rkey, true, sizeof(*orig), orig);
 
+	if (rc > 0) {
+		rc = mr_atomic_by_ops(mr, pkt->va, &a, rsp_late_new(env, qp), orig);
+		if (rc == -EAGAIN)
+			rsp_late_note(env, qp, mr, pkt->rkey, true, sizeof(*orig), 1);
+	}
 	if (rc == -EAGAIN) {
 		rsp_memory_late(env, qp);
 		return false;
 	}
-	qp->conn.rcv.late.once = 0;
 	if (rc != 0 && !rsp_client_gone(env, qp, rc)) {
 		rsp_fault(env, qp, UROCE_ERROR_MEMORY_GONE, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_GENERAL_ERR, QP_EVENT_QP_FATAL);
@@ -34,17 +38,13 @@ atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const stru
 static __rte_noinline bool
 atomic_without_region(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t *orig)
 {
-	struct mem_fate_result res;
-
-	switch (rsp_late_fate(env, qp, pkt->rkey, true, sizeof(*orig), &res)) {
-	case MEM_FATE_DONE:
-		*orig = res.orig;
-		qp->conn.rcv.late.once = 0;
-		return true;
-	case MEM_FATE_PENDING:
+	switch (rsp_late_state(qp, pkt->rkey, true, sizeof(*orig))) {
+	case MEM_LATE_DONE:
+		return rsp_late_take(qp, pkt->rkey, true, sizeof(*orig), orig) == 0;
+	case MEM_LATE_PENDING:
 		rsp_memory_late(env, qp);
 		return false;
-	case MEM_FATE_NONE:
+	case MEM_LATE_NONE:
 		break;
 	}
 	if (rsp_key_guessed(env, qp, pkt->rkey))

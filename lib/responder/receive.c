@@ -147,7 +147,7 @@ rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (qp->conn.type == QP_TYPE_RC)
 		rsp_late_nak(env, qp, pkt->psn);
 	else
-		rcv->late.once = 0;
+		mem_late_forget(&env->late_ops, &qp->bind.late_op.op);
 	if (qp->conn.type != QP_TYPE_UC)
 		return;
 	/* With it, the rest of its message is lost (RSP-06). */
@@ -248,8 +248,6 @@ take_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 struct rx_target {
 	struct mr *mr;
 	uint64_t addr;
-	/* WRITE: > 0: an earlier attempt, which was late, has written this many bytes */
-	uint32_t written;
 };
 
 static enum rx_step
@@ -283,20 +281,17 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
  * have been written by an attempt that was late and has not ended. False: it was.
  */
 static __rte_noinline bool
-write_refused(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t rkey,
-	      struct rx_target *to)
+write_refused(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t rkey)
 {
 	uint32_t flags = pkt->op->flags;
-	struct mem_fate_result res;
 
-	switch (rsp_late_fate(env, qp, rkey, false, pkt->payload_len, &res)) {
-	case MEM_FATE_DONE:
-		to->written = res.len;
+	switch (rsp_late_state(qp, rkey, false, pkt->payload_len)) {
+	case MEM_LATE_DONE:
 		return false;
-	case MEM_FATE_PENDING:
+	case MEM_LATE_PENDING:
 		rsp_memory_late(env, qp);
 		return true;
-	case MEM_FATE_NONE:
+	case MEM_LATE_NONE:
 		break;
 	}
 	if (rsp_key_guessed(env, qp, rkey))
@@ -332,7 +327,7 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 		to->mr = mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, left,
 					  MEM_REMOTE_WRITE, &env->window);
 	if (left != 0 && to->mr == NULL && !rsp_written_ahead(qp) &&
-	    write_refused(env, qp, pkt, rkey, to))
+	    write_refused(env, qp, pkt, rkey))
 		return RX_DONE;
 	return flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;
 }
@@ -357,12 +352,23 @@ write_once(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 {
 	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
 	uint32_t rkey = first ? pkt->rkey : qp->conn.rcv.write_rkey;
+	const struct mr *mr = to->mr;
+	int rc;
 
+	if (pkt->payload_len == 0)
+		return 0;
+	rc = rsp_late_take(qp, rkey, false, pkt->payload_len, NULL);
+	if (rc <= 0)
+		return rc;
+	if (mr == NULL)
+		return 0; /* the last packet of a run (rsp_written_ahead, check_target) */
 	if (qp->conn.type == QP_TYPE_RC)
-		return rsp_write_run(env, qp, pkt, to->mr, to->addr, rkey);
-	return RTE_MIN(mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len,
-				     rsp_once(env, qp, to->mr, rkey, false)),
-		       0);
+		return rsp_write_run(env, qp, pkt, mr, to->addr, rkey);
+	rc = mr->ops->write(mr->ops_ctx, mr->va + (to->addr - mr->iova), pkt->payload,
+			    pkt->payload_len, rsp_late_new(env, qp));
+	if (rc == -EAGAIN)
+		rsp_late_note(env, qp, mr, rkey, false, pkt->payload_len, 1);
+	return rc;
 }
 
 /*
@@ -386,12 +392,8 @@ write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	if (flags & WIRE_F_SEND)
 		rc = in_runs ? rsp_send_write(env, qp, pkt, off)
 			     : rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
-	else if (to->mr != NULL)
+	else
 		rc = write_once(env, qp, pkt, to);
-	else if (in_runs && to->written != 0)
-		rsp_write_was_late(qp, pkt, to->written);
-	if (rc != -EAGAIN)
-		qp->conn.rcv.late.once = 0;
 	if (rc == 0)
 		return true;
 	if (rc == -EAGAIN) {

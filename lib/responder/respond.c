@@ -77,49 +77,66 @@ rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	rsp_nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &qp->conn.rcv.late));
 }
 
-/* Does the number of the outstanding operation belong to the request with the ePSN? */
 static bool
-once_is_of(const struct qp *qp, uint32_t rkey, bool atomic)
+late_is_of(const struct qp *qp, uint32_t rkey, bool atomic)
 {
-	const struct qp_late *late = &qp->conn.rcv.late;
+	const struct qp_late_op *l = &qp->bind.late_op;
 
-	if (late->once == 0 || late->psn != qp->conn.rcv.epsn || late->rkey != rkey)
-		return false;
-	/* An attempt of a WRITE has at least one packet; UC has no atomics. */
-	return qp->conn.type != QP_TYPE_RC || (late->ahead == 0) == atomic;
+	return l->op.state != MEM_LATE_NONE && l->psn == qp->conn.rcv.epsn && l->rkey == rkey &&
+	       l->atomic == atomic;
 }
 
-uint64_t
-rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey, bool atomic)
+enum mem_late_state
+rsp_late_state(const struct qp *qp, uint32_t rkey, bool atomic, uint32_t len)
 {
+	const struct qp_late_op *l = &qp->bind.late_op;
+
+	if (!late_is_of(qp, rkey, atomic) || l->op.rc != 0 || l->len < len)
+		return MEM_LATE_NONE;
+	return (enum mem_late_state)l->op.state;
+}
+
+int
+rsp_late_take(struct qp *qp, uint32_t rkey, bool atomic, uint32_t len, uint64_t *orig)
+{
+	struct qp_late_op *l = &qp->bind.late_op;
 	struct qp_late *late = &qp->conn.rcv.late;
 
-	if (!once_is_of(qp, rkey, atomic))
-		*late = (struct qp_late){.once = ++env->once, .psn = qp->conn.rcv.epsn};
-	late->rkey = rkey;
-	late->region = mr->kind == MR_REGION ? mr->key : mr->parent->key;
-	return late->once;
+	if (!late_is_of(qp, rkey, atomic))
+		return 1;
+	if (l->op.state == MEM_LATE_PENDING)
+		return l->op.rc != 0 ? l->op.rc : -EAGAIN;
+	l->op.state = MEM_LATE_NONE;
+	if (l->len < len)
+		return 1;
+	if (atomic)
+		*orig = l->op.orig;
+	else
+		*late = (struct qp_late){.psn = l->psn, .ahead = l->pkts};
+	return 0;
 }
 
-enum mem_fate
-rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, bool atomic, uint32_t len,
-	      struct mem_fate_result *res)
+struct mem_late *
+rsp_late_new(struct qp_env *env, struct qp *qp)
 {
-	const struct qp_late *late = &qp->conn.rcv.late;
-	enum mem_fate fate;
-	const struct mr *mr;
-	int rc = 0;
+	mem_late_forget(&env->late_ops, &qp->bind.late_op.op);
+	return &qp->bind.late_op.op;
+}
 
-	if (!once_is_of(qp, rkey, atomic))
-		return MEM_FATE_NONE;
-	/* A region that is gone has recorded it. */
-	mr = mr_of_key(env->mrs, late->region);
-	if (mr != NULL && mr->host == NULL && mr->ops->settle != NULL)
-		rc = mr->ops->settle(mr->ops_ctx);
-	fate = mem_fate_get(late->once, res);
-	if (fate == MEM_FATE_PENDING && rc == -ETIMEDOUT)
-		return MEM_FATE_NONE;
-	return fate == MEM_FATE_DONE && res->len < len ? MEM_FATE_NONE : fate;
+void
+rsp_late_note(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey, bool atomic,
+	      uint32_t len, uint32_t pkts)
+{
+	struct qp_late_op *l = &qp->bind.late_op;
+
+	if (l->op.state != MEM_LATE_PENDING)
+		return; /* not begun */
+	l->psn = qp->conn.rcv.epsn;
+	l->rkey = rkey;
+	l->len = len;
+	l->pkts = (uint16_t)pkts;
+	l->atomic = atomic;
+	mem_late_add(&env->late_ops, mr->ops, &l->op);
 }
 
 void

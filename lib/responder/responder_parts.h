@@ -4,7 +4,7 @@
 #define RESPONDER_RESPONDER_PARTS_H
 
 #include <rte_mbuf.h>
-#include "mem/fate.h"
+#include "mem/late.h"
 #include "qp/emit.h"
 #include "qp/qp.h"
 #include "qp/record.h"
@@ -68,20 +68,22 @@ void rsp_memory_late(struct qp_env *env, struct qp *qp);
  */
 void rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn);
 /*
- * Operation number (mem/mr.h, once) of the WRITE or atomic with the ePSN. It stays the same when
- * the request is retransmitted after rsp_memory_late. A request of another kind, or under another
- * key, is another operation: it gets nothing of the first one's result. mr, rkey: its target.
+ * The late operation (mem/late.h) of the WRITE or atomic with the ePSN, which writes len bytes
+ * under rkey. NONE also if it has not responded within the time limit. A request of another kind,
+ * or under another key, is another one. A request whose operation is DONE is executed without its
+ * region, which a program that polls its memory may have deregistered, or unbound the window.
  */
-uint64_t rsp_once(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey,
-		  bool atomic);
+enum mem_late_state rsp_late_state(const struct qp *qp, uint32_t rkey, bool atomic, uint32_t len);
 /*
- * The R_Key of the request with the ePSN, which writes len bytes, gives no access. Returns
- * MEM_FATE_DONE if an earlier attempt of it, which was late, was executed after all: a program that
- * polls its memory may have seen that and deregistered the region, or unbound the window. The
- * request is then executed without the region. MEM_FATE_PENDING: it may be so.
+ * The same; ends it if it is DONE. Returns 0 if so, with *orig set if atomic; -EAGAIN or -ETIMEDOUT
+ * if it is PENDING; 1 if there is none: the request is to be executed.
  */
-enum mem_fate rsp_late_fate(struct qp_env *env, const struct qp *qp, uint32_t rkey, bool atomic,
-			    uint32_t len, struct mem_fate_result *res);
+int rsp_late_take(struct qp *qp, uint32_t rkey, bool atomic, uint32_t len, uint64_t *orig);
+/* Returns what to pass to the request's operation. An operation of another request is forgotten. */
+struct mem_late *rsp_late_new(struct qp_env *env, struct qp *qp);
+/* The request's operation, of len bytes in pkts packets, on mr has returned -EAGAIN. */
+void rsp_late_note(struct qp_env *env, struct qp *qp, const struct mr *mr, uint32_t rkey,
+		   bool atomic, uint32_t len, uint32_t pkts);
 /* Timer code of the next RNR NAK for late->psn. */
 uint8_t rsp_late_code(const struct qp *qp, struct qp_late *late);
 
@@ -208,16 +210,11 @@ void rsp_order_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire
  * Worker. Writes the payload of pkt, the WRITE packet of an RC QP that has the ePSN and has passed
  * all checks, to memory that is accessed by ops: mr at addr. With it the rest of its run: R_Key and
  * rights were checked for the rest of the message, and are for later ones, which are in mr, too.
- * Returns 0 or -errno as mr_write_once does. rkey: of the message.
+ * Returns 0 or -errno as the operations of mr do. rkey: of the message, which has no late
+ * operation.
  */
 int rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		  const struct mr *mr, uint64_t addr, uint32_t rkey);
-
-/*
- * Worker. The first len bytes of pkt's run were written by a call of rsp_write_run that was late,
- * and pkt is executed without another one (rsp_late_fate).
- */
-void rsp_write_was_late(struct qp *qp, const struct wire_pkt *pkt, uint32_t len);
 
 /*
  * Worker. The same for a SEND packet, at offset off of the receive WQE. The rest of its run is

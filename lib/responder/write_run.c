@@ -158,66 +158,47 @@ collect(struct qp_env *env, const struct qp *qp, struct run *r, const struct wir
 
 /* Writes the run. Returns as the operations of mem/mr.h do. */
 static int
-run_write(const struct run *r, uint64_t once)
+run_write(const struct run *r, struct mem_late *late)
 {
-	return r->mr->ops->write_parts(r->mr->ops_ctx, r->part, r->n, r->src, r->pkts, once);
-}
-
-/*
- * Returns how many packets a WRITE's attempts have written. rc: result of the last attempt, which
- * had pkts packets; left: bytes of the message, from the first packet on; first: packets of the
- * first attempt. Only the first one may have had several messages, and so more bytes than left.
- */
-static uint16_t
-written(const struct qp *qp, int rc, uint32_t pkts, uint32_t left, uint16_t first)
-{
-	uint32_t mtu = qp->conn.mtu;
-
-	if (rc == 0)
-		return (uint16_t)pkts;
-	/* An attempt that was late, of another length, was executed after all. */
-	return (uint32_t)rc <= left ? (uint16_t)(((uint32_t)rc + mtu - 1) / mtu) : first;
+	return r->mr->ops->write_parts(r->mr->ops_ctx, r->part, r->n, r->src, r->pkts, late);
 }
 
 int
 rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, const struct mr *mr,
 	      uint64_t addr, uint32_t rkey)
 {
-	uint64_t once = rsp_once(env, qp, mr, rkey, false);
+	struct mem_late *op = rsp_late_new(env, qp);
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t left = pkt->op->flags & WIRE_F_FIRST ? pkt->dmalen : rcv->write_left;
-	uint16_t first = rcv->late.ahead; /* packets of the first attempt; 0: this is the first */
 	struct run r;
+	bool again;
 	int rc;
 
 	r.mr = mr;
-	r.pkts = 1;
+	if (rcv->late.psn != rcv->epsn)
+		rcv->late = (struct qp_late){.psn = rcv->epsn};
+	again = rcv->late.tried != 0;
 	if (env->rx_next == NULL) {
-		rc = mr_write_once(mr, addr, pkt->payload, pkt->payload_len, once);
+		r.part[0] = (struct mem_part){.va = mr->va + (addr - mr->iova),
+					      .len = pkt->payload_len};
+		r.src[0] = (struct mem_bytes){.at = pkt->payload, .len = pkt->payload_len};
+		r.n = r.pkts = 1;
+		r.len = pkt->payload_len;
 	} else {
 		/* A window may change before the next message. */
-		collect(env, qp, &r, pkt, addr, left, first != 0 || mr == &env->window);
-		rc = run_write(&r, once);
+		collect(env, qp, &r, pkt, addr, left, again || mr == &env->window);
 	}
+	rc = run_write(&r, op);
 	/* Alone: if the memory of a later message is gone, only that message fails. */
-	if (env->rx_next != NULL && rc < 0 && rc != -EAGAIN && (r.n > 1 || first != 0)) {
+	if (rc != 0 && rc != -EAGAIN && r.n > 1) {
 		collect(env, qp, &r, pkt, addr, left, true);
-		rc = run_write(&r, once);
-		first = 0;
+		rc = run_write(&r, op);
 	}
-	if (first == 0)
-		first = (uint16_t)r.pkts;
-	rcv->late.ahead = rc >= 0 ? written(qp, rc, r.pkts, left, first) : first;
-	return RTE_MIN(rc, 0);
-}
-
-void
-rsp_write_was_late(struct qp *qp, const struct wire_pkt *pkt, uint32_t len)
-{
-	struct qp_rcv *rcv = &qp->conn.rcv;
-	uint32_t left = pkt->op->flags & WIRE_F_FIRST ? pkt->dmalen : rcv->write_left;
-
-	rcv->late.ahead = written(qp, (int)len, 1, left, rcv->late.ahead);
+	if (rc == -EAGAIN)
+		rsp_late_note(env, qp, mr, rkey, false, r.len, r.pkts);
+	rcv->late.ahead = rc == 0 ? (uint16_t)r.pkts : 0;
+	rcv->late.tried = rc == -EAGAIN ? (uint16_t)r.pkts : 0;
+	return rc;
 }
 
 /*
@@ -254,7 +235,7 @@ send_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 	if (r.mr != NULL) {
 		collect(env, qp, &r, pkt, sge->addr + off, left, false);
 		if (r.pkts > 1)
-			rc = run_write(&r, 0);
+			rc = run_write(&r, NULL);
 	} else {
 		add_message(env, qp, &r, pkt, 0, left);
 		if (r.pkts > 1 && rsp_recv_keys_good(env, qp, off, r.len))
@@ -308,7 +289,7 @@ rsp_written_ahead(struct qp *qp)
 	struct qp_late *late = &qp->conn.rcv.late;
 	int32_t behind = psn_diff(qp->conn.rcv.epsn, late->psn);
 
-	if (late->once != 0 || behind <= 0 || behind >= late->ahead)
+	if (behind <= 0 || behind >= late->ahead)
 		return false;
 	/* The run's last packet ends it: its PSNs come again for other packets. */
 	if (behind + 1 == late->ahead)

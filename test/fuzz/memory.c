@@ -72,7 +72,7 @@ copy_out_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
 }
 
 static int
-copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, struct mem_late *late)
 {
 	if (!copy_ok(va, len))
 		return -EFAULT;
@@ -82,7 +82,7 @@ copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 
 static int
 copy_in_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct mem_bytes *src,
-	      uint32_t nsrc, uint64_t once)
+	      uint32_t nsrc, struct mem_late *late)
 {
 	static uint8_t joined[1 << 20];
 	const uint8_t *bytes = joined;
@@ -95,20 +95,21 @@ copy_in_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct m
 	}
 	mem_bytes_join(joined, src, nsrc);
 	for (uint32_t i = 0; rc == 0 && i < n; i++) {
-		rc = copy_in(ctx, part[i].va, bytes, part[i].len, once);
+		rc = copy_in(ctx, part[i].va, bytes, part[i].len, late);
 		bytes += part[i].len;
 	}
 	return rc;
 }
 
 static int
-copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late *late,
+	    uint64_t *orig)
 {
 	int rc = copy_out(ctx, va, orig, sizeof(*orig));
 	uint64_t next = a->swap ? a->value : *orig + a->value;
 
 	if (rc == 0 && (!a->swap || *orig == a->compare))
-		rc = copy_in(ctx, va, &next, sizeof(next), once);
+		rc = copy_in(ctx, va, &next, sizeof(next), late);
 	return rc;
 }
 

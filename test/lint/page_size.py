@@ -33,7 +33,7 @@ OTHER = {
     'lib/control/device_attr.c': 'a flag',
     'lib/control/devspec.c': 'path MTU',
     'lib/control/peer_probe.c': 'bytes of a message',
-    'lib/map/copier.c': 'bytes of a copy that are not charged, whatever the page',
+    'lib/map/copier.c': 'bytes whose copy takes PAGE_NS, whatever the page',
     'lib/map/mrmap_share.c': 'descriptors',
     'lib/net/rx.c': 'VLAN id',
     'lib/port/host_route.c': 'bytes of a message',

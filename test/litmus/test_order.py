@@ -170,12 +170,11 @@ class Protocol(unittest.TestCase):
         reader = [load("count", "before", acq=True), load("record", "record"), fence("ld"), load("count", "after")]
         self.check([writer, reader], lambda r: r["before"] == r["after"] == 0 and r["record"] == 2, (0, 1), (1, 2))
 
-    def test_the_result_of_another_operation(self):
-        """Ring 6: a cell gets another number, then that operation's result."""
-        threads = [[store("once", 2), store("state", 1, rel=True)],
-                   [swap("state", 2, "taken", acq=True, rel=True), store("len", 2, rel=True)],
-                   [load("state", "state", acq=True), load("len", "len"), fence("ld"), load("once", "once")]]
-        self.check(threads, lambda r: r["taken"] == 1 and r["len"] == 2 and r["once"] == 0, (0, 1), (2, 2))
+    def test_a_slot_that_nobody_frees(self):
+        """lib/map/copier.c: the owner of a late operation leaves while another worker settles it."""
+        owner = [store("left", 1), fence("full"), load("settled", "settled")]
+        settler = [store("settled", 1), fence("full"), load("left", "left")]
+        self.check([owner, settler], lambda r: r["settled"] == 0 and r["left"] == 0, (0, 1), (1, 1))
 
     def test_a_lost_completion(self):
         """ring.h, CQE-15: who sees done sees the phase, and who sees the phase sees cons."""

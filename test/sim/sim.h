@@ -34,7 +34,6 @@
 #define SIM_WORKERS     4 /* of a node */
 #define SIM_ENDS        24
 #define SIM_CQS         4
-#define SIM_KEPT        256
 #define SIM_NODE_BYTES  (16u << 20)
 #define SIM_TABLE_BYTES (1u << 20)
 #define SIM_NEVER       UINT64_MAX
@@ -93,11 +92,6 @@ struct sim_worker {
 	uint64_t poll_at; /* time of its next turn; SIM_NEVER: asleep */
 };
 
-/* An access that was executed, but too late for its reply (mem/mr.h). */
-struct sim_kept {
-	uint64_t once, orig;
-};
-
 struct sim_node {
 	struct sim *sim;
 	uint32_t idx;
@@ -112,8 +106,6 @@ struct sim_node {
 	struct sim_cq cq[SIM_CQS];
 	uint64_t step_wait;
 	uint64_t cqes; /* taken by its client */
-	struct sim_kept kept[SIM_KEPT];
-	uint32_t kept_next;
 };
 
 struct sim_end { /* a QP and its client */

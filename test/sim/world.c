@@ -50,41 +50,37 @@ world_mem_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *d
 	return rc;
 }
 
-/* Was this access executed before, too late for its reply? Then returns the saved result. */
-static bool
-world_kept(struct sim_node *n, uint64_t once, uint64_t *orig)
+/* Returns -EAGAIN: the access was executed, but its reply is late. */
+static int
+world_pending(struct sim_node *n, struct mem_late *late, uint64_t orig)
 {
-	for (uint32_t i = 0; once != 0 && i < SIM_KEPT; i++) {
-		if (n->kept[i].once != once)
-			continue;
-		if (orig != NULL)
-			*orig = n->kept[i].orig;
-		n->kept[i].once = 0;
-		return true;
-	}
-	return false;
+	if (late != NULL)
+		*late = (struct mem_late){.state = MEM_LATE_PENDING, .orig = orig, .at = n};
+	return -EAGAIN;
 }
 
-/* Returns -EAGAIN: the access was executed, but its reply is late. once 0: nothing is saved. */
-static int
-world_keep(struct sim_node *n, uint64_t once, uint64_t orig)
+static void
+world_late_poll(struct mem_late *late)
 {
-	uint32_t i = n->kept_next++ % SIM_KEPT;
+	struct sim_node *n = late->at;
 
-	if (once == 0)
-		return -EAGAIN;
-	n->kept[i] = (struct sim_kept){once, orig};
-	return -EAGAIN;
+	if (sim_chance(&n->sim->cli, 700000))
+		late->state = MEM_LATE_DONE;
+}
+
+static void
+world_late_forget(struct mem_late *late)
+{
 }
 
 static int
 world_mem_write_parts(void *ctx, const struct mem_part *part, uint32_t nparts,
-		      const struct mem_bytes *src, uint32_t nsrc, uint64_t once)
+		      const struct mem_bytes *src, uint32_t nsrc, struct mem_late *reply)
 {
 	static uint8_t joined[SIM_NODE_BYTES];
 	const uint8_t *bytes = joined;
 	struct sim_node *n = ctx;
-	uint64_t len = 0, given = 0, was;
+	uint64_t len = 0, given = 0;
 	bool late;
 
 	world_touch(n);
@@ -97,8 +93,6 @@ world_mem_write_parts(void *ctx, const struct mem_part *part, uint32_t nparts,
 		given += src[i].len;
 	if (given != len || len > sizeof(joined))
 		abort();
-	if (world_kept(n, once, &was))
-		return was != len ? (int)was : 0;
 	late = world_late(n);
 	if (late && sim_chance(&n->sim->cli, 500000))
 		return -EAGAIN;
@@ -107,20 +101,21 @@ world_mem_write_parts(void *ctx, const struct mem_part *part, uint32_t nparts,
 		memcpy(n->mem + (part[i].va - WORLD_VA), bytes, part[i].len);
 		bytes += part[i].len;
 	}
-	return late ? world_keep(n, once, len) : 0;
+	return late ? world_pending(n, reply, 0) : 0;
 }
 
 static int
-world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, struct mem_late *reply)
 {
 	struct mem_part part = {.va = va, .len = len};
 	struct mem_bytes bytes = {.at = src, .len = len};
 
-	return world_mem_write_parts(ctx, &part, 1, &bytes, 1, once);
+	return world_mem_write_parts(ctx, &part, 1, &bytes, 1, reply);
 }
 
 static int
-world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late *reply,
+		 uint64_t *orig)
 {
 	struct sim_node *n = ctx;
 	uint8_t *word = n->mem + (va - WORLD_VA);
@@ -130,8 +125,6 @@ world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t on
 	world_touch(n);
 	if (va < WORLD_VA || va - WORLD_VA + 8 > n->used)
 		return -EFAULT;
-	if (world_kept(n, once, orig))
-		return 0;
 	late = world_late(n);
 	if (late && sim_chance(&n->sim->cli, 500000))
 		return -EAGAIN;
@@ -141,14 +134,16 @@ world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t on
 		world_touch(n);
 		memcpy(word, &next, 8);
 	}
-	return late ? world_keep(n, once, *orig) : 0;
+	return late ? world_pending(n, reply, *orig) : 0;
 }
 
 static const struct mem_ops world_mem_ops = {.read = world_mem_read,
 					     .read_parts = world_mem_read_parts,
 					     .write = world_mem_write,
 					     .write_parts = world_mem_write_parts,
-					     .atomic = world_mem_atomic};
+					     .atomic = world_mem_atomic,
+					     .late_poll = world_late_poll,
+					     .late_forget = world_late_forget};
 
 void
 sim_area_place(struct sim_node *n, struct sim_area *a, uint32_t off, uint32_t len, uint32_t pd,

@@ -2,7 +2,7 @@
 /*
  * Connections that move: at random times a QP is saved and freed, and a fresh QP with the same
  * rings continues from the image (qp/image.h), as after an upgrade of the daemon. All invariants
- * hold as if nothing had happened.
+ * hold as if nothing had happened. A QP with a late operation stays (qp/image.h).
  */
 #include <stdlib.h>
 #include "qp/image.h"
@@ -69,6 +69,7 @@ pair_move(struct pair_node *n)
 	if (s->cfg.move == 0 || !sim_chance(&s->mover, s->cfg.move))
 		return;
 	i = sim_below(&s->mover, s->nsides);
-	if (s->side[i].node == n && s->side[i].qp != NULL)
+	if (s->side[i].node == n && s->side[i].qp != NULL &&
+	    s->side[i].qp->bind.late_op.op.state == MEM_LATE_NONE)
 		move_side(&s->side[i]);
 }

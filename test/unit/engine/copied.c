@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
-#include "mem/fate.h"
 
 /* Result of an access. 0: executed; 1: executed, but reported as -EAGAIN; -errno: failed. */
 static int
@@ -49,49 +48,42 @@ ops_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
 	return rc > 0 ? -EAGAIN : rc;
 }
 
-/* The stored result of an operation that is executed once. */
-static bool
-ops_kept(struct bench_region *r, uint64_t once)
+static void
+ops_late_poll(struct mem_late *late)
 {
-	if (once == 0 || once != r->kept)
-		return false;
-	r->kept = 0;
-	return true;
-}
-
-/* Ends the operation that was late, as lib/map does for each region that goes. */
-static int
-ops_settle(void *ctx)
-{
-	struct bench_region *r = ctx;
-	struct mem_fate_result res = {.len = r->kept_len, .orig = r->kept_orig};
+	const struct bench_region *r = late->at;
 
 	if (r->runs)
-		return r->error == -ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
-	mem_fate_end(r->kept, 0, &res);
-	return 0;
+		late->rc = r->error == -ETIMEDOUT ? -ETIMEDOUT : 0;
+	else
+		late->state = r->lost ? MEM_LATE_NONE : MEM_LATE_DONE;
 }
 
-/* The operation was executed. late: its caller gets -EAGAIN. Returns its result. */
+static void
+ops_late_forget(struct mem_late *late)
+{
+	struct bench_region *r = late->at;
+
+	r->forgotten++;
+}
+
+/* The operation was executed. is_late: its caller gets -EAGAIN. Returns its result. */
 static int
-ops_executed(struct bench_region *r, uint64_t once, uint32_t len, uint64_t orig, bool late)
+ops_executed(struct bench_region *r, struct mem_late *late, uint64_t orig, bool is_late)
 {
 	r->stores++;
-	r->kept = once;
-	r->kept_len = len;
-	r->kept_orig = orig;
-	if (late && once != 0)
-		mem_fate_begin(once, NULL);
-	if (r->drop != NULL) {
-		region_drop(r->drop, r);
-		ops_settle(r);
+	if (is_late && late != NULL) {
+		assert_int_equal(late->state, MEM_LATE_NONE);
+		*late = (struct mem_late){.state = MEM_LATE_PENDING, .orig = orig, .at = r};
 	}
-	return late ? -EAGAIN : 0;
+	if (r->drop != NULL)
+		region_drop(r->drop, r);
+	return is_late ? -EAGAIN : 0;
 }
 
 static int
 ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct mem_bytes *src,
-		uint32_t nsrc, uint64_t once)
+		uint32_t nsrc, struct mem_late *late)
 {
 	static uint8_t joined[QP_AHEAD_BYTES];
 	const uint8_t *bytes = joined;
@@ -112,8 +104,6 @@ ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct
 		len += part[i].len;
 	}
 	assert_int_equal(len, sizeof(joined) - left);
-	if (ops_kept(r, once))
-		return r->kept_len != len ? (int)r->kept_len : 0;
 	if (rc == 0)
 		rc = ops_verdict(r);
 	if (rc < 0)
@@ -122,29 +112,26 @@ ops_write_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct
 		memcpy(r->bytes + part[i].va, bytes, part[i].len);
 		bytes += part[i].len;
 	}
-	return ops_executed(r, once, len, 0, rc > 0);
+	return ops_executed(r, late, 0, rc > 0);
 }
 
 static int
-ops_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+ops_write(void *ctx, uint64_t va, const void *src, uint32_t len, struct mem_late *late)
 {
 	struct mem_part part = {.va = va, .len = len};
 	struct mem_bytes bytes = {.at = src, .len = len};
 
-	return ops_write_parts(ctx, &part, 1, &bytes, 1, once);
+	return ops_write_parts(ctx, &part, 1, &bytes, 1, late);
 }
 
 static int
-ops_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+ops_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late *late,
+	   uint64_t *orig)
 {
 	struct bench_region *r = ctx;
 	uint64_t next;
 	int rc = 0;
 
-	if (ops_kept(r, once)) {
-		*orig = r->kept_orig;
-		return 0;
-	}
 	rc = ops_verdict(r);
 	if (rc < 0)
 		return rc;
@@ -152,7 +139,7 @@ ops_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, ui
 	next = a->swap ? a->value : *orig + a->value;
 	if (!a->swap || *orig == a->compare)
 		memcpy(r->bytes + va, &next, sizeof(next));
-	return ops_executed(r, once, sizeof(*orig), *orig, rc > 0);
+	return ops_executed(r, late, *orig, rc > 0);
 }
 
 void
@@ -163,7 +150,8 @@ region_by_ops(struct bench_region *r, uint32_t good)
 					   .write = ops_write,
 					   .write_parts = ops_write_parts,
 					   .atomic = ops_atomic,
-					   .settle = ops_settle};
+					   .late_poll = ops_late_poll,
+					   .late_forget = ops_late_forget};
 
 	r->mr.host = NULL;
 	r->mr.va = 0;

@@ -150,7 +150,6 @@ zalloc(size_t bytes)
 int
 bench_setup(void **state)
 {
-	static uint64_t operations;
 	struct bench *b = zalloc(sizeof(*b));
 
 	assert_int_equal(mr_table_init(&b->mrs, 256), 0);
@@ -161,9 +160,6 @@ bench_setup(void **state)
 	b->sqes = qp_sqe_pool_create(BENCH_CONNS, 64);
 	assert_non_null(b->sqes);
 	engine_init(&b->engine, pool, b->sqes, &b->mrs, &b->qps, 0, &bench_ops, b);
-	/* These numbers are unique in the process (mem/mr.h, once). */
-	b->engine.env.once = operations;
-	operations += 1000000;
 	engine_set_segs(&b->engine, segs);
 	engine_set_sr(&b->engine, qp_sr_pool_create(pool, 2));
 	/* test_probe.c covers packets that are sent before the ACK timeout. */

@@ -33,19 +33,18 @@ extern uint8_t bench_bytes[BENCH_BYTES];
 
 struct bench_region {
 	struct mr mr;
-	uint8_t *bytes;    /* exactly mr.len bytes, so that a sanitizer detects an overrun */
-	uint32_t good;     /* with region_by_ops: how many copies from now on do not fail */
-	int error;         /* with region_by_ops: how the others fail; -EFAULT */
-	uint64_t edge;     /* with region_by_ops: reads and writes beyond it fail; 0: none */
-	uint32_t late;     /* with region_by_ops: number of first accesses that return -EAGAIN */
-	bool late_done;    /* .. though they are executed, as mem/mr.h has it */
-	bool runs;         /* .. and have not ended yet */
-	uint32_t kept_len; /* of the write among them */
-	uint32_t stores;   /* with region_by_ops: writes and atomics that were executed */
+	uint8_t *bytes;     /* exactly mr.len bytes, so that a sanitizer detects an overrun */
+	uint32_t good;      /* with region_by_ops: how many copies from now on do not fail */
+	int error;          /* with region_by_ops: how the others fail; -EFAULT */
+	uint64_t edge;      /* with region_by_ops: reads and writes beyond it fail; 0: none */
+	uint32_t late;      /* with region_by_ops: number of first accesses that return -EAGAIN */
+	bool late_done;     /* .. though they are executed, as mem/mr.h has it */
+	bool runs;          /* .. and have not ended yet */
+	bool lost;          /* .. and then end with a failure */
+	uint32_t forgotten; /* .. and whose results nobody needs any more */
+	uint32_t stores;    /* with region_by_ops: writes and atomics that were executed */
 	/* with region_by_ops: the client deregisters it once it sees a write; NULL: it does not */
 	struct bench *drop;
-	uint64_t kept,
-		kept_orig; /* with region_by_ops: last operation executed once, and its result */
 };
 
 struct bench_cq {

@@ -12,11 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
-#include "mem/fate.h"
 #include "suite.h"
 #include "../../kit/requirement.h"
 
-static struct copier_credit credit;
 static struct copier *copier;
 static struct copier_area *area;
 static pthread_t server;
@@ -94,11 +92,10 @@ setup(void **state)
 {
 	int shared;
 
-	memset(&credit, 0, sizeof(credit));
 	executed = 0;
 	hold = false;
 	fake.at_ns = 0;
-	assert_int_equal(copier_create(&credit, &copier, &shared), 0);
+	assert_int_equal(copier_create(&copier, &shared), 0);
 	area = copier_area_map(shared);
 	close(shared);
 	assert_non_null(area);
@@ -114,34 +111,54 @@ teardown(void **state)
 	return 0;
 }
 
-static int
-add(uint64_t once, uint64_t *orig)
-{
-	struct mem_atomic a = {.value = 1};
-
-	return copier_atomic(copier, 4096, &a, once, orig);
-}
-
 /* Until it is not late any more. */
 static int
-add_until(uint64_t once, uint64_t *orig)
+atomic_until(uint64_t va, const struct mem_atomic *a, uint64_t *orig)
 {
+	struct mem_late late = {0};
 	int rc;
 
-	while ((rc = add(once, orig)) == -EAGAIN)
+	while ((rc = copier_atomic(copier, va, a, &late, orig)) == -EAGAIN &&
+	       late.state == MEM_LATE_NONE)
 		sched_yield();
+	while (late.state == MEM_LATE_PENDING) {
+		sched_yield();
+		copier_late_poll(&late);
+		rc = late.state == MEM_LATE_DONE ? 0 : -EIO;
+		*orig = late.orig;
+	}
 	return rc;
 }
 
-/* Holds one copy until let_go. Time stands still meanwhile: it never waits too long by itself. */
+static int
+add(struct mem_late *late, uint64_t *orig)
+{
+	struct mem_atomic a = {.value = 1};
+
+	return copier_atomic(copier, 4096, &a, late, orig);
+}
+
+static int
+add_until(uint64_t *orig)
+{
+	struct mem_atomic a = {.value = 1};
+
+	return atomic_until(4096, &a, orig);
+}
+
+/*
+ * Holds one copy until let_go. Time stands still meanwhile: it never waits too long by itself.
+ * late: whose result is needed; NULL: nobody's.
+ */
 static void
-hold_one(uint64_t once)
+hold_one(struct mem_late *late)
 {
 	uint64_t orig;
 
 	__atomic_store_n(&hold, true, __ATOMIC_RELEASE);
 	while (copier_settled(copier))
-		assert_int_equal(add(once, &orig), -EAGAIN);
+		assert_int_equal(add(late, &orig), -EAGAIN);
+	assert_true(late == NULL || late->state == MEM_LATE_PENDING);
 	fake_clock(0);
 }
 
@@ -154,91 +171,99 @@ let_go(void)
 		sched_yield();
 }
 
-REQUIREMENT("MEM-05")
+/* All slots are free: no result waits in one. */
+static void
+slots_are_free(void)
+{
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++)
+		assert_int_equal(area->slot[i].state, COPY_FREE);
+}
+
+REQUIREMENT("MEM-05", "RSP-01")
 static void
 abandoned_copy_is_made_once(void **state)
 {
+	struct mem_late late = {0}, other = {0};
 	uint64_t orig = 99;
 
 	serve();
-	assert_int_equal(add_until(7, &orig), 0);
+	assert_int_equal(add_until(&orig), 0);
 	assert_int_equal(orig, 0);
-	hold_one(8);
+	hold_one(&late);
 	/* Nothing overtakes it. */
 	for (int i = 0; i < 100; i++)
-		assert_int_equal(add(9, &orig), -EAGAIN);
+		assert_int_equal(add(&other, &orig), -EAGAIN);
+	assert_int_equal(other.state, MEM_LATE_NONE);
 	assert_int_equal(executed, 1);
+	copier_late_poll(&late);
+	assert_int_equal(late.state, MEM_LATE_PENDING);
 	let_go();
-	/* Other copies continue, and its result waits for one repeated request. */
-	assert_int_equal(add_until(9, &orig), 0);
+	/* Other copies continue, and its result waits for its owner. */
+	assert_int_equal(add_until(&orig), 0);
 	assert_int_equal(orig, 2);
-	assert_int_equal(add_until(8, &orig), 0);
-	assert_int_equal(orig, 1);
+	copier_late_poll(&late);
+	assert_int_equal(late.state, MEM_LATE_DONE);
+	assert_int_equal(late.orig, 1);
 	assert_int_equal(executed, 3);
-	assert_int_equal(add_until(8, &orig), 0);
-	assert_int_equal(orig, 3);
 	serve_no_more();
+	slots_are_free();
 }
 
-/* The result outlives the copier, because the region may be gone before the request is repeated. */
+/* The result outlives the copier, because the region may be gone before it is asked for. */
 REQUIREMENT("MEM-05", "RSP-01")
 static void
-fate_of_an_abandoned_copy_is_recorded(void **state)
+result_outlives_the_copier(void **state)
 {
-	struct mem_fate_result res;
-	uint64_t orig, next, once = 100;
+	struct mem_late late = {0};
 
 	serve();
-	while (add(++once, &orig) == -EAGAIN)
-		sched_yield();                                     /* late on a busy machine */
-	assert_int_equal(mem_fate_get(once, &res), MEM_FATE_NONE); /* its caller has the result */
-	next = orig + 1;
-	hold_one(21);
-	assert_int_equal(mem_fate_get(21, &res), MEM_FATE_PENDING);
-	assert_int_equal(copier_settle(copier), -EAGAIN);
-	let_go();
-	assert_int_equal(copier_settle(copier), 0);
-	assert_int_equal(mem_fate_get(21, &res), MEM_FATE_DONE);
-	assert_int_equal(res.orig, next);
-	assert_int_equal(res.len, 8);
-	/* Destroying the copier settles it, too. */
-	hold_one(22);
+	hold_one(&late);
 	let_go();
 	copier_destroy(copier);
-	assert_int_equal(mem_fate_get(22, &res), MEM_FATE_DONE);
+	copier_late_poll(&late);
+	assert_int_equal(late.state, MEM_LATE_DONE);
+	assert_int_equal(late.orig, 0);
 	serve_no_more();
 	copier_area_unmap(area);
 	setup(state);
 	serve();
 	/* Not if the copy has not ended: it counts as not executed. */
-	hold_one(23);
-	copier_destroy(copier);
-	assert_int_equal(mem_fate_get(23, &res), MEM_FATE_NONE);
+	late = (struct mem_late){0};
+	hold_one(&late);
+	assert_true(copier_destroy(copier));
+	copier_late_poll(&late);
+	assert_int_equal(late.state, MEM_LATE_NONE);
 	__atomic_store_n(&hold, false, __ATOMIC_RELEASE);
 	serve_no_more();
 	copier_area_unmap(area);
 	setup(state);
-	/* Withdrawn: nobody serves. */
-	assert_int_equal(add(24, &orig), -EAGAIN);
-	assert_int_equal(mem_fate_get(24, &res), MEM_FATE_NONE);
 }
 
-/* An operation that may be executed twice keeps no result: its slot is free again. */
+/* Nobody asks for the result, or not any more, before the copy ends and after. Its slot is free. */
 REQUIREMENT("MEM-05")
 static void
 slots_of_abandoned_copies_are_freed(void **state)
 {
+	struct mem_late late;
 	uint64_t orig;
 
 	serve();
 	for (uint32_t i = 0; i < 3 * COPIER_SLOTS; i++) {
-		hold_one(0);
+		late = (struct mem_late){0};
+		hold_one(i % 3 == 0 ? NULL : &late);
+		if (i % 3 == 1)
+			copier_late_forget(&late);
 		let_go();
+		if (i % 3 != 2)
+			continue;
+		if (i % 2)
+			assert_int_equal(add_until(&orig), 0); /* settles it */
+		copier_late_forget(&late);
+		assert_int_equal(late.state, MEM_LATE_NONE);
 	}
-	assert_int_equal(add_until(1, &orig), 0);
+	assert_int_equal(add_until(&orig), 0);
 	serve_no_more();
-	for (uint32_t i = 0; i < COPIER_SLOTS; i++)
-		assert_int_equal(area->slot[i].state, COPY_FREE);
+	slots_are_free();
 }
 
 REQUIREMENT("MEM-05")
@@ -248,14 +273,14 @@ copy_that_waits_too_long_fails(void **state)
 	uint64_t orig;
 
 	serve();
-	hold_one(0);
+	hold_one(NULL);
 	fake.at_ns += COPIER_LIMIT_NS / 2;
-	assert_int_equal(add(0, &orig), -EAGAIN);
+	assert_int_equal(add(NULL, &orig), -EAGAIN);
 	fake.at_ns += COPIER_LIMIT_NS / 2;
-	assert_int_equal(add(0, &orig), -ETIMEDOUT);
+	assert_int_equal(add(NULL, &orig), -ETIMEDOUT);
 	assert_false(copier_settled(copier));
 	let_go();
-	assert_int_equal(add_until(0, &orig), 0);
+	assert_int_equal(add_until(&orig), 0);
 	serve_no_more();
 }
 
@@ -269,7 +294,7 @@ thread_that_never_polls_is_detected(void **state)
 	int rc;
 
 	fake_clock(STEP_NS); /* a worker that is late itself does not count them */
-	while ((rc = add(0, &orig)) == -EAGAIN)
+	while ((rc = add(NULL, &orig)) == -EAGAIN)
 		;
 	assert_int_equal(rc, -ETIMEDOUT);
 	/* All requests were withdrawn. */
@@ -277,26 +302,11 @@ thread_that_never_polls_is_detected(void **state)
 		assert_int_equal(area->slot[i].state, COPY_FREE);
 	/* The thread returns after a while. */
 	serve();
-	while ((rc = add(1, &orig)) == -EAGAIN || rc == -ETIMEDOUT)
+	while ((rc = add(NULL, &orig)) == -EAGAIN || rc == -ETIMEDOUT)
 		sched_yield();
 	assert_int_equal(rc, 0);
 	assert_int_equal(executed, 1);
 	serve_no_more();
-}
-
-REQUIREMENT("MEM-05")
-static void
-without_credit_no_copy_is_requested(void **state)
-{
-	uint64_t orig;
-
-	/* Uses up as much credit as a day restores, which begins now, not when the machine did. */
-	credit.left_ns = -86400ll * 100000000;
-	credit.at_ns = copier_now_ns();
-	for (int i = 0; i < 1000; i++)
-		assert_int_equal(add(0, &orig), -EAGAIN);
-	for (uint32_t i = 0; i < COPIER_SLOTS; i++)
-		assert_int_equal(area->slot[i].len, 0);
 }
 
 REQUIREMENT("MEM-05")
@@ -306,7 +316,7 @@ copier_without_a_thread_fails(void **state)
 	uint64_t orig;
 
 	copier_area_refuse(area);
-	assert_int_equal(add(0, &orig), -ENOMEM);
+	assert_int_equal(add(NULL, &orig), -ENOMEM);
 	assert_int_equal(copier_read(copier, 0, &orig, COPIER_BYTES + 1), -EINVAL);
 }
 
@@ -320,7 +330,7 @@ lost_thread_is_replaced(void **state)
 	int shared;
 
 	serve();
-	hold_one(0);
+	hold_one(NULL);
 	assert_int_equal(copier_renew(copier, &shared), 0);
 	assert_true(copier_settled(copier));
 	fake.at_ns = 0;
@@ -330,7 +340,7 @@ lost_thread_is_replaced(void **state)
 	close(shared);
 	assert_non_null(area);
 	serve();
-	assert_int_equal(add_until(0, &orig), 0);
+	assert_int_equal(add_until(&orig), 0);
 	serve_no_more();
 	copier_area_unmap(lost);
 }
@@ -354,7 +364,7 @@ end_real(int mem)
 	copier_destroy(copier);
 	assert_int_equal(pthread_join(server, NULL), 0);
 	close(mem);
-	assert_int_equal(copier_create(&credit, &copier, &shared), 0);
+	assert_int_equal(copier_create(&copier, &shared), 0);
 	copier_area_unmap(area);
 	area = copier_area_map(shared);
 	close(shared);
@@ -384,19 +394,19 @@ check_parts(uint8_t *bytes, uint8_t *seen)
 	assert_memory_equal(seen + 5000, bytes + 3, 1);
 	assert_memory_equal(seen + 5001, bytes + 100, 4096);
 	memset(bytes, 0, COPIER_BYTES);
-	while ((rc = copier_write_parts(copier, part, 3, src, 3, 0)) == -EAGAIN)
+	while ((rc = copier_write_parts(copier, part, 3, src, 3, NULL)) == -EAGAIN)
 		;
 	assert_int_equal(rc, 0);
 	assert_memory_equal(seen, bytes + 9000, 5000);
 	assert_memory_equal(seen + 5000, bytes + 3, 1);
 	assert_memory_equal(seen + 5001, bytes + 100, 4096);
 	assert_int_equal(bytes[2] + bytes[4] + bytes[8999] + bytes[14000], 0);
-	assert_int_equal(copier_write_parts(copier, part, 3, src, 2, 0), -EINVAL);
+	assert_int_equal(copier_write_parts(copier, part, 3, src, 2, NULL), -EINVAL);
 	src[2].len++;
-	assert_int_equal(copier_write_parts(copier, part, 3, src, 3, 0), -EINVAL);
+	assert_int_equal(copier_write_parts(copier, part, 3, src, 3, NULL), -EINVAL);
 	part[2].len = COPIER_BYTES - 5000;
 	assert_int_equal(copier_read_parts(copier, part, 3, seen), -EINVAL);
-	assert_int_equal(copier_write_parts(copier, part, 0, src, 0, 0), -EINVAL);
+	assert_int_equal(copier_write_parts(copier, part, 0, src, 0, NULL), -EINVAL);
 	assert_int_equal(copier_read_parts(copier, part, MEM_MAX_PARTS + 1, seen), -EINVAL);
 }
 
@@ -415,7 +425,7 @@ thread_copies_to_and_from_a_process(void **state)
 	for (int i = 0; i < 50; i++) {
 		memset(seen, i, sizeof(seen));
 		do
-			rc = copier_write(copier, va, seen, sizeof(seen), 0);
+			rc = copier_write(copier, va, seen, sizeof(seen), NULL);
 		while (rc == -EAGAIN);
 		assert_int_equal(rc, 0);
 		assert_memory_equal(bytes, seen, sizeof(seen));
@@ -431,10 +441,7 @@ thread_copies_to_and_from_a_process(void **state)
 	check_parts(bytes, seen);
 	memcpy(bytes, &word, sizeof(word));
 	for (int i = 0; i < 2; i++) { /* the second finds something else there */
-		/* Its number: on a busy machine it may be late and asked for again. */
-		while ((rc = copier_atomic(copier, va, &swap, 31 + i, &orig)) == -EAGAIN)
-			;
-		assert_int_equal(rc, 0);
+		assert_int_equal(atomic_until(va, &swap, &orig), 0);
 		assert_int_equal(orig, 5 + i);
 		memcpy(&word, bytes, sizeof(word));
 		assert_int_equal(word, 6);
@@ -490,64 +497,47 @@ thread_follows_its_worker(void **state)
 	end_real(mem);
 }
 
-/* Serves the area's jobs with their times, and holds each for HELD_NS. */
-#define HELD_NS 500000
-
+/* Begins the job of a worker that sleeps, and holds it. */
 static void *
 slow_main(void *arg)
 {
-	const struct timespec nap = {.tv_nsec = HELD_NS};
-	const struct sched_param first = {.sched_priority = 1};
 	struct copy_slot *s = &area->slot[0];
 
-	/* As root: on a busy machine the job is withdrawn if the thread waits long for a core. */
-	(void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
 	while (!__atomic_load_n(&quit, __ATOMIC_ACQUIRE)) {
 		uint32_t state = COPY_ASKED;
-		struct timespec t;
 
-		/* The worker, whose CPU this thread shares as far as it knows, sleeps before. */
 		if (__atomic_load_n(&s->waits, __ATOMIC_ACQUIRE) == 0 ||
 		    !__atomic_compare_exchange_n(&s->state, &state, COPY_BEGUN, false,
 						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-			usleep(20);
+			sched_yield();
 			continue;
 		}
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		s->begun_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-		nanosleep(&nap, NULL);
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		s->ended_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-		s->result = 0;
-		state = COPY_BEGUN;
-		if (!__atomic_compare_exchange_n(&s->state, &state, COPY_DONE, false,
-						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			__atomic_store_n(&s->state, COPY_OVER, __ATOMIC_RELEASE);
-		syscall(SYS_futex, &s->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		__atomic_store_n(&s->begun_ns, __atomic_load_n(&fake.at_ns, __ATOMIC_RELAXED),
+				 __ATOMIC_RELAXED);
+		while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE))
+			sched_yield();
+		__atomic_store_n(&s->state, COPY_OVER, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
 
-/* A worker that sleeps before the thread begins is charged, too, for the time of slow memory. */
+#define READ_NS 10000 /* between two looks at the clock */
+
+/* The time that a job runs while its worker sleeps counts, too: that of slow memory. */
 REQUIREMENT("MEM-05")
 static void
-slow_copy_is_charged_to_a_sleeping_worker(void **state)
+sleeping_worker_abandons_a_slow_copy(void **state)
 {
-	uint64_t orig, at_ns;
-	int64_t left;
-	int rc;
+	uint64_t orig;
 
 	quit = false;
+	hold = true;
+	fake_clock(READ_NS);
 	assert_int_equal(pthread_create(&server, NULL, slow_main, NULL), 0);
-	assert_int_equal(add_until(0, &orig), 0);
-	do { /* a job may be withdrawn on a busy machine */
-		left = credit.left_ns;
-		at_ns = credit.at_ns;
-		rc = add(0, &orig);
-	} while (rc == -EAGAIN);
-	assert_int_equal(rc, 0);
-	left += (int64_t)(credit.at_ns - at_ns) / 10; /* the refill, if there was one */
-	assert_true(credit.left_ns < left - HELD_NS / 2);
+	while (copier_settled(copier)) /* a job may be withdrawn on a busy machine */
+		assert_int_equal(add(NULL, &orig), -EAGAIN);
+	assert_true(fake.at_ns - area->slot[0].begun_ns < 100 * READ_NS);
+	let_go();
 	serve_no_more();
 }
 
@@ -558,13 +548,12 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		T(abandoned_copy_is_made_once),
-		T(fate_of_an_abandoned_copy_is_recorded),
+		T(result_outlives_the_copier),
 		T(slots_of_abandoned_copies_are_freed),
 		T(copy_that_waits_too_long_fails),
 		T(thread_that_never_polls_is_detected),
 		T(thread_follows_its_worker),
-		T(slow_copy_is_charged_to_a_sleeping_worker),
-		T(without_credit_no_copy_is_requested),
+		T(sleeping_worker_abandons_a_slow_copy),
 		T(copier_without_a_thread_fails),
 		T(lost_thread_is_replaced),
 		T(thread_copies_to_and_from_a_process),

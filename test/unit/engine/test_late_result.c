@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests whose copied memory was late, but that were executed after all: the program may have
- * seen that and taken the region away before the next attempt (mem/fate.h).
+ * seen that and taken the region away before the next attempt (mem/late.h).
  */
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
-#include "mem/fate.h"
 #include "../../kit/requirement.h"
 
 #define RQ       conn_rc.rq_psn
@@ -99,7 +98,6 @@ REQUIREMENT("MEM-05", "RSP-01")
 static void
 write_that_has_not_ended_waits(void **state)
 {
-	struct mem_fate_result res = {.len = 100};
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
 	c->remote->runs = true;
@@ -107,7 +105,7 @@ write_that_has_not_ended_waits(void **state)
 	pkt_none(c);
 	bench_pass(c->b, 3 * RETRY_NS);
 	pkt_none(c);
-	mem_fate_end(c->remote->kept, 0, &res);
+	c->remote->runs = false;
 	bench_pass(c->b, RETRY_NS);
 	ack_expect(c, RQ);
 	assert_int_equal(OBS(c, RSP_WRONG_KEY), 0);
@@ -122,7 +120,8 @@ write_that_fails_late_is_refused(void **state)
 	c->remote->runs = true;
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 100, 0, 100);
 	pkt_none(c);
-	mem_fate_end(c->remote->kept, -EFAULT, NULL);
+	c->remote->lost = true;
+	c->remote->runs = false;
 	bench_pass(c->b, RETRY_NS);
 	answer_expect(c, RQ, NAK_SYN(REM_ACCESS));
 }
@@ -210,9 +209,9 @@ late_unreliable_write_needs_no_region_any_more(void **state)
 	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
 }
 
-/* Writes through a window, which the program then unbinds; the region stays. */
+/* Writes through a window, which the program then unbinds; the region stays. runs: for good. */
 static struct conn *
-conn_window_unbound(void **state, struct mr *mw)
+conn_window_unbound(void **state, struct mr *mw, bool runs)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 	struct mw_bind b = {.lkey = c->remote->mr.key,
@@ -223,6 +222,7 @@ conn_window_unbound(void **state, struct mr *mw)
 			    .len = 100};
 
 	c->remote->drop = NULL;
+	c->remote->runs = runs;
 	c->remote->mr.access |= MEM_MW_BIND;
 	*mw = (struct mr){.kind = MR_WINDOW_1, .pd = c->remote->mr.pd};
 	assert_int_equal(mr_table_add(&c->b->mrs, mw, bench_key(c->b)), 0);
@@ -248,7 +248,7 @@ static void
 late_write_needs_no_window_any_more(void **state)
 {
 	struct mr mw;
-	struct conn *c = conn_window_unbound(state, &mw);
+	struct conn *c = conn_window_unbound(state, &mw, false);
 
 	bench_pass(c->b, RETRY_NS);
 	ack_expect(c, RQ);
@@ -261,7 +261,7 @@ static void
 other_write_after_a_late_one_is_written(void **state)
 {
 	struct mr mw;
-	struct conn *c = conn_window_unbound(state, &mw);
+	struct conn *c = conn_window_unbound(state, &mw, false);
 
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA + 200, 100, 100, 100);
 	ack_expect(c, RQ);
@@ -275,9 +275,8 @@ static void
 write_that_never_ends_is_refused(void **state)
 {
 	struct mr mw;
-	struct conn *c = conn_window_unbound(state, &mw);
+	struct conn *c = conn_window_unbound(state, &mw, true);
 
-	c->remote->runs = true;
 	bench_pass(c->b, 3 * RETRY_NS);
 	pkt_none(c);
 	c->remote->error = -ETIMEDOUT;
@@ -372,70 +371,51 @@ write_after_a_late_atomic_needs_the_region(void **state)
 	answer_expect(c, RQ, NAK_SYN(REM_ACCESS));
 }
 
-/* The table of fates forgets the oldest, and nothing else. */
+/* A QP that is reset or destroyed while its operation is pending: nobody asks for the result. */
 REQUIREMENT("MEM-05")
 static void
-fates_are_forgotten_in_order(void **state)
+qp_that_goes_forgets_its_late_write(void **state)
 {
-	const uint64_t base = (uint64_t)3 << 56;
-	struct mem_fate_result res;
-	uint64_t i;
+	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
-	for (i = 1; i <= MEM_FATES; i++) {
-		mem_fate_begin(base + i, NULL);
-		assert_int_equal(mem_fate_get(base + i, &res), MEM_FATE_PENDING);
-	}
-	for (i = 1; i <= MEM_FATES; i++) {
-		res = (struct mem_fate_result){.len = (uint32_t)i, .orig = 2 * i};
-		mem_fate_end(base + i, i == 6 ? -EFAULT : 0, &res);
-	}
-	mem_fate_begin(base + MEM_FATES + 3, NULL);
-	mem_fate_end(base + 3, 0, &res); /* too late: it lost its cell */
-	for (i = 1; i <= MEM_FATES; i++) {
-		bool gone = i == 3 || i == 6;
-
-		memset(&res, 0, sizeof(res));
-		assert_int_equal(mem_fate_get(base + i, &res),
-				 gone ? MEM_FATE_NONE : MEM_FATE_DONE);
-		assert_int_equal(res.len, gone ? 0 : i);
-		assert_int_equal(res.orig, gone ? 0 : 2 * i);
-	}
-	assert_int_equal(mem_fate_get(base + MEM_FATES + 3, &res), MEM_FATE_PENDING);
-	mem_fate_end(base + MEM_FATES + 3, -EAGAIN, &res);
+	c->remote->drop = NULL;
+	c->remote->runs = true;
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 100, 0, 100);
+	pkt_none(c);
+	assert_int_equal(c->remote->forgotten, 0);
+	assert_ptr_equal(c->b->engine.env.late_ops.first, &c->qp->bind.late_op.op);
+	engine_forget(&c->b->engine, c->qp);
+	assert_int_equal(c->remote->forgotten, 1);
+	assert_null(c->b->engine.env.late_ops.first);
 }
 
-#define SHARE (MEM_FATES / 4) /* of a user: two users here, one of the tests before, one more */
-
-/* One user's many late operations make no other's forgotten: executed WRITEs would be refused. */
-REQUIREMENT("MEM-05")
+/* Three QPs wait; the results come in any order. */
+REQUIREMENT("MEM-05", "RSP-01")
 static void
-user_with_many_fates_forgets_only_its_own(void **state)
+late_writes_of_several_qps_end_by_themselves(void **state)
 {
-	const uint64_t base = (uint64_t)5 << 56, other = (uint64_t)6 << 56,
-		       more = (uint64_t)7 << 56;
-	struct mem_fate_result res = {.len = 8};
-	int users[3];
-	uint64_t i, n = 0;
+	struct conn *c[3];
 
-	for (i = 1; i <= SHARE; i++)
-		mem_fate_begin(base + i, &users[0]);
-	while (n < 10 * MEM_FATES)
-		mem_fate_begin(other + ++n, &users[1]);
-	for (i = 1; i <= SHARE; i++) {
-		assert_int_equal(mem_fate_get(base + i, &res), MEM_FATE_PENDING);
-		mem_fate_end(base + i, 0, &res);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct conn_cfg cfg = conn_rc;
+
+		cfg.qpn = BENCH_QPN + 2 * i;
+		c[i] = conn_open(*state, cfg);
+		region_by_ops(c[i]->remote, UINT32_MAX);
+		c[i]->remote->late = 1;
+		c[i]->remote->late_done = c[i]->remote->runs = true;
+		peer_write(c[i], WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 100, 0, 100);
+		pkt_none(c[i]);
 	}
-	for (i = 1; i <= SHARE; i++)
-		mem_fate_begin(more + i, &users[2]);
-	while (n < 20 * MEM_FATES)
-		mem_fate_begin(other + ++n, &users[1]);
-	for (i = 1; i <= SHARE; i++) {
-		assert_int_equal(mem_fate_get(base + i, &res), MEM_FATE_DONE);
-		assert_int_equal(mem_fate_get(more + i, &res), MEM_FATE_PENDING);
-		/* the last operations of that user are still known, too */
-		assert_int_equal(mem_fate_get(other + n - SHARE + i, &res), MEM_FATE_PENDING);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct conn *now = c[(i + 1) % 3];
+
+		now->remote->runs = false;
+		bench_pass(now->b, RETRY_NS);
+		ack_expect(now, RQ);
+		assert_int_equal(now->remote->stores, 1);
 	}
-	assert_int_equal(mem_fate_get(other + 1, &res), MEM_FATE_NONE);
+	assert_null(c[0]->b->engine.env.late_ops.first);
 }
 
 int
@@ -459,8 +439,8 @@ main(void)
 		bench_test(atomic_after_a_late_write_needs_the_region),
 		bench_test(write_after_a_late_atomic_is_executed),
 		bench_test(write_after_a_late_atomic_needs_the_region),
-		bench_test(fates_are_forgotten_in_order),
-		bench_test(user_with_many_fates_forgets_only_its_own),
+		bench_test(qp_that_goes_forgets_its_late_write),
+		bench_test(late_writes_of_several_qps_end_by_themselves),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
