@@ -523,7 +523,10 @@ mr_dereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 void
 mr_copies_open(struct session *s)
 {
-	s->copiers = (struct mrmap_copiers){.serve = broker_copy, .stays = copier_stays, .ctx = s};
+	s->copiers = (struct mrmap_copiers){.credit = &s->user->copies,
+					    .serve = broker_copy,
+					    .stays = copier_stays,
+					    .ctx = s};
 }
 
 /* Regions whose memory is gone because their client has truncated or unmapped it (MEM-04). */

@@ -25,6 +25,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 #include <time.h>
+#include "map/copier.h"
 
 /*
  * Owners of subordinate uids, by subuid(5). An ordinary user may run processes with all of its
@@ -110,6 +111,7 @@ struct quota_user {
 	bool no_neigh;  /* no neighbour entry was free for it in this round (neigh.c) */
 	uint32_t debts; /* regions that are deregistered but still mapped (obj_mr.c) */
 	uint64_t used[QUOTA_NKINDS];
+	struct copier_credit copies; /* how long workers may wait for its memory */
 };
 LIST_HEAD(quota_bucket, quota_user);
 

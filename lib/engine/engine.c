@@ -299,6 +299,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 	e->env.now_ns = now_ns;
 	if (unlikely(e->run.parked != 0))
 		run_list_wake_due(&e->run, now_ns);
+	qp_ahead_next_burst(&e->ahead, now_ns);
 	if (unlikely(e->env.late_ops.first != NULL))
 		mem_late_poll(&e->env.late_ops);
 	if (unlikely(e->late.n != 0))

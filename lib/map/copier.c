@@ -45,8 +45,9 @@ struct side {
 
 struct copier {
 	struct side *side; /* atomic */
-	uint32_t owners;   /* late operations that refer to it; atomic */
-	uint32_t dead;     /* destroyed; atomic */
+	struct copier_credit *credit;
+	uint32_t owners; /* late operations and lent bytes that refer to it; atomic */
+	uint32_t dead;   /* destroyed; atomic */
 	struct copier *next;
 	/* Consecutive withdrawn jobs. Not atomic: races between workers do little harm. */
 	uint64_t silent_ns, silent_last_ns;
@@ -60,7 +61,8 @@ struct job {
 	struct mem_late *late;
 	const struct mem_bytes *src;
 	uint32_t nsrc;
-	void *dst;
+	void *dst; /* COPY_READ: one of these */
+	struct mem_lent *lent;
 	const struct mem_atomic *atomic;
 	uint64_t *orig;
 };
@@ -104,13 +106,14 @@ fail:
 }
 
 int
-copier_create(struct copier **out, int *shared)
+copier_create(struct copier_credit *credit, struct copier **out, int *shared)
 {
 	struct copier *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (c == NULL)
 		return -ENOMEM;
+	c->credit = credit;
 	rc = side_make(c, &c->side, shared);
 	if (rc < 0) {
 		free(c);
@@ -169,15 +172,15 @@ place_free(struct side *s, uint32_t i)
 	place_set(s, i, 0, PLACE_FREE);
 }
 
-/* Returns a slot for a job, or -EAGAIN. */
+/* Returns a slot for a job: one of the first, if it is to be lent. Otherwise -EAGAIN, -ENOBUFS. */
 static int
-place_take(struct side *s)
+place_take(struct side *s, bool lent)
 {
-	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
+	for (uint32_t i = lent ? COPIER_LENT : COPIER_SLOTS; i-- != 0;) {
 		if (place_move(s, i, 0, PLACE_FREE, PLACE_USED))
 			return (int)i;
 	}
-	return -EAGAIN;
+	return lent ? -ENOBUFS : -EAGAIN;
 }
 
 /* The slot's job with this number is over and settled. Frees the slot if nobody owns the job. */
@@ -223,7 +226,7 @@ copier_renew(struct copier *c, int *shared)
 	return 0;
 }
 
-/* Frees the destroyed copiers that no late operation refers to. */
+/* Frees the destroyed copiers that nothing refers to. */
 static void
 dead_free(struct copier **first)
 {
@@ -322,22 +325,54 @@ copier_late_forget(struct mem_late *late)
 
 /* ---- a worker's wait for a job ---- */
 
-#define WAIT_ALL_NS  10000000u /* limit including time in which other threads ran */
-#define WAIT_MORE_NS 20000     /* for a job that has begun: more than a copy takes (usual_ns) */
-#define SPIN_NS      2000      /* spin before sleeping, if the thread is not urgent */
-#define NAP_NS       50000     /* longest sleep */
-#define LOOK_NS      5000u /* most time counted between two polls; other threads ran in the rest */
-#define SPINS        8u    /* polls per clock read */
+#define WAIT_ALL_NS 10000000u /* limit including time in which other threads ran */
+#define SPIN_NS     2000      /* spin before sleeping, if the thread is not urgent */
+#define NAP_NS      50000     /* longest sleep */
+#define LOOK_NS     5000u /* most time counted between two polls; other threads ran in the rest */
+#define SPINS       8u    /* polls per clock read */
 
-#define PAGE_NS      3000  /* about the time of a copy of .. */
-#define PAGE_BYTES   4096u /* .. this size, whatever the size of a page */
+#define COPY_NS     20000 /* for which a worker waits for every copy .. */
+#define PAGE_NS     3000  /* .. and for each .. */
+#define PAGE_BYTES  4096u /* .. this many bytes, whatever the size of a page */
 
-/* About how long the thread takes to copy len bytes. */
+/* More than the thread usually takes to copy len bytes. */
 static int64_t
 usual_ns(uint32_t len)
 {
-	return len <= PAGE_BYTES ? PAGE_NS
-				 : PAGE_NS * (int64_t)((len + PAGE_BYTES - 1) / PAGE_BYTES);
+	return COPY_NS + PAGE_NS * (int64_t)((len + PAGE_BYTES - 1) / PAGE_BYTES);
+}
+
+#define SLOW_NS     2000000 /* longest wait for a slow copy */
+#define REFILL_NS   100000u /* interval of credit refills .. */
+#define REFILL_PART 200u    /* .. each by this part of the elapsed time */
+
+/* Any worker. The credit at now (CLOCK_MONOTONIC), after a refill if one is due. May be below 0. */
+static int64_t
+credit_left(struct copier_credit *c, uint64_t now)
+{
+	uint64_t at = __atomic_load_n(&c->at_ns, __ATOMIC_RELAXED);
+	int64_t left = __atomic_load_n(&c->left_ns, __ATOMIC_RELAXED), more;
+
+	/* now may be before at: another worker was here in between */
+	if (now < at + REFILL_NS ||
+	    !__atomic_compare_exchange_n(&c->at_ns, &at, now, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return left;
+	more = (int64_t)((now - at) / REFILL_PART);
+	if (more > COPIER_BURST_NS - left)
+		more = COPIER_BURST_NS - left;
+	return __atomic_add_fetch(&c->left_ns, more, __ATOMIC_RELAXED);
+}
+
+/* How long a worker may wait for a slow copy. */
+static int64_t
+slow_ns(struct copier_credit *c, uint64_t now)
+{
+	int64_t left = credit_left(c, now);
+
+	if (left <= 0)
+		return 0;
+	return left < SLOW_NS ? left : SLOW_NS;
 }
 
 static void
@@ -366,28 +401,27 @@ begun_part(const struct copy_slot *slot, uint64_t now, uint64_t took_ns)
 }
 
 /*
- * Worker. Wait until the slot's job is done, for as long as such a job usually takes. *now: the
- * current time, updated. Not counted are the time before the thread begins the job and the excess
- * of long gaps between two polls: neither is caused by the client's memory. A thread on the
- * worker's CPU can only run while the worker does not, so the worker sleeps at once. Returns false
- * if the job is not done. It will not begin soon if the thread has an abandoned one.
+ * Worker. Wait until the slot's job is done, for as long as such a job usually takes and, on
+ * credit, a slow one. *now: the current time, updated. Not counted are the time before the thread
+ * begins the job and the excess of long gaps between two polls: neither is caused by the client's
+ * memory. A thread on the worker's CPU can only run while the worker does not, so the worker sleeps
+ * at once. Returns false if the job is not done. It will not begin soon if the thread has an
+ * abandoned one.
  */
 static bool
-copier_await(struct side *s, struct copy_slot *slot, uint64_t *now)
+copier_await(struct side *s, struct copy_slot *slot, struct copier_credit *credit, uint64_t *now)
 {
 	const struct copier_area *a = s->area;
 	bool urgent = __atomic_load_n(&a->urgent, __ATOMIC_RELAXED) != 0, slept = false;
 	bool here = __atomic_load_n(&a->bound, __ATOMIC_RELAXED) == slot->cpu + 1;
-	int64_t left_ns = usual_ns(slot->len) + WAIT_MORE_NS;
+	int64_t slow = slow_ns(credit, *now), left_ns = usual_ns(slot->len) + slow;
 	uint64_t from = *now, took;
 	uint32_t state = COPY_ASKED, before;
 
 	for (uint32_t n = 1;; n++) {
 		before = state;
 		state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-		if (state == COPY_DONE)
-			return true;
-		if (n % SPINS != 0 && !slept && !here) {
+		if (state != COPY_DONE && n % SPINS != 0 && !slept && !here) {
 			sched_relax();
 			continue;
 		}
@@ -397,13 +431,16 @@ copier_await(struct side *s, struct copy_slot *slot, uint64_t *now)
 			left_ns -= (int64_t)(slept || took < LOOK_NS ? took : LOOK_NS);
 		else if (slept)
 			left_ns -= begun_part(slot, *now, took);
-		if (left_ns <= 0 || *now - from >= WAIT_ALL_NS ||
+		if (state == COPY_DONE || left_ns <= 0 || *now - from >= WAIT_ALL_NS ||
 		    (state == COPY_ASKED && abandoned_settle(s, *now) != 0))
-			return false;
+			break;
 		slept = !urgent && (here || *now - from >= SPIN_NS);
 		if (slept)
 			sleep_on_slot(slot, state);
 	}
+	if (left_ns < slow)
+		__atomic_sub_fetch(&credit->left_ns, slow - left_ns, __ATOMIC_RELAXED);
+	return state == COPY_DONE;
 }
 
 /* ---- a job ---- */
@@ -486,6 +523,11 @@ take_result(struct side *s, uint32_t i, const struct job *j)
 	const struct copy_slot *slot = &s->area->slot[i];
 	int rc = slot->result;
 
+	if (rc == 0 && j->lent != NULL) {
+		*j->lent = (struct mem_lent){.bytes = s->area->bytes[i], .at = s, .slot = i};
+		__atomic_add_fetch(&s->of->owners, 1, __ATOMIC_RELAXED);
+		return 0;
+	}
 	if (rc == 0 && j->op == COPY_READ)
 		memcpy(j->dst, s->area->bytes[i], j->len);
 	else if (rc == 0 && j->op == COPY_ATOMIC)
@@ -514,11 +556,11 @@ do_job(struct copier *c, const struct job *j)
 		return rc;
 	if (__atomic_load_n(&s->area->refused, __ATOMIC_ACQUIRE) != 0)
 		return -ENOMEM;
-	i = place_take(s);
+	i = place_take(s, j->lent != NULL);
 	if (i < 0)
 		return i;
 	put_job(s, (uint32_t)i, j);
-	done = copier_await(s, &s->area->slot[i], &now);
+	done = copier_await(s, &s->area->slot[i], c->credit, &now);
 	if (!done && slot_move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
 		place_free(s, (uint32_t)i);
 		return job_unserved(c, now);
@@ -556,11 +598,30 @@ do_parts(struct copier *c, struct job *j, const struct mem_part *part, uint32_t 
 }
 
 int
-copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst)
+copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len)
 {
+	struct mem_part part = {.va = va, .len = len};
 	struct job j = {.op = COPY_READ, .dst = dst};
 
+	return do_parts(c, &j, &part, 1);
+}
+
+int
+copier_lend(struct copier *c, const struct mem_part *part, uint32_t n, struct mem_lent *lent)
+{
+	struct job j = {.op = COPY_READ, .lent = lent};
+
 	return do_parts(c, &j, part, n);
+}
+
+void
+copier_release(struct mem_lent *lent)
+{
+	struct side *s = lent->at;
+
+	place_free(s, lent->slot);
+	__atomic_sub_fetch(&s->of->owners, 1, __ATOMIC_RELEASE);
+	*lent = (struct mem_lent){0};
 }
 
 int

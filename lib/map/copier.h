@@ -5,13 +5,16 @@
  * An access to /proc/PID/mem can block forever: on the server of a file system, or on an mmap_lock
  * that the client holds. Workers must not block. A worker therefore puts the access (a job) into
  * memory that it shares with a thread of the broker (ipc/broker.h; one thread per address space)
- * and waits for the result about as long as a copy usually takes. If the job is not done by then,
- * the worker withdraws it, or abandons it if the thread has begun it. The worker gets -EAGAIN and
- * continues.
+ * and waits for the result about as long as a copy usually takes, or longer if the client's uid has
+ * credit. If the job is not done by then, the worker withdraws it, or abandons it if the thread has
+ * begun it. The worker gets -EAGAIN and continues.
  *
  *   - While an abandoned job is outstanding, all accesses to its address space get -EAGAIN at once,
  *     so that later accesses are executed after it, and memory that does not respond costs a worker
  *     no more than one wait. After COPIER_LIMIT_NS they get -ETIMEDOUT.
+ *   - The longer waits are charged to the credit: it grows by 1/200 of the time, up to
+ *     COPIER_BURST_NS. They are for honest programs whose threads rarely run late, because an
+ *     abandoned job costs a peer a retransmission. Memory that is always slow has no credit.
  *   - The result of an abandoned job that must not be executed twice is kept for its owner
  *     (mem/late.h).
  *   - A thread that never begins a job, because its process is stopped or lost, is detected after
@@ -29,25 +32,34 @@
 #include "mem/mr.h"
 
 #define COPIER_BYTES    262144u       /* most bytes of a job */
-#define COPIER_SLOTS    16u           /* concurrent jobs per address space */
+#define COPIER_SLOTS    16u           /* concurrent jobs per address space .. */
+#define COPIER_LENT     8u            /* .. of which so many may be lent */
 #define COPIER_LIMIT_NS 2000000000ull /* time limit of a job */
+
+#define COPIER_BURST_NS 20000000 /* most credit of a uid */
 
 struct copier;
 struct copier_area;
 
+/* How long workers may wait for slow copies of one uid. Zero at first. Shared by workers. */
+struct copier_credit {
+	int64_t left_ns;
+	uint64_t at_ns; /* of the last refill */
+};
+
 /* ---- daemon side ---- */
 
 /*
- * Control thread. Create a copier. *shared: descriptor of its area, to pass to the thread; the
- * caller closes it. Returns 0 or -errno.
+ * Control thread. Create a copier that charges slow copies to credit, which outlives it. *shared:
+ * descriptor of its area, to pass to the thread; the caller closes it. Returns 0 or -errno.
  */
-int copier_create(struct copier **out, int *shared);
+int copier_create(struct copier_credit *credit, struct copier **out, int *shared);
 /* Control thread. Create a new area after the thread was lost, for a new thread. 0 or -errno. */
 int copier_renew(struct copier *c, int *shared);
 /*
- * Control thread. Destroy c. No worker uses it any more, except for the results of late operations,
- * until these are polled or forgotten. Its thread ends after its current job. Returns true if the
- * thread is blocked on its client's memory.
+ * Control thread. Destroy c. No worker uses it any more, except for late operations and lent bytes,
+ * until these are polled, forgotten or released. Its thread ends after its current job. Returns
+ * true if the thread is blocked on its client's memory.
  */
 bool copier_destroy(struct copier *c);
 
@@ -60,22 +72,17 @@ bool copier_settled(const struct copier *c);
  * Any worker. As in struct mem_ops. -EINVAL: all parts together have more than COPIER_BYTES, or
  * not as many as the sources.
  */
-int copier_read_parts(struct copier *c, const struct mem_part *part, uint32_t n, void *dst);
+int copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len);
+/* Sets all of *lent but ops. */
+int copier_lend(struct copier *c, const struct mem_part *part, uint32_t n, struct mem_lent *lent);
 int copier_write_parts(struct copier *c, const struct mem_part *part, uint32_t n,
 		       const struct mem_bytes *src, uint32_t nsrc, struct mem_late *late);
 int copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, struct mem_late *late,
 		  uint64_t *orig);
-/* The same, for an operation of a copier that may have been destroyed or renewed since. */
+/* The same, when the copier may have been destroyed or renewed since. */
+void copier_release(struct mem_lent *lent);
 void copier_late_poll(struct mem_late *late);
 void copier_late_forget(struct mem_late *late);
-
-static inline int
-copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len)
-{
-	struct mem_part part = {.va = va, .len = len};
-
-	return copier_read_parts(c, &part, 1, dst);
-}
 
 static inline int
 copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, struct mem_late *late)

@@ -231,7 +231,8 @@ int
 mrmap_create_kept(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req *req,
 		  const int *fds, unsigned nfds, struct mrkept *kept, struct mrmap **out)
 {
-	static struct mrmap_copiers copiers = {.serve = serve_here};
+	static struct copier_credit credit;
+	static struct mrmap_copiers copiers = {.credit = &credit, .serve = serve_here};
 	struct mrmap_client c = {.pid = pid, .pidfd = pidfd, .uid = uid, .mem.fd = -1};
 	struct mrmap_found found;
 	struct mrmap_files files;

@@ -84,6 +84,7 @@ bool mrmap_client_is(const struct mrmap_client *c);
  */
 #define MRMAP_MAX_COPIERS 8
 struct mrmap_copiers {
+	struct copier_credit *credit;
 	/*
 	 * Start a thread that serves a new copier: copier_serve with mem and the area of shared.
 	 * The caller keeps both descriptors. id: of the address space. Returns 0 or -errno. Does

@@ -172,7 +172,7 @@ mem_new(struct mrmap_copiers *of, uint64_t id, int fd, struct peer_mem **out)
 	m->of = of;
 	m->id = id;
 	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	rc = m->fd >= 0 ? copier_create(&m->copier, &shared) : -errno;
+	rc = m->fd >= 0 ? copier_create(of->credit, &m->copier, &shared) : -errno;
 	if (rc == 0) {
 		rc = mem_serve(m, shared);
 		if (rc == 0) {
@@ -275,13 +275,16 @@ parts_in_region(const struct mrmap *map, const struct mem_part *part, uint32_t n
 }
 
 static int
-copy_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
+copy_lend(void *ctx, const struct mem_part *part, uint32_t n, struct mem_lent *lent)
 {
 	const struct mrmap *map = ctx;
+	int rc = -EFAULT;
 
-	if (!parts_in_region(map, part, n))
-		return -EFAULT;
-	return copier_read_parts(map->mem->copier, part, n, dst);
+	if (parts_in_region(map, part, n))
+		rc = copier_lend(map->mem->copier, part, n, lent);
+	if (rc == 0)
+		lent->ops = &mrmap_copy_ops;
+	return rc;
 }
 
 static int
@@ -317,7 +320,8 @@ copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late 
 }
 
 const struct mem_ops mrmap_copy_ops = {.read = copy_read,
-				       .read_parts = copy_read_parts,
+				       .lend = copy_lend,
+				       .release = copier_release,
 				       .write = copy_write,
 				       .write_parts = copy_write_parts,
 				       .atomic = copy_atomic,

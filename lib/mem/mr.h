@@ -49,6 +49,16 @@ struct mem_bytes {
 	uint32_t len;
 };
 
+struct mem_ops;
+
+/* Bytes read from a client, which stay where they are until they are released. All zero: none. */
+struct mem_lent {
+	const uint8_t *bytes;
+	const struct mem_ops *ops; /* whose release takes them */
+	void *at;                  /* for ops */
+	uint32_t slot;
+};
+
 /* Copies n sources to dst, one after the other. dst has room for all their bytes. */
 static inline void
 mem_bytes_join(uint8_t *dst, const struct mem_bytes *src, uint32_t n)
@@ -75,8 +85,13 @@ mem_bytes_join(uint8_t *dst, const struct mem_bytes *src, uint32_t n)
  */
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
-	/* Reads n parts (1 .. MEM_MAX_PARTS), one after the other, to dst. */
-	int (*read_parts)(void *ctx, const struct mem_part *part, uint32_t n, void *dst);
+	/*
+	 * Reads n parts (1 .. MEM_MAX_PARTS), one after the other, and lends the bytes to the
+	 * caller, which releases them soon: few are lent (-ENOBUFS: too many).
+	 */
+	int (*lend)(void *ctx, const struct mem_part *part, uint32_t n, struct mem_lent *lent);
+	/* The same worker, also when the region is gone. Zeroes lent. */
+	void (*release)(struct mem_lent *lent);
 	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len, struct mem_late *late);
 	/*
 	 * Writes nsrc sources, one after the other, to n parts, one after the other. Sources and

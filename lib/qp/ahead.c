@@ -4,40 +4,62 @@
 #include <string.h>
 #include <rte_branch_prediction.h>
 
-bool
-qp_ahead_get(const struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
-	     const struct qp_ahead_part *want, void *dst)
+void
+qp_ahead_forget(struct qp_ahead *a)
 {
-	const uint8_t *bytes = a->bytes;
+	if (a->n == 0)
+		return;
+	a->n = 0;
+	if (a->viewed)
+		a->old[a->nold++] = a->lent; /* qp_ahead_view: there is a place */
+	else
+		a->lent.ops->release(&a->lent);
+	a->viewed = false;
+}
+
+const uint8_t *
+qp_ahead_get(const struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+	     const struct qp_ahead_part *want)
+{
+	const uint8_t *bytes = a->lent.bytes;
 
 	if (a->n == 0 || a->qp != qp || a->mr != mr || a->key != mr->key ||
 	    a->ops_ctx != mr->ops_ctx || a->va != mr->va || now_ns - a->read_ns > QP_AHEAD_NS)
-		return false;
+		return NULL;
 	for (uint32_t i = 0; i < a->n; i++) {
 		const struct qp_ahead_part *p = &a->part[i];
 		uint64_t off = want->addr - p->addr;
 
-		if (p->psn == want->psn && off <= p->len && want->len <= p->len - off) {
-			memcpy(dst, bytes + off, want->len);
-			return true;
-		}
+		if (p->psn == want->psn && off <= p->len && want->len <= p->len - off)
+			return bytes + off;
 		bytes += p->len;
 	}
-	return false;
+	return NULL;
 }
 
+const uint8_t *
+qp_ahead_view(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const struct mr *mr,
+	      const struct qp_ahead_part *want)
+{
+	const uint8_t *bytes = NULL;
+
+	if (a->nold != QP_AHEAD_OLD)
+		bytes = qp_ahead_get(a, now_ns, qp, mr, want);
+	a->viewed |= bytes != NULL;
+	return bytes;
+}
+
+/* Returns as the operations of mr do. */
 static int
-read_parts(const struct mr *mr, const struct qp_ahead_part *part, uint32_t n, void *dst)
+read_parts(struct qp_ahead *a, const struct mr *mr, const struct qp_ahead_part *part, uint32_t n)
 {
 	struct mem_part parts[MEM_MAX_PARTS];
 
-	if (n == 1)
-		return mr_read(mr, part->addr, dst, part->len);
 	for (uint32_t i = 0; i < n; i++) {
 		parts[i].va = mr->va + (part[i].addr - mr->iova);
 		parts[i].len = part[i].len;
 	}
-	return mr->ops->read_parts(mr->ops_ctx, parts, n, dst);
+	return mr->ops->lend(mr->ops_ctx, parts, n, &a->lent);
 }
 
 int
@@ -46,7 +68,7 @@ qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const st
 {
 	int rc = -EFAULT;
 
-	a->n = 0;
+	qp_ahead_forget(a);
 	if (unlikely(qp != NULL && a->late == qp)) {
 		rc = mr_read(mr, part->addr, dst, len);
 		if (rc != -EAGAIN)
@@ -54,12 +76,12 @@ qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const st
 		return rc;
 	}
 	if (n > 1) {
-		rc = read_parts(mr, part, n, a->bytes);
+		rc = read_parts(a, mr, part, n);
 		if (rc != 0 && rc != -EAGAIN)
 			n = 1;
 	}
 	if (n == 1 && part->len > len)
-		rc = mr_read(mr, part->addr, a->bytes, part->len);
+		rc = read_parts(a, mr, part, 1);
 	if (rc == 0) {
 		a->qp = qp;
 		a->mr = mr;
@@ -69,7 +91,7 @@ qp_ahead_read(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp, const st
 		a->read_ns = now_ns;
 		a->n = n;
 		memcpy(a->part, part, n * sizeof(*part));
-		memcpy(dst, a->bytes, len);
+		memcpy(dst, a->lent.bytes, len);
 		return 0;
 	}
 	if (rc != -EAGAIN)

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <rte_branch_prediction.h>
 #include "mem/mr.h"
 
 struct qp;
@@ -18,6 +19,7 @@ struct qp;
 #define QP_AHEAD_BYTES (256u * 1024) /* at once */
 #define QP_AHEAD_SHORT (64u * 1024)  /* the same, if the rest of the message may wait for long */
 #define QP_AHEAD_NS    100000000u    /* for how long: PSNs come again */
+#define QP_AHEAD_OLD   8u
 
 /* Payload of one message, in a region. */
 struct qp_ahead_part {
@@ -39,6 +41,11 @@ struct qp_ahead {
 	 * of the memory. */
 	const struct qp *late;
 	struct qp_ahead_part part[MEM_MAX_PARTS];
+	struct mem_lent lent; /* their bytes */
+	/* Frames of this burst point to them, and to some that were discarded since it began. */
+	bool viewed;
+	uint32_t nold;
+	struct mem_lent old[QP_AHEAD_OLD];
 	/* Messages of the received burst whose first packets were written with one before them. */
 	struct {
 		const struct qp *qp;
@@ -50,25 +57,33 @@ struct qp_ahead {
 			uint32_t psn, pkts;
 		} msg[MEM_MAX_PARTS];
 	} prewritten;
-	uint8_t bytes[QP_AHEAD_BYTES];
 };
 
 /* Worker. Discards the payload that was read. */
+void qp_ahead_forget(struct qp_ahead *a);
+
+/* Worker. The frames of the last burst no longer point to payload that was read (struct qp_env). */
 static inline void
-qp_ahead_forget(struct qp_ahead *a)
+qp_ahead_next_burst(struct qp_ahead *a, uint64_t now_ns)
 {
-	a->n = 0;
+	while (unlikely(a->nold != 0)) {
+		a->nold--;
+		a->old[a->nold].ops->release(&a->old[a->nold]);
+	}
+	a->viewed = false;
+	if (unlikely(a->n != 0 && now_ns - a->read_ns > QP_AHEAD_NS))
+		qp_ahead_forget(a);
 }
 
 /*
- * Worker. Discards the payload that was read for qp. Called before PSNs are used again for other
- * messages (reset, send queue error), and when qp is destroyed.
+ * Worker. Discards the payload that was read for qp, and for READ responses. Called before PSNs are
+ * used again for other messages (reset, send queue error), and when qp is destroyed.
  */
 static inline void
 qp_ahead_forget_qp(struct qp_ahead *a, const struct qp *qp)
 {
-	if (a->qp == qp)
-		a->n = 0;
+	if (a->qp == qp || a->qp == NULL)
+		qp_ahead_forget(a);
 	if (a->late == qp)
 		a->late = NULL;
 	if (a->prewritten.qp == qp)
@@ -87,12 +102,15 @@ uint32_t qp_ahead_prewritten(struct qp_ahead *a, uint64_t now_ns, const struct q
 			     const struct mr *mr, uint32_t psn, uint64_t va);
 
 /*
- * Worker. Copies [want->addr, want->addr + want->len) of mr, payload of the message want->psn of qp
- * (NULL: of a READ response), to dst if it was read ahead. The range was checked by a lookup in
- * this burst. Returns false if it was not.
+ * Worker. Returns the bytes [want->addr, want->addr + want->len) of mr, payload of the message
+ * want->psn of qp (NULL: of a READ response), if they were read ahead; else NULL. The range was
+ * checked by a lookup in this burst. The bytes are valid until the next call of another function.
  */
-bool qp_ahead_get(const struct qp_ahead *a, uint64_t now_ns, const struct qp *qp,
-		  const struct mr *mr, const struct qp_ahead_part *want, void *dst);
+const uint8_t *qp_ahead_get(const struct qp_ahead *a, uint64_t now_ns, const struct qp *qp,
+			    const struct mr *mr, const struct qp_ahead_part *want);
+/* Worker. The same, for a frame of this burst: the bytes are valid until qp_ahead_next_burst. */
+const uint8_t *qp_ahead_view(struct qp_ahead *a, uint64_t now_ns, const struct qp *qp,
+			     const struct mr *mr, const struct qp_ahead_part *want);
 
 /*
  * Worker. Reads part[0 .. n) of mr at once, and copies the first len bytes, which belong to

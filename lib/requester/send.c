@@ -4,6 +4,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
+#include "qp/ahead.h"
 #include "qp/segs.h"
 #include "requester/requester_parts.h"
 #include "requester/selective.h"
@@ -29,10 +30,20 @@ static const uint8_t data_ops[UROCE_WR_OPCODES][4] = {
  * a copy. Loopback frames have one segment and no CRC (qp/view.h).
  */
 
+/* As req_zero_copy_source, for memory accessed by ops. */
+static __rte_noinline const uint8_t *
+view_read_ahead(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
+		const struct mr *mr, uint64_t addr, uint32_t len)
+{
+	struct qp_ahead_part part = {.addr = addr, .len = len, .psn = e->first_psn};
+
+	return qp_ahead_view(env->ahead, env->now_ns, qp, mr, &part);
+}
+
 /*
- * Address of len bytes at offset off of the WQE's data, if they are mapped contiguously and the
- * L_Key is valid for them; else NULL (req_gather returns the reason). Valid until the end of the
- * burst.
+ * Address of len bytes at offset off of the WQE's data, if they are mapped contiguously, or were
+ * read ahead, and the L_Key is valid for them; else NULL (req_gather returns the reason). Valid
+ * until the end of the burst.
  */
 static const uint8_t *
 req_zero_copy_source(const struct qp_env *env, const struct qp *qp, struct qp_sq_entry *e,
@@ -44,7 +55,9 @@ req_zero_copy_source(const struct qp_env *env, const struct qp *qp, struct qp_sq
 	if ((e->wqe.flags & UROCE_WQE_INLINE) || sge->length < off || sge->length - off < len)
 		return NULL;
 	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr + off, len, MEM_LOCAL_READ);
-	return mr != NULL && mr->host != NULL ? mr->host + (sge->addr + off - mr->iova) : NULL;
+	if (likely(mr != NULL) && likely(mr->host != NULL))
+		return mr->host + (sge->addr + off - mr->iova);
+	return mr != NULL ? view_read_ahead(env, qp, e, mr, sge->addr + off, len) : NULL;
 }
 
 /* Sets the ICRC. state: CRC before the PSN, which is at psn_off in the headers. */

@@ -93,9 +93,12 @@ req_gather_ahead(struct qp_env *env, const struct qp *qp, const struct qp_sq_ent
 	struct qp_ahead_part part[MEM_MAX_PARTS] = {
 		{.addr = sge->addr + off, .len = len, .psn = e->first_psn}};
 	uint64_t room = mr->iova + mr->len - part[0].addr;
+	const uint8_t *bytes = qp_ahead_get(env->ahead, env->now_ns, qp, mr, &part[0]);
 
-	if (qp_ahead_get(env->ahead, env->now_ns, qp, mr, &part[0], dst))
+	if (bytes != NULL) {
+		memcpy(dst, bytes, len);
 		return 0;
+	}
 	part[0].len =
 		(uint32_t)RTE_MIN((uint64_t)RTE_MIN(sge->length - off, RTE_MAX(most, len)), room);
 	if (lone && e->wqe.num == 1 && off + part[0].len == sge->length && part[0].len < most)

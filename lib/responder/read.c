@@ -287,9 +287,12 @@ read_ahead(struct qp_env *env, const struct qp *qp, const struct mr *mr, const s
 	uint32_t most = env->crowded || qp->conn.snd.cc_active ? QP_AHEAD_SHORT : QP_AHEAD_BYTES;
 	struct qp_ahead_part part = {.addr = op->va + off, .len = len, .psn = op->psn};
 	uint64_t room = mr->iova + mr->len - part.addr;
+	const uint8_t *bytes = qp_ahead_get(env->ahead, env->now_ns, NULL, mr, &part);
 
-	if (qp_ahead_get(env->ahead, env->now_ns, NULL, mr, &part, dst))
+	if (bytes != NULL) {
+		memcpy(dst, bytes, len);
 		return 0;
+	}
 	part.len = (uint32_t)RTE_MIN((uint64_t)RTE_MIN(op->len - off, RTE_MAX(most, len)), room);
 	return qp_ahead_read(env->ahead, env->now_ns, NULL, mr, &part, 1, dst, len);
 }

@@ -42,6 +42,8 @@ memory_init(void)
 	}
 }
 
+static const struct mem_ops copy_ops;
+
 static bool
 copy_ok(uint64_t va, uint32_t len)
 {
@@ -60,15 +62,32 @@ copy_out(void *ctx, uint64_t va, void *dst, uint32_t len)
 }
 
 static int
-copy_out_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
+copy_lend(void *ctx, const struct mem_part *part, uint32_t n, struct mem_lent *lent)
 {
+	uint32_t len = 0, at = 0;
+	uint8_t *bytes;
 	int rc = 0;
 
+	for (uint32_t i = 0; i < n; i++)
+		len += part[i].len;
+	bytes = malloc(len); /* so that a sanitizer detects a use after the release */
+	CHECK(bytes != NULL);
 	for (uint32_t i = 0; rc == 0 && i < n; i++) {
-		rc = copy_out(ctx, part[i].va, dst, part[i].len);
-		dst = (uint8_t *)dst + part[i].len;
+		rc = copy_out(ctx, part[i].va, bytes + at, part[i].len);
+		at += part[i].len;
 	}
+	if (rc == 0)
+		*lent = (struct mem_lent){.bytes = bytes, .ops = &copy_ops, .at = bytes};
+	else
+		free(bytes);
 	return rc;
+}
+
+static void
+copy_release(struct mem_lent *lent)
+{
+	free(lent->at);
+	*lent = (struct mem_lent){0};
 }
 
 static int
@@ -114,7 +133,8 @@ copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late 
 }
 
 static const struct mem_ops copy_ops = {.read = copy_out,
-					.read_parts = copy_out_parts,
+					.lend = copy_lend,
+					.release = copy_release,
 					.write = copy_in,
 					.write_parts = copy_in_parts,
 					.atomic = copy_atomic};

@@ -24,6 +24,8 @@ world_late(struct sim_node *n)
 	return n->sim->late != 0 && sim_chance(&n->sim->cli, n->sim->late);
 }
 
+static const struct mem_ops world_mem_ops;
+
 static int
 world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 {
@@ -39,15 +41,33 @@ world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 }
 
 static int
-world_mem_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
+world_mem_lend(void *ctx, const struct mem_part *part, uint32_t n, struct mem_lent *lent)
 {
+	uint32_t len = 0, at = 0;
+	uint8_t *bytes;
 	int rc = 0;
 
+	for (uint32_t i = 0; i < n; i++)
+		len += part[i].len;
+	bytes = malloc(len); /* so that a sanitizer detects a use after the release */
+	if (bytes == NULL)
+		abort();
 	for (uint32_t i = 0; rc == 0 && i < n; i++) {
-		rc = world_mem_read(ctx, part[i].va, dst, part[i].len);
-		dst = (uint8_t *)dst + part[i].len;
+		rc = world_mem_read(ctx, part[i].va, bytes + at, part[i].len);
+		at += part[i].len;
 	}
+	if (rc == 0)
+		*lent = (struct mem_lent){.bytes = bytes, .ops = &world_mem_ops, .at = bytes};
+	else
+		free(bytes);
 	return rc;
+}
+
+static void
+world_mem_release(struct mem_lent *lent)
+{
+	free(lent->at);
+	*lent = (struct mem_lent){0};
 }
 
 /* Returns -EAGAIN: the access was executed, but its reply is late. */
@@ -138,7 +158,8 @@ world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_
 }
 
 static const struct mem_ops world_mem_ops = {.read = world_mem_read,
-					     .read_parts = world_mem_read_parts,
+					     .lend = world_mem_lend,
+					     .release = world_mem_release,
 					     .write = world_mem_write,
 					     .write_parts = world_mem_write_parts,
 					     .atomic = world_mem_atomic,

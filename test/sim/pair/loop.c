@@ -59,6 +59,16 @@ loop_trace(struct pair_node *n, uint32_t from)
 				 rte_mbuf_to_priv(n->worker.eng.env.tx[i]));
 }
 
+/* Is the payload of the loopback frame m lent (mem/mr.h)? It then stays for this burst only. */
+static bool
+loop_is_lent(const struct pair_node *n, const struct rte_mbuf *m)
+{
+	const uint8_t *mem = n->sim_node.mem;
+
+	return qp_view_is(m) &&
+	       (qp_view_get(m).payload < mem || qp_view_get(m).payload >= mem + SIM_NODE_BYTES);
+}
+
 /*
  * Payload that is still in client memory: a port copies it when it takes the frame. A loopback
  * frame may leave it there until it is received, or may have to wait for something (not drawn at
@@ -73,7 +83,8 @@ loop_payloads(struct pair_node *n, uint32_t from)
 	for (i = from; i < n->worker.eng.env.tx_n; i++) {
 		struct rte_mbuf *m = n->worker.eng.env.tx[i];
 
-		if (m->hash.usr == QP_TX_LOOPBACK && (s->cfg.small_pool || (i & 1)))
+		if (m->hash.usr == QP_TX_LOOPBACK &&
+		    (s->cfg.small_pool || (i & 1) || loop_is_lent(n, m)))
 			engine_own(&n->worker.eng, m);
 		if (rte_pktmbuf_linearize(m) != 0)
 			sim_fail(&s->sim, "node %u: no room for a frame in its buffer", n->idx);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bench: a region that is accessed by operations (mem/mr.h), which fail or are late on request. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include "harness.h"
+
+static const struct mem_ops region_ops;
 
 /* Result of an access. 0: executed; 1: executed, but reported as -EAGAIN; -errno: failed. */
 static int
@@ -30,22 +33,37 @@ ops_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 }
 
 static int
-ops_read_parts(void *ctx, const struct mem_part *part, uint32_t n, void *dst)
+ops_lend(void *ctx, const struct mem_part *part, uint32_t n, struct mem_lent *lent)
 {
 	struct bench_region *r = ctx;
+	uint32_t len = 0;
+	uint8_t *bytes;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (r->edge != 0 && part[i].va + part[i].len > r->edge)
 			rc = r->error;
+		len += part[i].len;
 	}
 	if (rc == 0)
 		rc = ops_verdict(r);
-	for (uint32_t i = 0; rc == 0 && i < n; i++) {
-		memcpy(dst, r->bytes + part[i].va, part[i].len);
-		dst = (uint8_t *)dst + part[i].len;
+	if (rc != 0)
+		return rc > 0 ? -EAGAIN : rc;
+	bytes = malloc(len); /* so that a sanitizer detects a use after the release */
+	assert_non_null(bytes);
+	*lent = (struct mem_lent){.bytes = bytes, .ops = &region_ops, .at = bytes};
+	for (uint32_t i = 0; i < n; i++) {
+		memcpy(bytes, r->bytes + part[i].va, part[i].len);
+		bytes += part[i].len;
 	}
-	return rc > 0 ? -EAGAIN : rc;
+	return 0;
+}
+
+static void
+ops_release(struct mem_lent *lent)
+{
+	free(lent->at);
+	*lent = (struct mem_lent){0};
 }
 
 static void
@@ -142,20 +160,21 @@ ops_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late *
 	return ops_executed(r, late, *orig, rc > 0);
 }
 
+static const struct mem_ops region_ops = {.read = ops_read,
+					  .lend = ops_lend,
+					  .release = ops_release,
+					  .write = ops_write,
+					  .write_parts = ops_write_parts,
+					  .atomic = ops_atomic,
+					  .late_poll = ops_late_poll,
+					  .late_forget = ops_late_forget};
+
 void
 region_by_ops(struct bench_region *r, uint32_t good)
 {
-	static const struct mem_ops ops = {.read = ops_read,
-					   .read_parts = ops_read_parts,
-					   .write = ops_write,
-					   .write_parts = ops_write_parts,
-					   .atomic = ops_atomic,
-					   .late_poll = ops_late_poll,
-					   .late_forget = ops_late_forget};
-
 	r->mr.host = NULL;
 	r->mr.va = 0;
-	r->mr.ops = &ops;
+	r->mr.ops = &region_ops;
 	r->mr.ops_ctx = r;
 	r->good = good;
 	r->error = -EFAULT;

@@ -182,6 +182,19 @@ conn_close(struct conn *c)
 	free(c);
 }
 
+/* Is the payload of m lent, by the last read ahead or by one before it in this burst? */
+static bool
+is_lent(const struct qp_ahead *a, const struct rte_mbuf *m)
+{
+	const uint8_t *p = m->nb_segs == 3 ? rte_pktmbuf_mtod(m->next, const uint8_t *) : NULL;
+	bool lent =
+		p != NULL && a->viewed && p >= a->lent.bytes && p < a->lent.bytes + QP_AHEAD_BYTES;
+
+	for (uint32_t i = 0; i < a->nold && p != NULL; i++)
+		lent |= p >= a->old[i].bytes && p < a->old[i].bytes + QP_AHEAD_BYTES;
+	return lent;
+}
+
 /* Frames leave the tx array as a worker's port would take them. */
 static void
 take_frames(struct bench *b)
@@ -191,6 +204,10 @@ take_frames(struct bench *b)
 
 	for (i = 0; i < env->tx_n; i++) {
 		assert_true(b->nframes < BENCH_FRAMES);
+		if (is_lent(&b->engine.ahead, env->tx[i])) {
+			b->lent++;
+			assert_int_equal(rte_pktmbuf_linearize(env->tx[i]), 0);
+		}
 		b->frame[b->nframes++] = env->tx[i];
 	}
 	env->tx_n = 0;

@@ -122,6 +122,7 @@ struct bench {
 	uint32_t nevents, events_seen;
 	struct rte_mbuf *frame[BENCH_FRAMES]; /* emitted and not yet examined by the test */
 	uint32_t nframes, frames_seen;
+	uint32_t lent; /* of them: built around lent bytes, which the port copies at once */
 	uint32_t slow, handoffs;
 	uint32_t consumed;   /* datagrams for the consumer of engine_set_consumer */
 	bool consumer_full;  /* it takes none */

@@ -65,6 +65,62 @@ posted_messages_are_read_at_once(void **state)
 	assert_int_equal(c->local->good, 0);
 }
 
+/* As zero-copy frames: all but the one whose packet made the engine read. */
+REQUIREMENT("MEM-05")
+static void
+bytes_read_ahead_are_sent_where_they_are(void **state)
+{
+	struct conn *c = conn_copied(state);
+
+	engine_set_zero_copy(&c->b->engine, BENCH_DEV, 500);
+	write_quiet(c, 1, 0, 4 * MTU);
+	write_quiet(c, 2, 5 * MTU, MTU);
+	write_quiet(c, 3, 7 * MTU, 499);
+	ring_doorbell(c);
+	for (uint32_t k = 0; k < 4; k++)
+		payload_expect(c,
+			       k == 0   ? WIRE_OP_WRITE_FIRST
+			       : k == 3 ? WIRE_OP_WRITE_LAST
+					: WIRE_OP_WRITE_MIDDLE,
+			       SQ + k, k * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 4, 5 * MTU, MTU);
+	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 5, 7 * MTU, 499);
+	assert_int_equal(c->b->lent, 4);
+}
+
+/* Two QPs read ahead in turn within one burst: the first one's bytes stay until its frames left. */
+REQUIREMENT("MEM-05")
+static void
+bytes_stay_until_the_burst_has_left(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c[2];
+
+	c[0] = conn_copied(state);
+	cfg.qpn = BENCH_QPN + 2;
+	c[1] = conn_open(*state, cfg);
+	region_by_ops(c[1]->local, UINT32_MAX);
+	memset(c[1]->local->bytes, 0x3c, 4 * MTU);
+	engine_set_zero_copy(&c[0]->b->engine, BENCH_DEV, 500);
+	for (uint32_t i = 0; i < 2; i++) {
+		write_quiet(c[i], 1, 0, 4 * MTU);
+		ring_doorbell(c[i]);
+	}
+	bench_run_once(c[0]->b);
+	assert_int_equal(c[0]->b->lent, 6);
+	assert_int_equal(c[0]->b->engine.ahead.nold, 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		for (uint32_t k = 0; k < 4; k++)
+			payload_expect(c[i],
+				       k == 0   ? WIRE_OP_WRITE_FIRST
+				       : k == 3 ? WIRE_OP_WRITE_LAST
+						: WIRE_OP_WRITE_MIDDLE,
+				       SQ + k, k * MTU, MTU);
+	}
+	bench_run_once(c[0]->b);
+	assert_int_equal(c[0]->b->engine.ahead.nold, 0);
+}
+
 /* What the next message sends from the same buffer is read when that message is sent. */
 REQUIREMENT("MEM-05")
 static void
@@ -317,6 +373,8 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		bench_test(bytes_read_ahead_are_sent_where_they_are),
+		bench_test(bytes_stay_until_the_burst_has_left),
 		bench_test(posted_messages_are_read_at_once),
 		bench_test(completed_message_leaves_no_bytes),
 		bench_test(changed_wqe_is_read_again),

@@ -15,6 +15,7 @@
 #include "suite.h"
 #include "../../kit/requirement.h"
 
+static struct copier_credit credit;
 static struct copier *copier;
 static struct copier_area *area;
 static pthread_t server;
@@ -95,7 +96,8 @@ setup(void **state)
 	executed = 0;
 	hold = false;
 	fake.at_ns = 0;
-	assert_int_equal(copier_create(&copier, &shared), 0);
+	credit = (struct copier_credit){.at_ns = copier_now_ns()};
+	assert_int_equal(copier_create(&credit, &copier, &shared), 0);
 	area = copier_area_map(shared);
 	close(shared);
 	assert_non_null(area);
@@ -266,6 +268,37 @@ slots_of_abandoned_copies_are_freed(void **state)
 	slots_are_free();
 }
 
+/* Lent bytes stay until they are released, and leave slots for other jobs. */
+REQUIREMENT("MEM-05")
+static void
+lent_bytes_stay(void **state)
+{
+	struct mem_part part = {.va = 4096, .len = 1};
+	struct mem_lent lent[COPIER_LENT + 1];
+	uint64_t orig;
+	int rc;
+
+	serve();
+	for (uint8_t i = 0; i < COPIER_LENT; i++) {
+		while ((rc = copier_lend(copier, &part, 1, &lent[i])) == -EAGAIN)
+			sched_yield();
+		assert_int_equal(rc, 0);
+		*(uint8_t *)(uintptr_t)lent[i].bytes = i;
+	}
+	assert_int_equal(copier_lend(copier, &part, 1, &lent[COPIER_LENT]), -ENOBUFS);
+	assert_int_equal(add_until(&orig), 0);
+	copier_destroy(copier);
+	for (uint8_t i = 0; i < COPIER_LENT; i++) {
+		assert_int_equal(*lent[i].bytes, i);
+		copier_release(&lent[i]);
+		assert_null(lent[i].bytes);
+	}
+	serve_no_more();
+	slots_are_free();
+	copier_area_unmap(area);
+	setup(state);
+}
+
 REQUIREMENT("MEM-05")
 static void
 copy_that_waits_too_long_fails(void **state)
@@ -364,7 +397,7 @@ end_real(int mem)
 	copier_destroy(copier);
 	assert_int_equal(pthread_join(server, NULL), 0);
 	close(mem);
-	assert_int_equal(copier_create(&copier, &shared), 0);
+	assert_int_equal(copier_create(&credit, &copier, &shared), 0);
 	copier_area_unmap(area);
 	area = copier_area_map(shared);
 	close(shared);
@@ -377,6 +410,7 @@ check_parts(uint8_t *bytes, uint8_t *seen)
 	uint64_t va = (uintptr_t)bytes, begun;
 	struct mem_part part[] = {{va + 9000, 5000}, {va + 3, 1}, {va + 100, 4096}};
 	struct mem_bytes src[] = {{seen, 4}, {seen + 4, 6000}, {seen + 6004, 3093}};
+	struct mem_lent lent;
 	int rc;
 
 	for (uint32_t i = 0; i < COPIER_BYTES; i++)
@@ -386,9 +420,11 @@ check_parts(uint8_t *bytes, uint8_t *seen)
 		while (!copier_settled(copier))
 			sched_yield();
 		begun = __atomic_load_n(&area->begun, __ATOMIC_ACQUIRE);
-		rc = copier_read_parts(copier, part, 3, seen);
+		rc = copier_lend(copier, part, 3, &lent);
 	} while (rc == -EAGAIN);
 	assert_int_equal(rc, 0);
+	memcpy(seen, lent.bytes, 9097);
+	copier_release(&lent);
 	assert_int_equal(__atomic_load_n(&area->begun, __ATOMIC_ACQUIRE), begun + 1);
 	assert_memory_equal(seen, bytes + 9000, 5000);
 	assert_memory_equal(seen + 5000, bytes + 3, 1);
@@ -405,9 +441,9 @@ check_parts(uint8_t *bytes, uint8_t *seen)
 	src[2].len++;
 	assert_int_equal(copier_write_parts(copier, part, 3, src, 3, NULL), -EINVAL);
 	part[2].len = COPIER_BYTES - 5000;
-	assert_int_equal(copier_read_parts(copier, part, 3, seen), -EINVAL);
+	assert_int_equal(copier_lend(copier, part, 3, &lent), -EINVAL);
 	assert_int_equal(copier_write_parts(copier, part, 0, src, 0, NULL), -EINVAL);
-	assert_int_equal(copier_read_parts(copier, part, MEM_MAX_PARTS + 1, seen), -EINVAL);
+	assert_int_equal(copier_lend(copier, part, MEM_MAX_PARTS + 1, &lent), -EINVAL);
 }
 
 /* This process is also the client. The thread sleeps in between and ends with its copier. */
@@ -501,7 +537,7 @@ thread_follows_its_worker(void **state)
 static void *
 slow_main(void *arg)
 {
-	struct copy_slot *s = &area->slot[0];
+	struct copy_slot *s = &area->slot[COPIER_SLOTS - 1];
 
 	while (!__atomic_load_n(&quit, __ATOMIC_ACQUIRE)) {
 		uint32_t state = COPY_ASKED;
@@ -523,21 +559,43 @@ slow_main(void *arg)
 
 #define READ_NS 10000 /* between two looks at the clock */
 
-/* The time that a job runs while its worker sleeps counts, too: that of slow memory. */
-REQUIREMENT("MEM-05")
-static void
-sleeping_worker_abandons_a_slow_copy(void **state)
+/* Lets a worker abandon a job. Returns how long it waited since the job began. */
+static uint64_t
+abandon_one(void)
 {
-	uint64_t orig;
+	uint64_t orig, waited;
 
-	quit = false;
-	hold = true;
+	__atomic_store_n(&hold, true, __ATOMIC_RELEASE);
 	fake_clock(READ_NS);
-	assert_int_equal(pthread_create(&server, NULL, slow_main, NULL), 0);
 	while (copier_settled(copier)) /* a job may be withdrawn on a busy machine */
 		assert_int_equal(add(NULL, &orig), -EAGAIN);
-	assert_true(fake.at_ns - area->slot[0].begun_ns < 100 * READ_NS);
+	waited = fake.at_ns - area->slot[COPIER_SLOTS - 1].begun_ns;
 	let_go();
+	return waited;
+}
+
+/*
+ * The time that a job runs while its worker sleeps counts, too: that of slow memory. It is waited
+ * for as long as there is credit, which that uses up.
+ */
+REQUIREMENT("MEM-05")
+static void
+slow_copies_use_up_the_credit(void **state)
+{
+	const uint64_t second_ns = 1000000000;
+
+	quit = false;
+	assert_int_equal(pthread_create(&server, NULL, slow_main, NULL), 0);
+	credit.at_ns = copier_now_ns() + 1000 * second_ns; /* no refill */
+	credit.left_ns = 3000000;
+	assert_in_range(abandon_one(), 2000000, 2500000);
+	assert_in_range(credit.left_ns, 500000, 1000000);
+	assert_in_range(abandon_one(), 500000, 1500000);
+	assert_true(credit.left_ns <= 0);
+	assert_true(abandon_one() < 10 * READ_NS);
+	credit.at_ns = copier_now_ns() - second_ns; /* 5 ms of credit */
+	assert_in_range(abandon_one(), 2000000, 2500000);
+	assert_in_range(credit.left_ns, 2000000, 3200000);
 	serve_no_more();
 }
 
@@ -547,15 +605,11 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(abandoned_copy_is_made_once),
-		T(result_outlives_the_copier),
-		T(slots_of_abandoned_copies_are_freed),
-		T(copy_that_waits_too_long_fails),
-		T(thread_that_never_polls_is_detected),
-		T(thread_follows_its_worker),
-		T(sleeping_worker_abandons_a_slow_copy),
-		T(copier_without_a_thread_fails),
-		T(lost_thread_is_replaced),
+		T(abandoned_copy_is_made_once),         T(result_outlives_the_copier),
+		T(slots_of_abandoned_copies_are_freed), T(lent_bytes_stay),
+		T(copy_that_waits_too_long_fails),      T(thread_that_never_polls_is_detected),
+		T(thread_follows_its_worker),           T(slow_copies_use_up_the_credit),
+		T(copier_without_a_thread_fails),       T(lost_thread_is_replaced),
 		T(thread_copies_to_and_from_a_process),
 	};
 
