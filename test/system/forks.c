@@ -44,6 +44,7 @@ static struct cache early = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static struct cache late = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static bool active;
 static atomic_bool stop;
+static sem_t begun; /* posted by each thread of register_in_a_loop */
 
 static struct ibv_mr *
 reg(void *buf)
@@ -149,6 +150,7 @@ register_in_a_loop(void *arg)
 	bool locked = arg != NULL;
 	uint8_t *buf = aligned_alloc(4096, BYTES);
 
+	sem_post(&begun);
 	while (!stop) {
 		struct ibv_mr *mr;
 
@@ -260,15 +262,20 @@ verbs_work_in_fork_handlers_while_threads_register(void)
 	/*
 	 * After a fork AddressSanitizer's allocator, unlike the C library's, is not usable in the
 	 * child (GCC 12) if another thread was in it. Therefore all threads use the handlers' lock.
+	 * A thread's start allocates without it, so no fork happens before all threads have begun.
 	 */
 	bool all_locked = getenv("UROCE_SANITIZED") != NULL;
 	pthread_t t[THREADS];
 
 	set_up();
 	stop = false;
+	sem_init(&begun, 0, 0);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK(pthread_create(&t[i], NULL, register_in_a_loop,
 				     (void *)(uintptr_t)(all_locked || i > 0)) == 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		while (sem_wait(&begun) != 0)
+			;
 	active = true;
 	for (unsigned i = 0; i < FORKS; i++)
 		fork_once((uint8_t)i);
