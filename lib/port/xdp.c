@@ -4,7 +4,8 @@
  * larger than a page. The driver registers memory from the pool's start, as many bytes as all
  * objects have together. But a mempool leaves gaps, because no object crosses a page: the kernel
  * would silently and permanently refuse the buffers that the gaps push beyond the registered range.
- * We therefore make each object exactly one page, which leaves no gaps.
+ * We therefore make each object exactly one page, and align the pool to a page: then it has no
+ * gaps, neither in ordinary nor in huge pages.
  */
 #include <linux/capability.h>
 #include <stdio.h>
@@ -29,30 +30,31 @@
 
 #define NO_MEMORY      "no memory for its %u packet buffers: add %zu MiB to --mem"
 
-struct span {
-	uintptr_t first, end;
-};
-
 static void
-widen(struct rte_mempool *pool, void *arg, void *obj, unsigned idx)
+free_zone(struct rte_mempool_memhdr *chunk, void *zone)
 {
-	uintptr_t start = (uintptr_t)obj - pool->header_size;
-	uintptr_t end = (uintptr_t)obj + pool->elt_size + pool->trailer_size;
-	struct span *s = arg;
-
-	s->first = start < s->first ? start : s->first;
-	s->end = end > s->end ? end : s->end;
+	(void)chunk;
+	rte_memzone_free(zone);
 }
 
-/* Returns true if every object is within the range that the driver will register. */
-static bool
-no_gaps(struct rte_mempool *pool)
+/* Gives the pool memory for all of its objects. Returns 0 or -ENOMEM. */
+static int
+populate(struct rte_mempool *pool, size_t page)
 {
-	size_t object = pool->header_size + pool->elt_size + pool->trailer_size;
-	struct span s = {.first = UINTPTR_MAX};
+	/* rte_mempool_populate_default aligns to a cache line in huge pages */
+	const struct rte_memzone *zone =
+		rte_memzone_reserve_aligned(pool->name, pool->size * page, SOCKET_ID_ANY,
+					    RTE_MEMZONE_1GB | RTE_MEMZONE_SIZE_HINT_ONLY,
+					    (unsigned)page);
 
-	rte_mempool_obj_iter(pool, widen, &s);
-	return s.end - s.first <= pool->populated_size * object;
+	if (zone == NULL)
+		return -ENOMEM;
+	if (rte_mempool_populate_virt(pool, zone->addr, zone->len, zone->hugepage_sz, free_zone,
+				      (void *)(uintptr_t)zone) == (int)pool->size)
+		return 0;
+	if (pool->nb_mem_chunks == 0)
+		rte_memzone_free(zone);
+	return -ENOMEM;
 }
 
 struct rte_mempool *
@@ -69,22 +71,14 @@ port_xdp_pool(const struct port *p)
 	/* NO_SPREAD: without it objects grow to spread over memory channels. */
 	pool = rte_mempool_create_empty(name, n, (unsigned)(page - header), CACHE, sizeof(priv),
 					SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
-	if (pool == NULL) {
-		PORT_LOG(ERR, p->name, NO_MEMORY, n, (n * page) >> 20);
-		return NULL;
-	}
-	rte_pktmbuf_pool_init(pool, &priv);
-	if (rte_mempool_populate_default(pool) < 0) {
+	if (pool != NULL)
+		rte_pktmbuf_pool_init(pool, &priv);
+	if (pool == NULL || populate(pool, page) < 0) {
 		PORT_LOG(ERR, p->name, NO_MEMORY, n, (n * page) >> 20);
 		rte_mempool_free(pool);
 		return NULL;
 	}
 	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
-	if (!no_gaps(pool)) {
-		PORT_LOG(ERR, p->name, "packet buffers are not contiguous: use huge pages");
-		rte_mempool_free(pool);
-		return NULL;
-	}
 	return pool;
 }
 

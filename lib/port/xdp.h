@@ -8,8 +8,7 @@
 
 /*
  * Create a pool for p's queues that lies completely within the range that the driver will register
- * with the kernel as umem. The caller frees it. Returns NULL and logs why if there is no memory or
- * the driver would not register all of it.
+ * with the kernel as umem. The caller frees it. Returns NULL and logs it if there is no memory.
  */
 struct rte_mempool *port_xdp_pool(const struct port *p);
 /*

@@ -16,10 +16,10 @@ SHARE = "name=uroce0,port=net_af_xdp0,share=yes"
 VDEV = "net_af_xdp0,iface=eth0"
 
 
-def link_share(extra=lib.ONE_WORKER, other=None):
-    """Two daemons in two namespaces. other: (vdevs, device) of the second one."""
+def link_share(extra=lib.ONE_WORKER, other=None, huge=False):
+    """Two daemons in two namespaces. other: (vdevs, device) of the second one. huge: use huge pages."""
     ends = (([VDEV], SHARE), other or ([VDEV], SHARE))
-    sides = [lib.Side(lib.Daemon(vdevs, [dev], ns, extra), "uroce0", v4)
+    sides = [lib.Side(lib.Daemon(vdevs, [dev], ns, extra, huge=huge), "uroce0", v4)
              for (vdevs, dev), ns, (v4, _) in zip(ends, spaces(MTU), ADDRESSES)]
     return lib.Link("af_xdp", *sides, 2048)
 
@@ -184,6 +184,13 @@ def main():
     with lib.case("port udp at the other end"):
         link = link_share(other=([], "name=uroce0,port=udp,iface=eth0"))
         pingpong(link, "-g", "1", "-s", "65536", "-n", "100")
+        link.stop()
+    with lib.case("buffers in huge pages"), perftool.huge_pages(80):
+        link = link_share(("--mem", "64", "--mbufs", "2048"), huge=True)
+        for side in (link.a, link.b):
+            assert "1 worker, adaptive; huge pages" in side.daemon.proc.output(), side.daemon.proc.output()
+        pingpong(link, "-g", "1", "-s", "65536", "-n", "100")
+        link.nothing_left()
         link.stop()
     with lib.case("after kill -9"):
         link = link_share()
