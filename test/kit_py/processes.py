@@ -7,6 +7,7 @@ here get signals.
 """
 import atexit
 import contextlib
+import functools
 import itertools
 import os
 import pathlib
@@ -48,6 +49,15 @@ def unique(stem):
 def tcp_port():
     """A TCP port number that this program has not used."""
     return next(_ports)
+
+
+@functools.cache
+def ucx_perftest():
+    """Its command line. With MPI, as Debian 13's, it takes an input that is no terminal for the work of mpirun."""
+    name = "ucx_perftest"
+    shown = shutil.which(name) and subprocess.run([name, "-h"], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                                  stderr=subprocess.STDOUT, check=False, timeout=60).stdout
+    return (name, "-P", "0") if shown and "MPI mode" in shown else (name,)
 
 
 def tmpdir():
@@ -111,19 +121,25 @@ class Proc:
     """
     A process with its output in a file; standard error goes to the same file or, if apart, to another. The end of
     the program kills it. It has a separate process group and, if own_session, a separate session: the scheduler
-    groups by session, and a yield reaches only threads of the same group.
+    groups by session, and a yield reaches only threads of the same group. Its standard input is empty or, if terminal,
+    a terminal at which nobody types.
     """
 
-    def __init__(self, argv, ns=None, env=None, apart=False, own_session=False):
+    def __init__(self, argv, ns=None, env=None, apart=False, own_session=False, terminal=False):
         self.argv = [str(a) for a in argv]
         argv = ["ip", "netns", "exec", ns, *self.argv] if ns else self.argv
         folder = tmpdir()
         self.logs = [folder / name for name in (("out", "err") if apart else ("out",))]
         with contextlib.ExitStack() as logs:
             out, *err = [logs.enter_context(open(path, "wb")) for path in self.logs]
+            stdin = subprocess.DEVNULL
+            if terminal:
+                keyboard, stdin = os.openpty()
+                _cleanup.callback(os.close, keyboard)
+                logs.callback(os.close, stdin)
             try:
                 self.popen = subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err[0] if apart else subprocess.STDOUT,
+                    argv, stdin=stdin, stdout=out, stderr=err[0] if apart else subprocess.STDOUT,
                     process_group=None if own_session else 0, start_new_session=own_session,
                     env={**os.environ, **(env or {})})
             except OSError as error:

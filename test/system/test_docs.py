@@ -20,6 +20,7 @@ Setups, each as root in mount and network namespaces, with a private /run/uroce 
 A ```yaml block with such a comment is a job of GitHub Actions: the steps whose names begin with RDMA are run, one after
 the other in one shell.
 
+The scripts' standard input is a terminal, as a person's: UCX of Debian 13 takes any other for the work of mpirun.
 After a line that starts a uroced in the background the script waits for the daemon's socket, as a person would, unless
 uroce-run follows, which waits by itself.
 A block without such a comment, an indented block with a command of uroce, and a block of an unknown language fail.
@@ -179,7 +180,7 @@ class Place:
     def start(self, ns, text):
         path = lib.tmpdir() / "script"
         path.write_text(text)
-        return lib.spawn(["bash", path], ns=ns)
+        return lib.spawn(["bash", path], ns=ns, terminal=True)
 
     @staticmethod
     def machines():

@@ -26,11 +26,11 @@ def perftest(link, tls, test, count, *args, env=None):
     UCX has other paths to a peer."""
     before = link.a.daemon.counters()["tx_roce"]
     port = lib.tcp_port()
+    argv = [*lib.processes.ucx_perftest(), "-p", str(port)]
     env = {"UCX_TLS": tls, "UCX_NET_DEVICES": "uroce0:1", **(env or {})}
     pair = lib.run_pair(
-        lambda: link.b.spawn(["ucx_perftest", "-p", str(port)], env),
-        lambda: link.a.spawn(["ucx_perftest", "-p", str(port), "-t", test, "-w", "20",
-                              "-n", str(count), *args, link.b.host], env),
+        lambda: link.b.spawn(argv, env),
+        lambda: link.a.spawn([*argv, "-t", test, "-w", "20", "-n", str(count), *args, link.b.host], env),
         port).good()
     final = re.search(r"^Final:\s+(\d+)", pair.client.output(), re.M)
     assert final and int(final[1]) == count, pair.client.output()

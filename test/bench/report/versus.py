@@ -137,9 +137,9 @@ def perftest_across(link, tool, *args, timeout=60):
 
 def ucx(start_server, start_client, host, test, size, count):
     port = processes.tcp_port()
-    out = pair(lambda: start_server(["ucx_perftest", "-p", port]),
-                     lambda: start_client(["ucx_perftest", "-p", port, "-t", test, "-s", size,
-                                           "-n", count, "-w", count // 10 + 1, host]), port)
+    argv = [*processes.ucx_perftest(), "-p", port]
+    out = pair(lambda: start_server(argv),
+               lambda: start_client([*argv, "-t", test, "-s", size, "-n", count, "-w", count // 10 + 1, host]), port)
     return ucx_line(out)
 
 
