@@ -7,8 +7,8 @@
 #define LEGAL "set SPEC, show, clear"
 
 const char impair_help[] =
-	"\nSPEC: faults in the frames that DEVICE receives; clauses separated by spaces: "
-	"KEY=VALUE,KEY=VALUE..\n"
+	"\nSPEC: faults in the frames that DEVICE receives from others; clauses separated\n"
+	"by spaces: KEY=VALUE,KEY=VALUE..\n"
 	"  drop dup reorder ce  0%..100% of the frames\n"
 	"  corrupt              0%..100%: bits flipped, which the receiver's checks find\n"
 	"  corrupt_fixed        0%..100%: bits flipped from the BTH on, with a correct ICRC\n"

@@ -66,6 +66,12 @@ impair_change(const struct session *s, struct device *dev, const struct uroce_im
 	struct log_fields f = {0};
 	int rc = 0;
 
+	if (q->flags == UROCE_IMPAIR_SET && strcmp(dev->port.name, "udp:lo") == 0) {
+		snprintf(rep->error, sizeof(rep->error),
+			 "its packets go to the device itself, inside uroced, where no fault can "
+			 "act: use two devices, as of `uroced --pair`");
+		return -EOPNOTSUPP;
+	}
 	if (q->flags == UROCE_IMPAIR_CLEAR)
 		impair_detach(dev->port.id); /* fails when nothing is attached, which is fine */
 	else

@@ -21,7 +21,6 @@ EXERCISE = """for what in device port gid neigh client quota pd qp cq srq mr mw 
 	BIN/urocectl show $what
 done
 BIN/urocectl capture uroce_lo start /tmp/frames.pcapng
-BIN/urocectl impair uroce_lo set delay=1us
 PINGS
 BIN/urocectl impair uroce_lo clear
 BIN/urocectl capture uroce_lo stop

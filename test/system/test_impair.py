@@ -161,6 +161,14 @@ def refused(link):
     assert impair(daemon, dev, "show", own=nobody)["device"] == dev
 
 
+def to_itself():
+    """Packets of a device to itself pass no port. A device that has no others says so."""
+    daemon = lib.Daemon([], ["name=uroce_lo,port=udp,iface=lo"], lib.netns(), lib.ONE_WORKER)
+    assert "use two devices" in impair(daemon, "uroce_lo", "set", "drop=1%", rc=1)
+    assert impair(daemon, "uroce_lo", "clear")["spec"] is None
+    daemon.stop()
+
+
 def cleared(link):
     side = link.a
     impair(side.daemon, side.dev, "set", "drop=100%")
@@ -199,6 +207,8 @@ def main():
                         ("after clear frames pass unchanged", cleared)):
         with lib.case(name):
             check(link)
+    with lib.case("a device whose packets go only to itself"):
+        to_itself()
     with lib.case("the daemon ends cleanly while a device is impaired"):
         impair(link.b.daemon, link.b.dev, "set", "delay=5s")
         link.stop()
