@@ -142,7 +142,7 @@ is_ours(const json_t *ports, const char *netdev)
 	return false;
 }
 
-/* Finds the program that holds UDP port 4791 when no uroced does. */
+/* Finds the program that holds UDP port 4791 when no uroced runs. */
 static void
 check_port(struct doctor *dr)
 {
@@ -150,6 +150,8 @@ check_port(struct doctor *dr)
 	unsigned port, uid;
 	char line[512];
 
+	if (running_daemon(line, sizeof(line)) != 0)
+		return;
 	for (unsigned i = 0; i < 2; i++) {
 		FILE *f = fopen(files[i], "re");
 

@@ -53,9 +53,18 @@ def sockets():
         done = subprocess.run([*alone, lib.UROCECTL, "--socket", gone, "doctor"], text=True, capture_output=True,
                               timeout=60, check=False)
         names((done.returncode, done.stdout), "daemon", f"no daemon at {gone}", "start uroced", "--socket")
+    with lib.case("no daemon, and another program has its port"):
+        ns = lib.netns()
+        lib.spawn(["nc", "-u", "-l", "-p", "4791"], ns=ns)
+        lib.until("it listens", lambda: ":12B7" in lib.sh("cat", "/proc/net/udp", ns=ns))
+        done = subprocess.run(["ip", "netns", "exec", ns, *alone, lib.UROCECTL, "--socket", gone, "doctor"], text=True,
+                              capture_output=True, timeout=60, check=False)
+        names((done.returncode, done.stdout), "kernel", "UDP port 4791 is in use by a program of uid 0")
     daemon = daemon_of(spaces(1500)[0], extra=("--socket-mode", "0600"))
     with lib.case("another socket than the daemon's: a running daemon's is named"):
-        names(doctor(str(gone)), "socket", f"no daemon at {gone}, but uroced runs as pid")
+        said = doctor(str(gone), ns=daemon.ns)
+        names(said, "socket", f"no daemon at {gone}, but uroced runs as pid")
+        assert said[1].count("fault") == 1, said[1]  # that it uses UDP port 4791 is none
     tool = lib.public_copy() / "app/urocectl/urocectl"
     stranger = ("setpriv", "--reuid", STRANGER, "--regid", STRANGER, "--clear-groups")
     with lib.case("a folder that another user may not search"):
@@ -64,8 +73,9 @@ def sockets():
               f"uid {STRANGER} may not look into the folder", "chmod a+x")
     with lib.case("a socket that another user may not open"):
         daemon.socket.parent.chmod(0o755)
-        names(doctor(str(daemon.socket), before=stranger, tool=tool, ns=daemon.ns), "socket", "mode 0600", "group root",
-              "--socket-mode", "--socket-group")
+        said = doctor(str(daemon.socket), before=stranger, tool=tool, ns=daemon.ns)
+        names(said, "socket", "mode 0600", "group root", "--socket-mode", "--socket-group")
+        assert said[1].count("fault") == 1, said[1]
     with lib.case("a daemon that was killed"):
         daemon.proc.kill()
         done = subprocess.run([*alone, lib.UROCECTL, "--socket", daemon.socket, "doctor"], text=True, capture_output=True,
