@@ -417,12 +417,6 @@ out_tables:
 	return rc;
 }
 
-static void
-remove_runtime_dir(void)
-{
-	rmdir(rte_eal_get_runtime_dir());
-}
-
 static int
 run(struct daemon *d, const struct options *o)
 {
@@ -441,8 +435,6 @@ run(struct daemon *d, const struct options *o)
 	if (rc == 0)
 		rc = broker_open(d, request_found, sandbox_broker_refused, sandbox_broker_arg(o));
 	privilege_lower();
-	/* EAL's exit handler runs first; it removes the telemetry socket, not the directory. */
-	atexit(remove_runtime_dir);
 	if (rc == 0)
 		rc = eal_start(&plan, o);
 	if (rc == 0) {

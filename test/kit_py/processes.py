@@ -237,7 +237,7 @@ class Daemon:
         self.ns, self.vdevs, self.devs = ns, vdevs, devs
         self.socket = socket or tmpdir() / "uroced.sock"
         prefix = unique("ur")
-        # A killed daemon leaves EAL's empty folder behind.
+        # It leaves EAL's empty folder behind.
         at_end(_rmdir_if_there, f"/var/run/dpdk/{prefix}")
         argv = [*before, program, "--socket", self.socket, "--file-prefix", prefix, "--idle", "adaptive"]
         for value in vdevs:
