@@ -35,7 +35,7 @@ def options(argv):
             "incast": "Many senders to one receiver behind a bottleneck.",
             "report": "Every goal with the measured figure, and the distance and share of the cores during "
                       "the measurement."}[mode])
-    parser.add_argument("--quick", action="store_true", help="shorter and fewer runs; < 3 minutes")
+    parser.add_argument("--quick", action="store_true", help="shorter and fewer runs; 3 to 4 minutes")
     parser.add_argument("--only", metavar="GROUP,..", help=f"measure only these groups, of: {' '.join(known)}")
     parser.add_argument("--headline", action="store_true", help="a few rows, in a few seconds")
     parser.add_argument("--repeats", type=int, metavar="N", help="measurements of each figure, 1 .. 64")
