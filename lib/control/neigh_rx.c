@@ -29,6 +29,8 @@ neigh_rx_bytes(struct device *dev, const uint8_t *frame, uint32_t len)
 	if (net_rx(&dev->net, frame, len, daemon_now_ns(), &out, &changed))
 		hop_resolved(dev, changed);
 	neigh_send(dev, &out);
+	if (changed != NULL)
+		neigh_tick(dev); /* it is checked sooner than the timer's next turn */
 }
 
 void

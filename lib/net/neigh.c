@@ -8,6 +8,7 @@
 #define ASK_LONGEST_NS  (1600 * MS)
 #define CHECK_NS        (30000 * MS)
 #define CHECK_UNICASTS  3 /* unicast requests to a known neighbour before multicast ones */
+#define DOUBT_MAX_ASKED 8 /* unanswered requests after a change, until the usual check */
 #define EVICT_MIN_ASKED 3 /* unanswered requests after which an entry may be evicted */
 
 /* The address of d, which others do not know, keeps them from choosing colliding addresses. */
@@ -166,9 +167,8 @@ ask(struct net_dev *d, struct net_neigh *n, uint64_t now_ns, struct net_frame *o
 		net_arp_request(d, n->ip, unicast ? n->mac : NULL, out);
 	else
 		net_nd_solicit(d, n->ip, unicast ? n->mac : NULL, out);
-	if (n->state == NET_NEIGH_ASKING) {
+	if (n->state == NET_NEIGH_ASKING || (n->doubtful && n->requests < DOUBT_MAX_ASKED))
 		wait_ns = n->requests < 4 ? ASK_FIRST_NS << n->requests : ASK_LONGEST_NS;
-	}
 	if (n->requests < UINT8_MAX)
 		n->requests++;
 	n->next_ns = now_ns + wait_ns;
@@ -212,20 +212,19 @@ net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[6], b
 	if (n->state == NET_NEIGH_KNOWN) {
 		bool same = memcmp(n->mac, mac, 6) == 0;
 
-		if (!same && !override)
+		if (!same && (!override || now_ns < n->hold_ns))
 			return false;
-		if (!same && now_ns < n->hold_ns) {
-			n->doubtful = true;
-			if (n->next_ns > n->hold_ns)
-				n->next_ns = n->hold_ns;
-			return false;
-		}
+		if (same && n->doubtful && n->requests == 0)
+			return false; /* may be the claim of before, repeated */
 		n->requests = 0;
 		n->next_ns = now_ns + CHECK_NS;
-		n->doubtful = false;
+		n->doubtful = !same;
 		if (same)
 			return false;
-		n->hold_ns = now_ns + NET_NEIGH_HOLD_NS;
+		n->next_ns = n->hold_ns = now_ns + NET_NEIGH_HOLD_NS;
+		memcpy(n->mac, mac, 6);
+		*changed = n;
+		return true;
 	}
 	n->state = NET_NEIGH_KNOWN;
 	n->requests = 0;

@@ -32,7 +32,7 @@ struct net_neigh {
 	uint32_t owner;   /* owner of the first request */
 	bool hashed;      /* in its bucket */
 	uint16_t next;    /* 1 + index of the next entry of its bucket; 0: none */
-	bool doubtful;    /* another MAC was claimed too soon: ask at hold_ns */
+	bool doubtful;    /* its MAC has changed: no station has answered a request since */
 	uint64_t next_ns; /* time of the next request or check */
 	uint64_t hold_ns; /* its MAC does not change again before; 0: it has not changed */
 };
@@ -192,8 +192,8 @@ const uint8_t *net_neigh_mac(const struct net_dev *d, const uint8_t ip[16]);
  * requests, unless the host's stack does (host, kernel_v4, kernel_v6). If out->len > 0, send out.
  * Returns true and *changed (valid until the next call) if a neighbour's MAC became known or
  * changed. A MAC changes at most once in NET_NEIGH_HOLD_NS, because each change is work for all
- * address handles of clients, and any station can claim an address. If another station claims it
- * before that time is over, a broadcast then asks which station has it.
+ * address handles of clients, and any station can claim an address: at the end of that time a
+ * broadcast asks which station has it, so that a forged claim is undone.
  */
 #define NET_NEIGH_HOLD_NS 250000000ull
 bool net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,

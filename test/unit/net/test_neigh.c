@@ -189,7 +189,7 @@ known_neighbour_is_revalidated(void **state)
 
 /*
  * Two stations claim an address by turns. Each change would be work for every address handle, so
- * there are few; the last claim counts in the end.
+ * there are few, and all stations are asked after each.
  */
 static void
 flapping_mac_changes_seldom(void **state)
@@ -206,7 +206,7 @@ flapping_mac_changes_seldom(void **state)
 	for (i = 0; i < 10000; i++, now += step)
 		changes += net_neigh_learn(&dev, gid, mac[i % 2], true, now, &changed);
 	assert_in_range(changes, 1, 10000 * step / NET_NEIGH_HOLD_NS);
-	/* It was claimed by another station within the hold, so all are asked at the end of it. */
+	/* All are asked at the end of the hold. */
 	i = memcmp(net_neigh_mac(&dev, gid), mac[0], 6) == 0;
 	now = dev.neigh[0].hold_ns - 1;
 	assert_false(net_neigh_learn(&dev, gid, mac[i], true, now, &changed));
@@ -216,11 +216,43 @@ flapping_mac_changes_seldom(void **state)
 	assert_memory_equal(out.bytes, "\xff\xff\xff\xff\xff\xff", 6);
 	assert_true(net_neigh_learn(&dev, gid, mac[i], true, now + 2, &changed));
 	assert_memory_equal(net_neigh_mac(&dev, gid), mac[i], 6);
-	/* No doubt is left, also if its own claim is the last. */
-	assert_false(net_neigh_learn(&dev, gid, mac[!i], true, now + 3, &changed));
-	assert_false(net_neigh_learn(&dev, gid, mac[i], true, now + 4, &changed));
-	assert_false(net_tick(&dev, now + NET_NEIGH_HOLD_NS, &out, &next));
-	assert_int_equal(next, now + 4 + 30000 * MS);
+}
+
+/*
+ * A station that claims a neighbour's address once, or twice, keeps it for the hold only: then all
+ * stations are asked, again and again until one responds, and no longer than that.
+ */
+static void
+forged_claim_is_undone(void **state)
+{
+	static const uint8_t forged[6] = {2, 0, 0, 0, 0, 0x66};
+	uint8_t gid[16];
+
+	for (unsigned claims = 1; claims < 3; claims++) {
+		uint64_t now = 1000 * MS, next;
+
+		make_dev(&dev);
+		net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, now, &out);
+		net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed);
+		for (unsigned i = 0; i < claims; i++)
+			net_neigh_learn(&dev, gid, forged, true, now, &changed);
+		assert_memory_equal(net_neigh_mac(&dev, gid), forged, 6);
+		for (unsigned lost = 0; lost < 4; lost++) {
+			assert_false(net_tick(&dev, now, &out, &next));
+			assert_in_range(next, now + 1, now + 1600 * MS);
+			now = next;
+			assert_true(net_tick(&dev, now, &out, &next));
+			assert_memory_equal(out.bytes, "\xff\xff\xff\xff\xff\xff", 6);
+		}
+		assert_true(net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed));
+		assert_memory_equal(net_neigh_mac(&dev, gid), peer_mac, 6);
+		assert_false(net_tick(&dev, now, &out, &next));
+		now = next;
+		assert_true(net_tick(&dev, now, &out, &next));
+		assert_false(net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed));
+		assert_false(net_tick(&dev, now, &out, &next));
+		assert_int_equal(next, now + 30000 * MS);
+	}
 }
 
 static void
@@ -360,6 +392,7 @@ main(void)
 		cmocka_unit_test(neighbour_is_not_asked_without_an_address),
 		cmocka_unit_test(known_neighbour_is_revalidated),
 		cmocka_unit_test(flapping_mac_changes_seldom),
+		cmocka_unit_test(forged_claim_is_undone),
 		cmocka_unit_test(full_table_drops_silent_neighbours_first),
 		cmocka_unit_test(full_table_is_shared_by_owners),
 		cmocka_unit_test(own_addresses_are_announced),
