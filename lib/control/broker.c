@@ -20,14 +20,19 @@
 
 static void on_message(struct watch *w, uint32_t events);
 
+/* To the end of the first wait, or to the next start of a broker if there is none. */
 static void
 timer_set(struct broker *b)
 {
 	struct broker_wait *first = TAILQ_FIRST(&b->waits);
+	uint64_t start = b->w.fd < 0 ? b->spawned_ns + RETRY_NS : 0;
 	uint64_t at = first != NULL ? first->until_ns : 0;
-	struct itimerspec ts = {.it_value = {.tv_sec = (time_t)(at / SECOND_NS),
-					     .tv_nsec = (long)(at % SECOND_NS)}};
+	struct itimerspec ts = {0};
 
+	if (start != 0 && (at == 0 || start < at))
+		at = start;
+	ts.it_value.tv_sec = (time_t)(at / SECOND_NS);
+	ts.it_value.tv_nsec = (long)(at % SECOND_NS);
 	timerfd_settime(b->timer.fd, TFD_TIMER_ABSTIME, &ts, NULL);
 }
 
@@ -76,6 +81,25 @@ start(struct daemon *d)
 	return rc;
 }
 
+/* Passes the broker what had ended before it started. */
+static void
+drop_left(struct daemon *d)
+{
+	struct broker_left *left = d->broker.left;
+	uint32_t n = d->broker.nleft;
+
+	d->broker.left = NULL;
+	d->broker.nleft = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct ipc_peer peer = {.sock = left[i].sock,
+					      .pidfd = -1,
+					      .uid = left[i].uid};
+
+		broker_drop(d, left[i].id, &peer, false);
+	}
+	free(left);
+}
+
 /* Starts a new broker and passes it the connections. Look-ups of the lost broker fail. */
 static void
 restart(struct daemon *d)
@@ -94,11 +118,14 @@ restart(struct daemon *d)
 		log_event(RTE_LOG_ERR, LOG_EVENT_BROKER_LOST, &none,
 			  "the broker (pid %d) has ended", b->pid);
 	}
-	if (daemon_now_ns() - b->spawned_ns < RETRY_NS)
+	if (daemon_now_ns() - b->spawned_ns < RETRY_NS) {
+		timer_set(b);
 		return;
+	}
 	rc = start(d);
 	if (rc < 0) {
-		LOG(ERR, "no broker: %s; no memory can be registered", strerror(-rc));
+		LOG_LIMITED(ERR, "no broker: %s; no memory can be registered", strerror(-rc));
+		timer_set(b);
 		return;
 	}
 	LOG(NOTICE, "the new broker is pid %d", b->pid);
@@ -112,6 +139,7 @@ restart(struct daemon *d)
 			LOG_LIMITED(ERR, "client %u: %s (pid %d): its memory is not copied: %s",
 				    s->id, s->comm, s->peer.pid, strerror(-rc));
 	}
+	drop_left(d);
 	while ((w = TAILQ_FIRST(&b->waits)) != NULL)
 		wait_fail(b, w, -EIO);
 }
@@ -282,8 +310,10 @@ broker_close(struct daemon *d)
 	if (b->starter > 0)
 		close(b->starter);
 	free(b->busy);
+	free(b->left); /* the end of the process closes the sockets */
 	b->busy = NULL;
-	b->nbusy = 0;
+	b->left = NULL;
+	b->nbusy = b->nleft = 0;
 	b->w.fd = b->timer.fd = b->starter = -1;
 }
 
@@ -306,16 +336,30 @@ broker_release(struct daemon *d, uint64_t id, uint32_t uid)
 	return send_cmd(d, &c, NULL, 0) == 0;
 }
 
+static void
+leave(struct broker *b, uint64_t id, const struct ipc_peer *peer)
+{
+	struct broker_left *left = realloc(b->left, (b->nleft + 1) * sizeof(*left));
+
+	if (left == NULL) {
+		/* A descriptor that stays open is better than a blocked daemon. */
+		LOG_LIMITED(ERR, "no broker: a connection of uid %u is not closed", peer->uid);
+		return;
+	}
+	left[b->nleft++] = (struct broker_left){.id = id, .uid = peer->uid, .sock = peer->sock};
+	b->left = left;
+}
+
 void
 broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, bool kept)
 {
 	bool empty = ipc_msg_end(peer->sock);
 
+	kept = kept && d->broker.w.fd >= 0; /* a lost broker keeps nothing */
 	if (!empty && !kept)
 		kept = broker_keep(d, id, peer);
 	if (!empty && !kept) {
-		/* A descriptor that stays open is better than a blocked daemon. */
-		LOG_LIMITED(ERR, "no broker: a connection of uid %u is not closed", peer->uid);
+		leave(&d->broker, id, peer);
 		return;
 	}
 	/* In this order, so that the broker's close is the last one. */

@@ -46,7 +46,7 @@ struct broker {
 	broker_found *found; /* passed to broker_open */
 	broker_refused *refused;
 	struct watch w;     /* the channel; fd -1: none */
-	struct watch timer; /* for the oldest waiting request */
+	struct watch timer; /* for the oldest waiting request, and the start of a broker */
 	pid_t pid;
 	int starter;     /* the starter's socket, or -1 */
 	const char *arg; /* of brokers */
@@ -55,6 +55,12 @@ struct broker {
 	TAILQ_HEAD(, broker_wait) waits; /* oldest first */
 	uint32_t *busy;                  /* uids whose new connections are refused */
 	uint32_t nbusy;
+	struct broker_left {
+		uint64_t id;
+		uint32_t uid;
+		int sock;
+	} * left; /* connections that ended without a broker: for the next one to close */
+	uint32_t nleft;
 };
 
 /*
