@@ -286,4 +286,5 @@ def main():
     lib.finish()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -66,4 +66,5 @@ def main():
     lib.finish()
 
 
-main()
+if __name__ == "__main__":
+    main()
