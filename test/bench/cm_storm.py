@@ -1,70 +1,47 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a storm of REQs costs established QPs (CM-16): messages per second between two QPs of a device while a peer
-sends requests with forged ids to a listener of that device that does not accept.
+"""What floods of a hostile host cost established QPs (CM-16): messages per second between two QPs of a device while a
+peer sends frames of each kind of test/system/floods.py.
 
-  cm_storm.py [--rate REQS_PER_SECOND] [--rounds N] [--build DIR]
+  cm_storm.py [--rate FRAMES_PER_SECOND] [--rounds N] [--build DIR] [KIND..]
 
-Each round measures three times: without a storm; with the same frames to a QPN without a QP, which the worker drops;
-with REQs. The second is what reception and the sender take of the machine's cores, which all share; the third against
-the second is what the connection manager costs. Needs root (network namespaces); nothing is timed by a test.
+Each round measures without a flood; with REQs to a QPN without a QP, which the worker drops; and with each kind. The
+second is what reception and the sender take of the machine's cores, which all share; another kind against the second
+is what that kind costs. Needs root (network namespaces); nothing is timed by a test.
 """
 import argparse
 import json
 import os
 import pathlib
 import random
-import signal
 import socket
 import statistics
+import signal
 import struct
 import subprocess
 import sys
 import time
-import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "system"))
+import floods  # noqa: E402
+
 PORT = 7471
-IP, UDP, BTH, MAD = 14, 34, 42, 62  # offsets of an IPv4 frame; UD has a DETH of 8 bytes behind the BTH
-REQ = 24  # offset behind the MAD's header
 BURST_S = 0.001
-FORGED = 20000  # different frames
-NO_QP = 0xabcdef
+FORGED = 1000  # different frames of a kind
+BURST = 50  # frames of a system call, at most
 BENCH_RUNS = 24  # windows of 50 ms
-STORM_S = 3
+FLOOD_S = 8
 
 
-def icrc(frame):
-    """ICRC of a frame of IPv4 whose last four bytes are to hold it."""
-    masked = bytearray(frame[IP:-4])
-    for at in (1, 8, 10, 11, UDP - IP + 6, UDP - IP + 7, BTH - IP + 4):
-        masked[at] = 0xff
-    return struct.pack("<I", zlib.crc32(b"\xff" * 8 + masked))
-
-
-def forge(template, qpn):
-    """A copy of the REQ with another transaction, communication id and QPN, for a QPN of the receiver."""
-    frame = bytearray(template)
-    frame[BTH + 5:BTH + 8] = qpn.to_bytes(3, "big")
-    frame[MAD + 8:MAD + 16] = random.randbytes(8)
-    frame[MAD + REQ:MAD + REQ + 4] = random.randbytes(4)
-    frame[MAD + REQ + 32:MAD + REQ + 35] = random.randrange(2, 1 << 24).to_bytes(3, "big")
-    frame[-4:] = icrc(frame)
-    return bytes(frame)
-
-
-def is_req(frame):
-    return (len(frame) > MAD + 256 and frame[12:14] == b"\x08\x00" and frame[UDP + 2:UDP + 4] == b"\x12\xb7" and
-            frame[BTH + 5:BTH + 8] == b"\0\0\1" and frame[MAD + 16:MAD + 18] == b"\0\x10")
-
-
-def storm(sock, frames, rate, seconds):
+def send(sock, frames, rate, seconds):
     """Sends bursts for so long; returns frames sent and the processor time that it took."""
-    start, cpu, sent = time.monotonic(), time.process_time(), 0
+    bursts = [floods.Flood(sock, frames[at:at + BURST]) for at in range(0, len(frames), BURST)]
+    start, cpu, sent, turn = time.monotonic(), time.process_time(), 0, 0
     while (now := time.monotonic() - start) < seconds:
         while sent < now * rate:
-            sock.send(frames[sent % FORGED])
-            sent += 1
+            sent += bursts[turn % len(bursts)].send(1)
+            turn += 1
         time.sleep(BURST_S)
     return sent, time.process_time() - cpu
 
@@ -74,21 +51,20 @@ def capture():
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     sock.bind(("eth0", 0))
     print("listens", flush=True)
-    while not is_req(frame := sock.recv(4096)):
-        pass
-    print(frame.hex(), flush=True)
+    print(floods.await_mad(sock, floods.REQ).hex(), flush=True)
 
 
-def sender(model):
-    """Executes the lines KIND RATE SECONDS, with copies of the REQ."""
-    assert model[-4:] == icrc(model), "the ICRC of the captured REQ is not the computed one"
-    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    sock.bind(("eth0", 0))
-    frames = {"req": [forge(model, 1) for _ in range(FORGED)], "dropped": [forge(model, NO_QP) for _ in range(FORGED)]}
-    print("ready", flush=True)
+def sender(model, qpn):
+    """Executes the lines KIND RATE SECONDS, with copies of the REQ and frames for the QP qpn."""
+    sock, rng = floods.packet_socket("eth0"), random.Random(1)
+    head = model[floods.IP:floods.UDP]
+    way = floods.Way(model[6:12], model[:6], head[12:16], head[16:20])
+    frames = floods.kinds(rng, way, qpn, 0, model, FORGED)
+    frames["dropped"] = [floods.req(rng, model, floods.NO_QP) for _ in range(FORGED)]
+    print("ready", *(name.replace(" ", "_") for name in frames), flush=True)
     for line in sys.stdin:
         kind, rate, seconds = line.split()
-        print(*storm(sock, frames[kind], int(rate), float(seconds)), flush=True)
+        print(*send(sock, frames[kind.replace("_", " ")], int(rate), float(seconds)), flush=True)
 
 
 def thread_times(pid):
@@ -100,10 +76,11 @@ def thread_times(pid):
     return took
 
 
-class Storm:
-    """Two daemons on a veth pair: a's address sends the storm, b has listener and established QPs."""
+class Victim:
+    """Two daemons on a veth pair: a's address sends the flood, b has a listener, established QPs, and one whose peer is
+    a."""
 
-    def __init__(self, lib, cmclient, build):
+    def __init__(self, lib, cmclient, control, build):
         self.lib, self.bench = lib, build / "app/uroce-bench/uroce-bench"
         self.link = lib.link_veth()
         self.victim = self.link.b.daemon
@@ -112,8 +89,9 @@ class Storm:
         self.channel.bind(listener, cmclient.sockaddr("10.9.0.102", PORT))
         self.channel.listen(listener, 64)
         model = self.capture(cmclient)
-        self.sender = self.helper(self.link.a, "sender", model)
-        self.expect(self.sender, "ready")
+        self.idle = control.Client(self.victim.socket, "uroce0")
+        self.sender = self.helper(self.link.a, "sender", model, str(self.connected(control)))
+        self.kinds = self.sender.stdout.readline().split()[1:]
         lib.until("b knows a's MAC", lambda: self.cm()["tx_MRA"] > self.cm()["tx_waited"] - self.cm()["tx_after_wait"])
         self.peer = self.link.a.daemon.proc.popen
         self.peer.send_signal(signal.SIGSTOP)  # it neither answers nor takes processor time
@@ -122,6 +100,16 @@ class Storm:
         """This program in the network namespace of side."""
         return subprocess.Popen(["ip", "netns", "exec", side.daemon.ns, sys.executable, __file__, *argv],
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def connected(self, control):
+        """The QPN of an idle QP that is connected to an address of a."""
+        for op, body in (("ALLOC_PD", b""), ("CREATE_CQ", control.cq())):
+            assert self.idle.make(op, body)[0] == 0
+        status, handle, body = self.idle.make("CREATE_QP", control.qp(0, 0, 0))
+        assert status == 0
+        for state in (control.INIT, control.RTR, control.RTS):
+            assert self.idle.do("MODIFY_QP", control.modify(handle, state, control.ipv4_gid("10.9.0.101"))) == 0
+        return struct.unpack_from("<I", body, 4)[0]
 
     @staticmethod
     def expect(helper, text):
@@ -152,19 +140,20 @@ class Storm:
         """Messages, how busy the control thread was, frames per second, and how busy the sender was."""
         start, before = time.monotonic(), thread_times(self.victim.proc.pid)
         if kind != "none":
-            print(kind, rate, STORM_S, file=self.sender.stdin, flush=True)
+            print(kind, rate, FLOOD_S, file=self.sender.stdin, flush=True)
         messages = self.rate()
         took = time.monotonic() - start
         control = (thread_times(self.victim.proc.pid)["main"] - before["main"]) / took
-        assert took < STORM_S, f"the storm ended before the measurement: {took:.1f} s"
+        assert took < FLOOD_S, f"the flood ended before the measurement: {took:.1f} s"
         sent, cpu = self.sender.stdout.readline().split() if kind != "none" else ("0", "0")
-        return messages, control, int(sent) / STORM_S, float(cpu) / STORM_S
+        return messages, control, int(sent) / FLOOD_S, float(cpu) / FLOOD_S
 
     def end(self):
         self.peer.send_signal(signal.SIGCONT)
         self.sender.stdin.close()
         self.sender.wait(60)
         self.channel.close()
+        self.idle.close()
         self.link.stop()
 
 
@@ -173,19 +162,23 @@ def main():
     parser.add_argument("--rate", type=int, default=10000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--build", default=os.environ.get("UROCE_BUILD", "build"))
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help="of floods.py, with _ for spaces; default: all")
     options = parser.parse_args()
     os.environ["UROCE_BUILD"] = options.build
-    sys.path.insert(0, str(HERE.parent / "system"))
     import cmclient  # pylint: disable=import-outside-toplevel
+    import control  # pylint: disable=import-outside-toplevel
     import lib  # pylint: disable=import-outside-toplevel
     lib.need_root()
-    test = Storm(lib, cmclient, pathlib.Path(options.build).resolve())
-    found = {"none": [], "dropped": [], "req": []}
+    test = Victim(lib, cmclient, control, pathlib.Path(options.build).resolve())
+    wrong = set(options.kinds) - set(test.kinds)
+    if wrong:
+        sys.exit(f"cm_storm.py: unknown kind {', '.join(wrong)}; legal: {' '.join(test.kinds)}")
+    found = {kind: [] for kind in ["none", "dropped", *(options.kinds or test.kinds)]}
     for _ in range(options.rounds):
         for kind, runs in found.items():
             runs.append(test.measure(kind, options.rate))
-    # A window in which other programs took the cores is slow: the best tenth is what the storm leaves.
-    print(f"{'storm':10}{'median':>9}{'of none':>9}{'best':>9}{'of none':>9}{'frames/s':>10}{'control':>9}"
+    # A window in which other programs took the cores is slow: the best tenth is what the flood leaves.
+    print(f"{'flood':12}{'median':>9}{'of none':>9}{'best':>9}{'of none':>9}{'frames/s':>10}{'control':>9}"
           f"{'sender':>8}")
     base = None
     for kind, runs in found.items():
@@ -193,7 +186,7 @@ def main():
         rates = statistics.median(windows), windows[len(windows) * 9 // 10]
         base = base or rates
         sent, control, cpu = (statistics.median(run[i] for run in runs) for i in (2, 1, 3))
-        print(f"{kind:10}{rates[0]:9.3f}{rates[0] / base[0]:9.2f}{rates[1]:9.3f}{rates[1] / base[1]:9.2f}"
+        print(f"{kind:12}{rates[0]:9.3f}{rates[0] / base[0]:9.2f}{rates[1]:9.3f}{rates[1] / base[1]:9.2f}"
               f"{sent:10.0f}{control:9.1%}{cpu:8.1%}")
     print({name: n for name, n in test.cm().items() if n})
     test.end()
@@ -203,6 +196,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["capture"]:
         capture()
     elif sys.argv[1:2] == ["sender"]:
-        sender(bytes.fromhex(sys.argv[2]))
+        sender(bytes.fromhex(sys.argv[2]), int(sys.argv[3]))
     else:
         main()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Floods: frames of each kind that a host on the same network can send, and a sender that takes no longer for a frame
-than the kernel. For tests, and for test/bench/flood.py."""
+than the kernel. For tests, and for test/bench/cm_storm.py."""
 import collections
 import ctypes
 import socket

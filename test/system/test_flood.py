@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A host of the same network floods a device and forges packets, beside a good connection: that goes on, requests of
-clients are answered, the drops have names, and tables and memory are bounded. Measures no speed (test/bench/flood.py
+clients are answered, the drops have names, and tables and memory are bounded. Measures no speed (test/bench/cm_storm.py
 does)."""
 import collections
 import os
@@ -37,7 +37,7 @@ def way(near, far, addresses):
 
 
 class Transfer:
-    """Two rcdata, which send until they are told to end."""
+    """Two rcdata, which send until end()."""
 
     def __init__(self, link):
         port = lib.tcp_port()

@@ -10,6 +10,7 @@ UROCE_SOAK_SECONDS=N, or N as argument: run for about N seconds, with a new seed
 """
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -37,6 +38,8 @@ CAPTURED = {
     "1%": ("--ops", "80", "--max-len", "200000"),
     "10%": ("--ops", "40", "--max-len", "60000"),
 }
+SETTLES = 6  # rounds, after which a daemon may grow by GROWS_KIB as a whole
+GROWS_KIB = 1024
 PLAIN_MS = "700" if SECONDS == 0 else "12000"
 
 
@@ -151,10 +154,28 @@ def say(counted):
     print("# " + ", ".join(f"{name} {counted[name]}" for name in names), flush=True)
 
 
+def sizes(link):
+    """Descriptors and resident KiB of each daemon, without clients."""
+    link.nothing_left()
+    found = []
+    for daemon in link.daemons:
+        proc = pathlib.Path(f"/proc/{daemon.proc.pid}")
+        found.append((len(os.listdir(proc / "fd")), int(re.search(r"VmRSS:\s*(\d+)", (proc / "status").read_text())[1])))
+    return found
+
+
+def steady(each):
+    """No daemon has more descriptors than after the first round, nor grows once it has settled."""
+    for daemon in zip(*each):
+        assert len({fds for fds, _ in daemon}) == 1, daemon
+        late = [rss for _, rss in daemon[SETTLES:]]
+        assert lib.SANITIZED or not late or max(late) - late[0] <= GROWS_KIB, daemon
+
+
 def soak(link, rate, seconds):
     """At least one round of each kind; continues until the time is over."""
     end = time.monotonic() + seconds
-    rounds = 0
+    rounds, each = 0, []
     while rounds == 0 or time.monotonic() < end:
         seed = SEED + 2 * rounds
         for i, side in enumerate((link.a, link.b)):
@@ -168,6 +189,9 @@ def soak(link, rate, seconds):
         for name in ("retransmitted_packets", "duplicate_requests", "bad_icrc"):
             assert counted[name] + more[name] > 0, f"no {name}: {counted} {more}"
         rounds += 1
+        each.append(sizes(link))
+    print(f"# descriptors and resident KiB of each daemon, by round: {each}")
+    steady(each)
 
 
 def spoilt_and_repaired(link):
