@@ -24,10 +24,14 @@ class _Vec(ctypes.Structure):
     _fields_ = [("base", ctypes.c_char_p), ("len", ctypes.c_size_t)]
 
 
-class _Message(ctypes.Structure):
+class _Header(ctypes.Structure):
     _fields_ = [("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("iov", ctypes.POINTER(_Vec)),
                 ("iovlen", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
-                ("flags", ctypes.c_int), ("sent", ctypes.c_uint)]
+                ("flags", ctypes.c_int)]
+
+
+class _Message(ctypes.Structure):
+    _fields_ = [("header", _Header), ("sent", ctypes.c_uint)]
 
 
 class Flood:
@@ -38,7 +42,7 @@ class Flood:
         self.vecs = (_Vec * self.n)(*[_Vec(frame, len(frame)) for frame in frames])
         self.messages = (_Message * self.n)()
         for i, message in enumerate(self.messages):
-            message.iov, message.iovlen = ctypes.pointer(self.vecs[i]), 1
+            message.header.iov, message.header.iovlen = ctypes.pointer(self.vecs[i]), 1
 
     def send(self, count):
         """Sends at least count frames, without a pause."""

@@ -22,7 +22,7 @@ BURSTS = 2
 PASSES = int(os.environ.get("UROCE_FLOOD_PASSES", 3))  # the first two touch memory that the daemon has from its start
 SEED = int(os.environ.get("UROCE_FLOOD_SEED", 1))
 PORT, BACKLOG = 7471, 16
-RSS_KIB = 4096  # frames of a pass: 120,000; the daemon touches memory of its start for the first time, still
+RSS_KIB = 8192  # of 120,000 frames or more; memory of its start that the daemon first touches is 2 to 5 MiB
 # Why frames of a kind are dropped. The others are for the control thread.
 DROPS = {"unknown QPN": "bad_qpn", "other hosts": "bad_gid", "CNP": "cnp", "SACK": "sack", "ACK": "stale_response",
          "wrong ICRC": "bad_icrc"}
