@@ -74,6 +74,8 @@ TOUCHES = {
     "config/Containerfile": ["release_install"],
     "config/kubernetes/*": ["kubernetes", "package"],
     "lib/mem/*": ["release_arm64"],
+    "lib/net/*": ["flood"],
+    "lib/control/broker*": ["crashes", "hostile_fds"],
     "lib/map/page.h": ["release_arm64_pages"],
     "config/uroced.socket": ["package", "journal"],
     "config/uroce-metrics.service.in": ["package", "telemetry"],
