@@ -438,8 +438,11 @@ mr_pieces_release(struct mr_pin *pin)
 	if (pin->generation != generation) {
 		/* The pin belongs to the parent: nothing to release here. */
 	} else if (forks > 0) {
-		pin_put_off(pin);
-		pin = NULL;
+		/* another thread may register the same buffer as long as a fork handler waits */
+		if (!mr_ref_release_covered(pin)) {
+			pin_put_off(pin);
+			pin = NULL;
+		}
 	} else if (!pin->stays && pin->nrefs > 0 && mr_linger_add(pin)) {
 		pin = NULL;
 	} else {

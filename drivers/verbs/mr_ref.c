@@ -244,16 +244,24 @@ mr_file_find(const struct vma *v)
 	return NULL;
 }
 
+static void
+ref_insert(struct mr_ref *c)
+{
+	struct mr_ref **list = bucket_of(c->file, c->start, c->end);
+
+	if (list == NULL)
+		list = &c->file->wide;
+	c->next = *list;
+	*list = c;
+}
+
 void
 mr_ref_add(struct mr_pin *pin, struct mr_file *f, uint64_t start, uint64_t end)
 {
 	struct mr_ref *c = &pin->ref[pin->nrefs++];
-	struct mr_ref **list = bucket_of(f, start, end);
 
-	if (list == NULL)
-		list = &f->wide;
-	*c = (struct mr_ref){.next = *list, .file = f, .start = start, .end = end};
-	*list = c;
+	*c = (struct mr_ref){.file = f, .start = start, .end = end};
+	ref_insert(c);
 }
 
 static void
@@ -449,6 +457,25 @@ copy_pin_del(struct mr_pin *pin)
 	while (*p != pin)
 		p = &(*p)->next_copy;
 	*p = pin->next_copy;
+}
+
+bool
+mr_ref_release_covered(struct mr_pin *pin)
+{
+	bool covered = true;
+	uint64_t start, stop;
+
+	for (unsigned i = 0; i < pin->nrefs; i++)
+		ref_del(&pin->ref[i]);
+	for (unsigned i = 0; covered && i < pin->nrefs; i++) {
+		start = pin->ref[i].start;
+		covered = next_unreferenced(pin->ref[i].file, &start, pin->ref[i].end, &stop) != 0;
+	}
+	if (covered)
+		copy_pin_del(pin);
+	for (unsigned i = 0; !covered && i < pin->nrefs; i++)
+		ref_insert(&pin->ref[i]);
+	return covered;
 }
 
 void

@@ -88,4 +88,10 @@ bool mr_ref_copied(uint64_t start, uint64_t end);
  */
 void mr_ref_release(struct mr_pin *pin);
 
+/*
+ * As mr_ref_release if other references cover every page, so that none becomes private. Otherwise
+ * does nothing and returns false.
+ */
+bool mr_ref_release_covered(struct mr_pin *pin);
+
 #endif

@@ -18,6 +18,7 @@
 #include "harness.h"
 #include "map/vma.h"
 #include "mr_adopt.h"
+#include "mr_ref.h"
 #include "page_swap.h"
 #include "../../kit/requirement.h"
 
@@ -268,6 +269,78 @@ client_fork_while_registering(void)
 		pthread_join(t[i], NULL);
 }
 
+#define RELEASES 1000u
+
+static uint8_t *handlers_memory; /* what the handler registers and releases; NULL: nothing */
+static unsigned handlers_refs;   /* references to it at its end */
+
+/* The references to adopted memory in p's file. */
+static unsigned
+count_refs(const uint8_t *p)
+{
+	const struct mr_file *f;
+	struct vma_scan scan;
+	unsigned n = 0;
+	struct vma v;
+
+	CHECK(vma_scan_open(&scan, 0) == 0);
+	CHECK(vma_scan_next(&scan, (uintptr_t)p, &v) == 0);
+	f = mr_file_find(&v);
+	vma_scan_close(&scan);
+	CHECK(f != NULL);
+	for (unsigned i = 0; i < MR_REF_BUCKETS; i++)
+		for (const struct mr_ref *c = f->bucket[i]; c != NULL; c = c->next)
+			n++;
+	return n;
+}
+
+static void
+register_in_handler(void)
+{
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+	int fds[MR_ADOPT_MAX_FDS];
+	struct mr_pin *hold;
+	unsigned n, nfds;
+
+	if (handlers_memory == NULL)
+		return;
+	for (unsigned i = 0; i < RELEASES; i++) {
+		CHECK(mr_pieces_build((uintptr_t)handlers_memory, 3 * PAGE, piece, &n, fds, &nfds,
+				      &hold) == 0);
+		mr_pieces_release(hold);
+	}
+	handlers_refs = count_refs(handlers_memory);
+}
+
+/* Installed before the provider's handlers, so it runs between its prepare and the fork. */
+__attribute__((constructor(101))) static void
+install_handler(void)
+{
+	pthread_atfork(register_in_handler, NULL, NULL);
+}
+
+/*
+ * Pages stay adopted until the child has its copies. One released registration keeps them so: the
+ * others are not kept, each of which would make the next one slower.
+ */
+static void
+client_fork_releases(void)
+{
+	uint8_t *p = map_private(3 * PAGE);
+	pid_t pid;
+
+	fill(p, 3 * PAGE, 1);
+	handlers_memory = p;
+	pid = fork();
+	if (pid == 0)
+		_exit(!is_private(p) || !filled(p, 3 * PAGE, 1));
+	handlers_memory = NULL;
+	memset(p, 0x77, 3 * PAGE);
+	wait_for(pid);
+	CHECK(handlers_refs == 1);
+	CHECK(is_private(p));
+}
+
 #define LIFE(id, client)                                                                           \
 	static void id(void **state)                                                               \
 	{                                                                                          \
@@ -280,6 +353,7 @@ LIFE(stores_after_a_fork_are_not_seen_by_the_child, client_fork_snapshot)
 LIFE(a_child_has_pages_that_libibverbs_marked, client_fork_marked)
 LIFE(fork_works_after_pages_were_moved, client_fork_moved)
 LIFE(fork_works_while_a_thread_registers, client_fork_while_registering)
+LIFE(releases_between_prepare_and_fork_keep_one_registration, client_fork_releases)
 
 REQUIREMENT("MEM-05")
 static void
@@ -302,6 +376,7 @@ main(void)
 		cmocka_unit_test(fork_works_after_pages_were_moved),
 		cmocka_unit_test(child_of_a_fork_has_its_own_huge_pages),
 		cmocka_unit_test(fork_works_while_a_thread_registers),
+		cmocka_unit_test(releases_between_prepare_and_fork_keep_one_registration),
 	};
 
 	if (!harness_can_run())
