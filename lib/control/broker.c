@@ -81,7 +81,7 @@ start(struct daemon *d)
 	return rc;
 }
 
-/* Passes the broker what had ended before it started. */
+/* Has the new broker close the connections that ended while there was none. */
 static void
 drop_left(struct daemon *d)
 {
@@ -336,6 +336,7 @@ broker_release(struct daemon *d, uint64_t id, uint32_t uid)
 	return send_cmd(d, &c, NULL, 0) == 0;
 }
 
+/* Keeps a connection that ended until a broker can close it. */
 static void
 leave(struct broker *b, uint64_t id, const struct ipc_peer *peer)
 {

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
+#include "mem/late.h"
 #include "sched/relax.h"
 
 #define ABANDONED_BITS 32
@@ -313,8 +314,8 @@ copier_late_forget(struct mem_late *late)
 
 	place_move(s, late->slot, number, PLACE_OWNED, PLACE_LEFT);
 	/*
-	 * If it was settled before, nobody else frees the slot. Partner: abandoned_settle. The
-	 * first of the two to come sees nothing to do, but not both.
+	 * If the job was settled before, nobody else frees the slot. Partner: abandoned_settle. The
+	 * fences make sure that at least one of the two sees what the other has done.
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE) !=
@@ -484,7 +485,6 @@ slot_move(struct copy_slot *slot, uint32_t from, uint32_t to)
 static bool
 job_abandon(struct side *s, uint32_t i, uint64_t now, bool owned)
 {
-	/* Numbers fill what is above ABANDONED_BITS; 0 is that of places in use. */
 	uint64_t number = (uint32_t)__atomic_add_fetch(&s->nabandoned, 1, __ATOMIC_RELAXED);
 	uint64_t self = number << ABANDONED_BITS | (i + 1), none = 0;
 

@@ -9,9 +9,9 @@
 #ifndef MEM_LATE_H
 #define MEM_LATE_H
 
+#include <stddef.h>
 #include <stdint.h>
-
-struct mem_ops;
+#include "mem/mr.h"
 
 enum mem_late_state {
 	MEM_LATE_NONE = 0, /* nothing was started, or it was not executed in full */
@@ -40,10 +40,44 @@ struct mem_late_list {
 
 /* Adds l, which an operation of ops has just made PENDING and which stays in place until it ends.
  */
-void mem_late_add(struct mem_late_list *list, const struct mem_ops *ops, struct mem_late *l);
+static inline void
+mem_late_add(struct mem_late_list *list, const struct mem_ops *ops, struct mem_late *l)
+{
+	l->ops = ops;
+	l->next = list->first;
+	list->first = l;
+}
+
 /* Asks for the results of all pending operations. */
-void mem_late_poll(struct mem_late_list *list);
+static inline void
+mem_late_poll(struct mem_late_list *list)
+{
+	struct mem_late **p = &list->first;
+
+	while (*p != NULL) {
+		struct mem_late *l = *p;
+
+		l->ops->late_poll(l);
+		if (l->state == MEM_LATE_PENDING)
+			p = &l->next;
+		else
+			*p = l->next;
+	}
+}
+
 /* The result is not needed any more. Zeroes l. */
-void mem_late_forget(struct mem_late_list *list, struct mem_late *l);
+static inline void
+mem_late_forget(struct mem_late_list *list, struct mem_late *l)
+{
+	struct mem_late **p = &list->first;
+
+	if (l->state == MEM_LATE_PENDING) {
+		while (*p != l)
+			p = &(*p)->next;
+		*p = l->next;
+		l->ops->late_forget(l);
+	}
+	*l = (struct mem_late){0};
+}
 
 #endif

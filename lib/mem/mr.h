@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include "mem/late.h"
 #include "mem/store.h"
 
 /* Access rights; the values are those of enum ibv_access_flags. */
@@ -49,6 +48,7 @@ struct mem_bytes {
 	uint32_t len;
 };
 
+struct mem_late;
 struct mem_ops;
 
 /* Bytes read from a client, which stay where they are until they are released. All zero: none. */

@@ -19,7 +19,7 @@ struct qp;
 #define QP_AHEAD_BYTES (256u * 1024) /* at once */
 #define QP_AHEAD_SHORT (64u * 1024)  /* the same, if the rest of the message may wait for long */
 #define QP_AHEAD_NS    100000000u    /* for how long: PSNs come again */
-#define QP_AHEAD_OLD   8u
+#define QP_AHEAD_OLD   8u            /* reads discarded in a burst whose frames still use them */
 
 /* Payload of one message, in a region. */
 struct qp_ahead_part {

@@ -13,6 +13,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include "cq/cq.h"
+#include "mem/late.h"
 #include "mem/mr.h"
 #include "counters/counters.h"
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "map/copier_area.h"
+#include "mem/late.h"
 #include "suite.h"
 #include "../../kit/requirement.h"
 
