@@ -172,13 +172,19 @@ def comments(path, display_filter="frame"):
     return [[str(int(direction, 0)), *rest] for direction, *rest in rows]
 
 
+def ctl_impair(daemon, *words):
+    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", *words], check=True, text=True,
+                          capture_output=True, timeout=60)
+    return json.loads(done.stdout)["impair"][0]
+
+
 def explained():
     """Comments say the QP, retransmissions, and why frames were dropped; a filter takes one QP's frames."""
     link = lib.link_ring()
     daemon, dev = link.a.daemon, link.a.dev
     path = lib.tmpdir() / "why.pcapng"
-    subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "impair", "uroce0", "set", "corrupt=2%,drop=2%,dup=2%"],
-                   check=True, capture_output=True, timeout=60)
+    ctl_impair(daemon, dev, "set", "corrupt=2%,drop=2%,dup=2%")
+    ctl_impair(daemon, link.b.dev, "set", "rule:nth=50,count=8,action=drop")  # of what dev sends, so that it sends it again
     before, drops = daemon.show("stats")["stats"][0]["total"], daemon.show("drops")["drops"][0]["total"]
     ctl(daemon, dev, "start", path)
     lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "300", "--max-len", "9000"],
@@ -190,9 +196,9 @@ def explained():
     said = collections.Counter(part for row in rows for part in row[3].split("; "))
     for reason, n in dropped.items():
         assert said[f"dropped: {reason}"] == n - drops[reason], (reason, n, drops[reason], said)
-    assert said["dropped: bad_icrc"] > 5, said
+    assert said["dropped: bad_icrc"] > 0, said
     again = after["retransmitted_packets"] - before["retransmitted_packets"]
-    assert said["sent again"] == again > 5, (again, said)
+    assert said["sent again"] == again > 0, (again, said)
     assert said["duplicate request"] == after["duplicate_requests"] - before["duplicate_requests"] > 0, said
     for direction, qpn, _, text in comments(path, "infiniband"):
         if "dropped" in text or int(qpn, 16) == 1:
@@ -200,16 +206,10 @@ def explained():
         assert re.match(r"QP \d+ \(0x[0-9a-f]+\)", text), text
         if direction == "1":
             assert text.split(";")[0] == f"QP {int(qpn, 16)} (0x{int(qpn, 16):x})", (qpn, text)
-    subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "impair", "uroce0", "clear"], check=True,
-                   capture_output=True, timeout=60)
+    for port in (dev, link.b.dev):
+        ctl_impair(daemon, port, "clear")
     one_qp(link)
     link.stop()
-
-
-def ctl_impair(daemon, *words):
-    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", *words], check=True, text=True,
-                          capture_output=True, timeout=60)
-    return json.loads(done.stdout)["impair"][0]
 
 
 def impaired():
@@ -222,14 +222,15 @@ def impaired():
     for dev, path in zip(devs, paths):
         ctl(daemon, dev, "start", path)
         ctl_impair(daemon, dev, "set", spec)  # while a capture runs
-    lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "300", "--max-len", "30000"],
-                   server_args=["-d", "{dev}"])
+    lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "100", "--max-len", "30000"],
+                   server_args=["-d", "{dev}"])  # 3 MB; the capture's ring holds 20 times that, if all is sent again
     lib.until("the injector has delivered all", lambda: all(
         not ctl_impair(daemon, dev, "show")["held"] for dev in devs))
     rest(lambda: daemon.show("stats"), *(lambda dev=dev: ctl_impair(daemon, dev, "show") for dev in devs))
     shown = {dev: ctl_impair(daemon, dev, "show") for dev in devs}
     for dev, path in zip(devs, paths):
-        assert ctl(daemon, dev, "stop")["lost"] == 0
+        last = ctl(daemon, dev, "stop")
+        assert last["lost"] == 0 and last["error"] is None, last
         did = collections.Counter()
         for direction, _, _, text in comments(path):
             for part in text.split("; "):
