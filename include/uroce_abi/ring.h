@@ -48,7 +48,12 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_held) == 24, "held size");
 struct uroce_ring_hdr {
 	uint32_t prod;  /* written by the client */
 	uint32_t armed; /* set by the daemon, cleared by the side that rings or finds work */
-	uint8_t spare0[56];
+	/*
+	 * SQ, written by the daemon: the worker whose doorbell ring has this QP's doorbells, also
+	 * those for its RQ. Read after armed was found set (UROCE_ABI_MOVES, hello.h).
+	 */
+	uint32_t worker;
+	uint8_t spare0[52];
 	uint32_t cons;  /* written by the daemon, as the rest of this line */
 	uint32_t done;  /* the completions of all WQEs before this index are in the CQ */
 	uint64_t entry; /* of the WQE last completed: uroce_ring_entry */

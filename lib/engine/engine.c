@@ -208,7 +208,7 @@ engine_doorbell(struct engine *e, uint32_t qpn)
 {
 	struct qp *qp = qp_table_find(e->qps, qpn);
 
-	if (qp == NULL || qp->bind.worker != e->worker)
+	if (qp == NULL || qp_worker(qp) != e->worker)
 		return NULL;
 	qp->bind.counters->ctr[COUNTER_DOORBELLS]++;
 	qp->bind.armed = false;

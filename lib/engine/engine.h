@@ -10,6 +10,7 @@
  *   engine_next_ns   returns when engine_run can next run a paced QP
  *   engine_timer     handles a QP whose deadline has passed
  *   engine_last_ack, engine_last_turn, engine_forget  remove a QP that is destroyed
+ *   engine_may_give, engine_give, engine_take  move a QP to another engine
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -123,8 +124,11 @@ struct engine_ops {
 	 * kernel. Returns false if it has no space. NULL: not offered.
 	 */
 	bool (*host)(void *ctx, uint16_t dev, struct rte_mbuf *m);
-	/* A frame for a QPN that another worker owns. */
-	void (*handoff)(void *ctx, uint32_t worker, struct rte_mbuf *m);
+	/*
+	 * A frame for qpn, which another worker owns, or which is on its way to this one
+	 * (QP_TABLE_COMES): then the callee passes it to engine_rx again, behind engine_take.
+	 */
+	void (*handoff)(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m);
 	/*
 	 * Arms qp's timer: engine_timer is called once at_ns is reached, not before. Replaces an
 	 * earlier request. The callee sets qp->bind.timer_at_ns to at_ns if it succeeds. If it
@@ -156,7 +160,9 @@ struct engine {
 	bool rx_marked;                   /* a packet of the current burst may have CE */
 	bool rx_loopback;                 /* within engine_rx_loopback */
 	bool rx_extra;                    /* within engine_rx_extra */
-	uint32_t loop_zero_copy_bytes;    /* as zero_copy_bytes, for frames that loop back */
+	bool rx_handed;       /* set by the worker: engine_rx gets frames of other workers */
+	uint32_t leaving_qpn; /* of engine_leave */
+	uint32_t loop_zero_copy_bytes; /* as zero_copy_bytes, for frames that loop back */
 	struct run_list run;
 	uint32_t npaused;      /* users */
 	bool copies;           /* engine_set_copies */
@@ -365,5 +371,34 @@ void engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp);
 
 /* Removes qp from this engine (destroy) and its lists; invalidates the copies of its WQEs. */
 void engine_forget(struct engine *e, struct qp *qp);
+
+/*
+ * A QP moves to another engine, whose thread continues where this one has stopped: all of its state
+ * stays in struct qp, except for the copies of its WQEs. Each function runs on its engine's thread,
+ * between two other calls. Until it is taken, nobody may use qp.
+ */
+#define ENGINE_MOVE_BYTES (QP_RTX_WQES * QP_CHUNK_BYTES)
+/*
+ * The engine's thread. Returns NULL if qp can be given away now; else why not, in English: it never
+ * moves, or a part of it is in the engine (packets of selective repeat, late memory). Its frames in
+ * e->env.tx do not matter, but may then be sent behind later ones.
+ */
+const char *engine_may_give(const struct qp *qp);
+/*
+ * From now on other workers pass frames for qpn to worker `to`, which keeps them; e still has the
+ * QP, and receives the frames that were handed over to it before (rx_handed). 0: none leaves.
+ */
+void engine_leave(struct engine *e, uint32_t qpn, uint32_t to);
+/*
+ * Gives away qp, which has no late memory. Early packets that it has kept are dropped; the peer
+ * sends them again. wqes: ENGINE_MOVE_BYTES, for its copies of WQEs.
+ */
+void engine_give(struct engine *e, struct qp *qp, void *wqes);
+/*
+ * Takes qp with the contents of wqes; counters: those of this engine and the QP's device. e's pool
+ * of copies keeps QP_QP_CHUNKS, or false: it has too little memory, and nothing has changed. The
+ * caller has given it a timer that is not set. Its next turn arms the doorbell and sets the timer.
+ */
+bool engine_take(struct engine *e, struct qp *qp, const void *wqes, struct counter_block *counters);
 
 #endif

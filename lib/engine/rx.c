@@ -187,23 +187,27 @@ rx_free_done(struct engine *e)
 /* Received frames for another thread: the worker that owns their QP, or the control thread. */
 
 /*
- * Passes m to the worker that owns its QP, qpn. Frames between workers have an ICRC.
- * Consumes m.
+ * Passes m to the worker that owns its QP, qpn, and consumes it. Frames between workers have an
+ * ICRC. Returns false if m is for this worker after all: the QP leaves, and m was handed over
+ * before the others knew (engine_leave).
  */
-static __rte_noinline void
+static __rte_noinline bool
 rx_pass_owner(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 {
+	if (e->rx_handed && qpn == e->leaving_qpn)
+		return false;
 	if (e->rx_loopback) {
 		if (!engine_own(e, m)) {
 			rx_drop(e, e->dev[dev].counters, DROP_QP_STATE, m);
-			return;
+			return true;
 		}
 		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
 	}
 	e->dev[dev].counters->ctr[COUNTER_RX_HANDOFF]++;
 	m->port = dev;
 	m->hash.usr = ENGINE_RX_FRAME;
-	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), m);
+	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn) & ~QP_TABLE_COMES, qpn, m);
+	return true;
 }
 
 /* Passes m to the slow path, if that has space. Consumes m. */
@@ -618,10 +622,9 @@ rx_sort_new(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame 
 	/* f[-1] has passed: another frame for its QPN needs no table look-up. */
 	if (f->pkt.qpn != f[-1].pkt.qpn) {
 		if (f->pkt.qpn != WIRE_MULTICAST_QPN &&
-		    qp_table_owner(e->qps, f->pkt.qpn) != e->worker) {
-			rx_pass_owner(e, dev, m, f->pkt.qpn);
+		    qp_table_owner(e->qps, f->pkt.qpn) != e->worker &&
+		    rx_pass_owner(e, dev, m, f->pkt.qpn))
 			return false;
-		}
 		qp_table_prefetch(e->qps, f->pkt.qpn);
 	}
 	return true;

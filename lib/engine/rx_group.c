@@ -49,7 +49,7 @@ rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const s
 	if (c == NULL)
 		return DROP_NO_MBUF;
 	c->hash.usr = extra ? ENGINE_RX_EXTRA : ENGINE_RX_FRAME;
-	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), c);
+	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), qpn, c);
 	return DROP_NUM;
 }
 

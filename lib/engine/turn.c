@@ -110,3 +110,64 @@ engine_forget(struct engine *e, struct qp *qp)
 	qp_ahead_forget_qp(&e->ahead, qp);
 	qp_sr_drop(e->env.sr, qp);
 }
+
+const char *
+engine_may_give(const struct qp *qp)
+{
+	if (qp->bind.fixed)
+		return "a UD QP, a QP with an SRQ, or one of an older client stays where it is";
+	if (qp->conn.state == QP_ERR)
+		return "it has failed";
+	if (qp->bind.late_n != 0 || qp->bind.late_op.op.state != MEM_LATE_NONE)
+		return "memory that it uses is late";
+	if (qp->bind.reorder != NULL || qp->bind.scoreboard != NULL)
+		return "packets were lost and are sent again";
+	return NULL;
+}
+
+/* More than one worker completes to cq from now on. */
+static void
+share(struct cq *cq)
+{
+	__atomic_store_n(&cq->multi, true, __ATOMIC_RELAXED);
+}
+
+void
+engine_leave(struct engine *e, uint32_t qpn, uint32_t to)
+{
+	e->leaving_qpn = qpn;
+	if (qpn != 0)
+		qp_table_own(e->qps, qpn, QP_TABLE_COMES | to);
+}
+
+void
+engine_give(struct engine *e, struct qp *qp, void *wqes)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	share(qp->bind.send_cq);
+	share(qp->bind.recv_cq);
+	qp_sqes_save(&qp->bind.sqes, snd->tail, snd->head, wqes);
+	engine_forget(e, qp);
+	qp->conn.rcv.holding = false;
+	snd->resend = false;
+	e->leaving_qpn = 0;
+}
+
+bool
+engine_take(struct engine *e, struct qp *qp, const void *wqes, struct counter_block *counters)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+
+	if (!qp_sqes_load(&qp->bind.sqes, e->env.sqes, snd->tail, snd->head, wqes))
+		return false;
+	qp->bind.counters = counters;
+	qp->bind.timer_at_ns = 0;
+	qp->bind.armed = false; /* a doorbell may be on its way to the other worker */
+	__atomic_store_n(&qp->bind.sq.hdr->worker, e->worker, __ATOMIC_RELAXED);
+	/* A client that finds the queue armed by this worker rings here. Partner: its exchange. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	qp_table_own(e->qps, qp->conn.qpn, e->worker);
+	engine_wake(e, qp);
+	return true;
+}

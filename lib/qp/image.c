@@ -28,16 +28,14 @@ void
 qp_image_save(const struct qp *qp, void *image)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
-	size_t sges = sge_bytes(&qp->conn), entry_bytes = qp->bind.sqes.entry_bytes;
+	size_t sges = sge_bytes(&qp->conn);
 	uint8_t *to = image;
-	uint32_t i;
 
 	memcpy(to, &qp->conn, sizeof(qp->conn));
 	to += sizeof(qp->conn);
 	memcpy(to, qp->recv_sge, sges);
 	to += sges;
-	for (i = snd->tail; i != snd->head; i++, to += entry_bytes)
-		memcpy(to, qp_sq_entry(qp, i), entry_bytes);
+	qp_sqes_save(&qp->bind.sqes, snd->tail, snd->head, to);
 }
 
 /* Can qp take over conn, from an image of this many bytes? 0 or -errno. */
@@ -56,45 +54,26 @@ check(const struct qp *qp, const struct qp_conn *conn, size_t bytes)
 	return bytes == image_bytes(conn, qp->bind.sqes.entry_bytes) ? 0 : -EINVAL;
 }
 
-/* Reserves space for the copies of WQEs tail .. head - 1. 0 or -ENOMEM. */
-static int
-take_copies(struct qp *qp, struct qp_sqe_pool *pool, uint32_t tail, uint32_t head)
-{
-	uint32_t i;
-
-	for (i = tail; i != head; i++) {
-		if (qp_sqes_take(&qp->bind.sqes, pool, i))
-			continue;
-		qp_sqes_drop(&qp->bind.sqes, pool);
-		return -ENOMEM;
-	}
-	return 0;
-}
-
 int
 qp_image_load(struct qp *qp, struct qp_sqe_pool *pool, const void *image, size_t bytes)
 {
-	size_t sges, entry_bytes = qp->bind.sqes.entry_bytes;
 	const uint8_t *from = image;
 	struct qp_conn conn;
-	uint32_t i;
+	size_t sges;
 	int rc;
 
 	if (bytes < sizeof(conn))
 		return -EINVAL;
 	memcpy(&conn, from, sizeof(conn));
 	rc = check(qp, &conn, bytes);
-	if (rc == 0)
-		rc = take_copies(qp, pool, conn.snd.tail, conn.snd.head);
 	if (rc != 0)
 		return rc;
-	memcpy(&qp->conn, &conn, sizeof(conn));
 	from += sizeof(conn);
 	sges = sge_bytes(&conn);
+	if (!qp_sqes_load(&qp->bind.sqes, pool, conn.snd.tail, conn.snd.head, from + sges))
+		return -ENOMEM;
+	memcpy(&qp->conn, &conn, sizeof(conn));
 	memcpy(qp->recv_sge, from, sges);
-	from += sges;
-	for (i = conn.snd.tail; i != conn.snd.head; i++, from += entry_bytes)
-		memcpy(qp_sq_entry(qp, i), from, entry_bytes);
 	/* WQEs posted behind them are read from the shared rings. */
 	qp->bind.sq.prod = conn.snd.head;
 	qp->bind.rq.prod = conn.rcv.head;

@@ -77,6 +77,7 @@ qp_create(const struct qp_create *c)
 	qp->conn.state = QP_RESET;
 	qp->bind.port = c->port;
 	qp->bind.worker = c->worker;
+	qp->bind.fixed = c->fixed || c->type == QP_TYPE_UD || c->srq != NULL;
 	qp->bind.pd = c->pd;
 	qp->bind.uid = c->uid;
 	qp->bind.run_user = qp_user_place(c->uid);

@@ -63,6 +63,16 @@ qp_is_plain(const struct qp_env *env, const struct qp *qp, uint8_t which)
 	return ((env->plain | qp->bind.plain) & which) != 0;
 }
 
+/*
+ * Any thread. The index of the worker that has qp, or gets it before anything that the caller makes
+ * that worker do next. Set by the worker that gives qp away.
+ */
+static inline uint32_t
+qp_worker(const struct qp *qp)
+{
+	return __atomic_load_n(&qp->bind.worker, __ATOMIC_ACQUIRE);
+}
+
 struct qp_create {
 	uint32_t qpn;
 	enum qp_type type;
@@ -84,6 +94,8 @@ struct qp_create {
 	 * ordinary pages most turns would start with a TLB miss.
 	 */
 	bool huge;
+	/* Stays on its worker. UD QPs do, and QPs with an SRQ, which has one worker. */
+	bool fixed;
 	uint64_t user_handle;
 	struct uroce_qp_cap cap;   /* as granted */
 	const struct cc_param *cc; /* filled (cc/param.h); copied; NULL: policy fixed */

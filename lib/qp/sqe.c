@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <rte_bitops.h>
 #include <rte_common.h>
 #include "qp/sqe.h"
@@ -72,4 +73,34 @@ qp_sqes_drop(struct qp_sqes *q, struct qp_sqe_pool *p)
 		q->chunk[i] = NULL;
 		p->holders -= --q->chunks == 0;
 	}
+}
+
+void
+qp_sqes_save(const struct qp_sqes *q, uint32_t tail, uint32_t head, void *to)
+{
+	uint8_t *at = to;
+
+	for (; tail != head; tail++, at += q->entry_bytes)
+		memcpy(at, qp_sqes_at(q, tail), q->entry_bytes);
+}
+
+bool
+qp_sqes_load(struct qp_sqes *q, struct qp_sqe_pool *p, uint32_t tail, uint32_t head,
+	     const void *from)
+{
+	uint32_t i, kept = p->kept;
+	const uint8_t *at = from;
+	bool taken = true;
+
+	p->kept = 0;
+	for (i = tail; i != head && taken; i++)
+		taken = qp_sqes_take(q, p, i);
+	p->kept = kept;
+	if (!taken) {
+		qp_sqes_drop(q, p);
+		return false;
+	}
+	for (i = tail; i != head; i++, at += q->entry_bytes)
+		memcpy(qp_sqes_at(q, i), at, q->entry_bytes);
+	return true;
 }

@@ -18,6 +18,7 @@
 #define QP_CHUNK_BYTES 1280 /* 16 entries with one SGE, or one of the largest */
 #define QP_CHUNKS_NEAR 8    /* chunks of a QP with one SGE per entry */
 #define QP_WQE_CHUNKS  4096 /* of a worker, beyond one per QP: full windows of 512 QPs, 5 MB */
+#define QP_QP_CHUNKS   QP_RTX_WQES /* of one QP, at most */
 
 /* Fast-path class of a WQE: what its transmission need not check. */
 enum qp_wqe_path {
@@ -50,6 +51,7 @@ struct qp_sqe_pool {
 	uint32_t nback;   /* 0 .. fresh */
 	uint32_t qps;     /* most QPs */
 	uint32_t holders; /* QPs that have a chunk */
+	uint32_t kept;    /* of those beyond one per QP: only for qp_sqes_load */
 };
 
 /*
@@ -107,7 +109,7 @@ qp_sqes_room(const struct qp_sqes *q, const struct qp_sqe_pool *p, uint32_t i)
 
 	/* Beyond its first chunk, a QP gets only chunks not reserved for QPs without one. */
 	return q->chunk[qp_sqes_chunk(q, i)] != NULL ||
-	       left > (q->chunks == 0 ? 0 : p->qps - p->holders);
+	       left > (q->chunks == 0 ? 0 : p->qps - p->holders + p->kept);
 }
 
 /*
@@ -127,6 +129,25 @@ qp_sqes_take(struct qp_sqes *q, struct qp_sqe_pool *p, uint32_t i)
 	*c = p->nback != 0 ? p->back[--p->nback] : p->mem + (size_t)p->fresh++ * QP_CHUNK_BYTES;
 	return true;
 }
+
+/* Worker. Will qp_sqes_load succeed, whatever is taken until then? */
+static inline bool
+qp_sqes_may_load(const struct qp_sqe_pool *p)
+{
+	return p->kept >= QP_QP_CHUNKS &&
+	       p->total - p->fresh + p->nback >= p->qps - p->holders + p->kept;
+}
+
+/*
+ * Worker. Copy the entries of WQEs tail .. head - 1, which are taken, to `to`: entry_bytes each.
+ */
+void qp_sqes_save(const struct qp_sqes *q, uint32_t tail, uint32_t head, void *to);
+/*
+ * Worker. Take memory for WQEs tail .. head - 1 of q, which has no chunk, and copy their entries
+ * from `from`. Returns false, with nothing taken, if p has too little (qp_sqes_may_load).
+ */
+bool qp_sqes_load(struct qp_sqes *q, struct qp_sqe_pool *p, uint32_t tail, uint32_t head,
+		  const void *from);
 
 /* Worker. Release the entry of WQE index tail - 1; those of tail .. head stay valid. */
 static inline void

@@ -13,7 +13,7 @@
  */
 struct qp_table {
 	struct qp **slot;
-	uint8_t *owner; /* by slot: index of the worker; atomic */
+	uint8_t *owner; /* by slot: index of the worker, or QP_TABLE_COMES; atomic */
 	uint32_t mask;
 };
 /*
@@ -33,18 +33,30 @@ qp_table_find(const struct qp_table *t, uint32_t qpn)
 	return qp != NULL && qp->conn.qpn == qpn ? qp : NULL;
 }
 
-/* Any thread. The worker that handles qpn's packets, even if there is no such QP. */
+/*
+ * Owner of a QP that moves, in addition to the worker's index: that worker does not have the QP
+ * yet. It keeps packets for the QP until then; other workers pass them to it.
+ */
+#define QP_TABLE_COMES 0x80u
+
+/*
+ * Any thread. The worker that handles qpn's packets, even if there is no such QP. Not an index if
+ * the QP is on its way there: qp_table_owner(t, qpn) & ~QP_TABLE_COMES is.
+ */
 static inline uint32_t
 qp_table_owner(const struct qp_table *t, uint32_t qpn)
 {
 	return __atomic_load_n(&t->owner[qpn & t->mask], __ATOMIC_RELAXED);
 }
 
-/* Control thread. Set the owner of qpn, whose slot must be empty. */
+/*
+ * Set the owner of qpn. Control thread, if its slot is empty; otherwise the worker that has the QP
+ * and gives it away, and the worker that has got it.
+ */
 static inline void
-qp_table_own(struct qp_table *t, uint32_t qpn, uint8_t worker)
+qp_table_own(const struct qp_table *t, uint32_t qpn, uint32_t worker)
 {
-	__atomic_store_n(&t->owner[qpn & t->mask], worker, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->owner[qpn & t->mask], (uint8_t)worker, __ATOMIC_RELAXED);
 }
 
 #endif

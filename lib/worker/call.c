@@ -45,6 +45,7 @@ call_run(struct worker *w)
 
 	if (likely(posted == mail->done))
 		return 0;
+	move_look(w);
 	w->engine.env.now_ns = w->now_ns;
 	mail->fn(w, mail->arg);
 	__atomic_store_n(&mail->done, posted, __ATOMIC_RELEASE);
@@ -74,6 +75,28 @@ jobs_take(struct worker *w)
 	return first;
 }
 
+static void
+job_push(struct worker *w, struct worker_job *job)
+{
+	job->next = __atomic_load_n(&w->posted_jobs, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&w->posted_jobs, &job->next, job, true,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+/* Passes a job to the worker that has its QP now, if that is not w. */
+static bool
+job_follows(struct worker *w, struct worker_job *job)
+{
+	uint32_t owner = job->qp != NULL ? qp_worker(job->qp) : w->index;
+
+	if (likely(owner == w->index))
+		return false;
+	job_push(w->ws->worker[owner], job);
+	w->poke |= 1u << owner;
+	return true;
+}
+
 unsigned
 job_run(struct worker *w)
 {
@@ -83,10 +106,15 @@ job_run(struct worker *w)
 		return 0;
 	if (w->jobs == NULL)
 		w->jobs = jobs_take(w);
+	move_look(w);
 	w->engine.env.now_ns = w->now_ns;
 	for (; w->jobs != NULL && n < JOB_BURST; n++) {
 		struct worker_job *job = w->jobs, *next = job->next;
 
+		if (job_follows(w, job)) {
+			w->jobs = next;
+			continue;
+		}
 		if (!job->run(w, job->arg))
 			return n + 1;
 		w->jobs = next;
@@ -101,10 +129,7 @@ void
 worker_post(struct worker *w, struct worker_job *job)
 {
 	job->done = 0;
-	job->next = __atomic_load_n(&w->posted_jobs, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&w->posted_jobs, &job->next, job, true,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-		;
+	job_push(w, job);
 	worker_wake(w);
 }
 
@@ -135,6 +160,34 @@ worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg
 	worker_wake(w);
 	for (unsigned i = 0; __atomic_load_n(&mail->done, __ATOMIC_ACQUIRE) != call; i++)
 		pause_or_yield(i);
+}
+
+struct qp_call {
+	const struct qp *qp;
+	void (*fn)(struct worker *w, void *arg);
+	void *arg;
+	bool ran;
+};
+
+static void
+call_owner(struct worker *w, void *arg)
+{
+	struct qp_call *c = arg;
+
+	c->ran = qp_worker(c->qp) == w->index;
+	if (c->ran)
+		c->fn(w, c->arg);
+}
+
+void
+worker_call_qp(struct worker_set *ws, const struct qp *qp, void (*fn)(struct worker *w, void *arg),
+	       void *arg)
+{
+	struct qp_call c = {.qp = qp, .fn = fn, .arg = arg};
+
+	do
+		worker_call(ws->worker[qp_worker(qp)], call_owner, &c);
+	while (!c.ran);
 }
 
 void

@@ -4,10 +4,14 @@
 #include "worker/worker_parts.h"
 
 void
-handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m)
+handoff_to(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 {
 	struct worker *w = ctx;
 
+	if (unlikely(move_keeps(w, worker, qpn, m)))
+		return;
+	if (w->from_port && m->hash.usr == ENGINE_RX_FRAME)
+		move_stray(w, m->port, worker, qpn);
 	if (likely(rte_ring_enqueue(w->ws->worker[worker]->in, m) == 0)) {
 		w->poke |= 1u << worker;
 		return;
@@ -58,6 +62,12 @@ rx_extra(struct worker *w, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+void
+handoff_receive(struct worker *w, struct rte_mbuf **m, uint32_t n)
+{
+	rx_by_device(w, m, n, w->ncaps != 0 ? captured_rx : engine_rx);
+}
+
 unsigned
 handoff_rx(struct worker *w)
 {
@@ -66,15 +76,22 @@ handoff_rx(struct worker *w)
 
 	/* ACKs may come through another worker's queue: timers wait for these, too. */
 	w->rx_full |= n == WORKER_RX_BURST;
+	w->engine.rx_handed = true;
 	for (unsigned i = 0; i < n;) {
 		unsigned first = i;
 
-		while (i < n && m[i]->hash.usr != ENGINE_RX_EXTRA)
+		if (unlikely(move_is_message(m[i]))) {
+			move_asked(w, m[i++]);
+			continue;
+		}
+		while (i < n && !move_is_message(m[i]) && m[i]->hash.usr != ENGINE_RX_EXTRA)
 			i++;
-		rx_by_device(w, m + first, i - first, w->ncaps != 0 ? captured_rx : engine_rx);
-		if (i < n)
+		handoff_receive(w, m + first, i - first);
+		if (i < n && !move_is_message(m[i]))
 			rx_extra(w, m[i++]);
 	}
+	w->engine.rx_handed = false;
+	w->move.rest -= RTE_MIN(w->move.rest, n);
 	return n;
 }
 

@@ -45,7 +45,8 @@ has_work(struct worker *w)
 {
 	return __atomic_load_n(&w->mail.posted, __ATOMIC_ACQUIRE) != w->mail.done || job_waits(w) ||
 	       grace_newest(w) != w->grace || __atomic_load_n(&w->stop, __ATOMIC_RELAXED) != 0 ||
-	       !rte_ring_empty(w->in) || !rte_ring_empty(w->out) || doorbell_waits(w);
+	       !rte_ring_empty(w->in) || !rte_ring_empty(w->out) || move_waits(w) ||
+	       doorbell_waits(w);
 }
 
 /*
@@ -229,7 +230,7 @@ may_sleep(const struct worker *w)
 		return false;
 	/* nothing wakes the worker for frames that a port refused, or for a QP without buffers */
 	return !w->more && w->nhot == 0 && w->engine.env.tx_n == 0 && w->lo_n == 0 &&
-	       w->fwd_n == 0 && w->held_n == 0;
+	       w->fwd_n == 0 && w->held_n == 0 && w->move.leaves == NULL;
 }
 
 void

@@ -42,7 +42,7 @@ stall_held_up(void *ctx, const struct qp *qp, uint64_t since_ns)
 	if (stalled(w, mid_ns, w->now_ns))
 		return true;
 	if (qp->conn.loopback) {
-		i = qp_table_owner(w->engine.qps, qp->conn.dest_qpn);
+		i = qp_table_owner(w->engine.qps, qp->conn.dest_qpn) & ~QP_TABLE_COMES;
 		return stalled(w->ws->worker[i], mid_ns, w->now_ns);
 	}
 	if (unsent(w, d, since_ns))

@@ -154,19 +154,27 @@ worker_send_posted(struct worker *w, struct qp *qp)
 }
 
 void
-worker_forget_qp(struct worker *w, struct qp *qp)
+timer_leave(struct worker *w, struct qp *qp)
 {
 	struct qp_timer *t = qp->bind.timer;
 
-	last_turn(w, qp);
-	engine_forget(&w->engine, qp);
-	hot_queue_forget(w, qp);
-	if (t == NULL)
-		return;
 	rte_timer_stop(&t->t);
 	if (t->due)
 		TAILQ_REMOVE(&w->due, t, link);
-	free(t);
+	t->due = false;
+}
+
+void
+worker_forget_qp(struct worker *w, struct qp *qp)
+{
+	move_forget(w, qp);
+	last_turn(w, qp);
+	engine_forget(&w->engine, qp);
+	hot_queue_forget(w, qp);
+	if (qp->bind.timer == NULL)
+		return;
+	timer_leave(w, qp);
+	free(qp->bind.timer);
 	qp->bind.timer = NULL;
 	qp->bind.timer_at_ns = 0;
 }

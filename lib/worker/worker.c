@@ -54,6 +54,7 @@ ports_rx(struct worker *w)
 	bool behind = false;
 
 	w->rx_full = false;
+	w->from_port = true;
 	for (unsigned i = 0; i < w->nrxqs; i++) {
 		const struct port_queue *q = &w->rxqs[i].q;
 		uint16_t most = q->kind <= PORT_ETHDEV_GUARDED ? WORKER_RX_BURST : WORKER_RX_SUPER;
@@ -70,6 +71,7 @@ ports_rx(struct worker *w)
 		w->rx_full |= n == most;
 		behind |= n >= most / 2;
 	}
+	w->from_port = false;
 	w->engine.env.behind = behind;
 	return total;
 }
@@ -113,6 +115,7 @@ iterate(struct worker *w)
 	if (unlikely(w->now_ns - was_ns >= WORKER_STALL_NS))
 		stall_over(w, w->now_ns - was_ns);
 	blame_look(w);
+	move_look(w);
 	/* A call may unmap memory that contains the payload of frames that loop back (MEM-03). */
 	if (event_retry_held(w))
 		done = loopback_rx(w);
@@ -124,6 +127,7 @@ iterate(struct worker *w)
 	held = w->hold.n != 0;
 	if (event_retry_held(w)) {
 		done += job_run(w);
+		move_receive(w);
 		if (likely(!held)) /* ACKs wait: the client's answer first */
 			received = ports_rx(w);
 		received += handoff_rx(w);
@@ -140,6 +144,7 @@ iterate(struct worker *w)
 	qp_env_serve(&w->engine.env, 0); /* a call may send the memory of several users */
 	if (likely(w->hold.n == 0))
 		done += tx_flush(w);
+	move_end(w);
 	event_notify(w);
 	host_notify(w);
 	wake_poked(w);
@@ -175,8 +180,10 @@ free_frames(struct rte_ring *ring)
 {
 	void *m;
 
-	while (ring != NULL && rte_ring_dequeue(ring, &m) == 0)
-		rte_pktmbuf_free(m);
+	while (ring != NULL && rte_ring_dequeue(ring, &m) == 0) {
+		if (!move_is_message(m))
+			rte_pktmbuf_free(m);
+	}
 	rte_ring_free(ring);
 }
 
@@ -187,6 +194,7 @@ worker_free(struct worker *w)
 		return;
 	rte_pktmbuf_free_bulk(w->lo, w->lo_n);
 	rte_pktmbuf_free_bulk(w->fwd, w->fwd_n);
+	rte_pktmbuf_free_bulk(w->move.frame, w->move.nframes);
 	rte_pktmbuf_free_bulk(w->engine.env.tx, w->engine.env.tx_n);
 	free_frames(w->in);
 	free_frames(w->out);
@@ -199,6 +207,8 @@ worker_free(struct worker *w)
 	free(w->rxqs);
 	free(w->doorbells);
 	free(w->wakes);
+	free(w->move.wqes);
+	free(w->move.stray);
 	qp_segs_free(w->segs);
 	qp_sqe_pool_free(w->sqes);
 	qp_sr_pool_free(w->sr);
@@ -248,14 +258,19 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->in = frame_ring("in", i, socket);
 	w->out = frame_ring("out", i, socket);
 	w->segs = view_segs(i, socket);
-	w->sqes = qp_sqe_pool_create((p->qps->mask + p->nworkers) / p->nworkers, QP_WQE_CHUNKS);
+	/* All QPs may move to it. */
+	w->sqes = qp_sqe_pool_create(p->qps->mask + 1, QP_WQE_CHUNKS + QP_QP_CHUNKS);
+	w->move.wqes = malloc(ENGINE_MOVE_BYTES);
+	w->move.stray = calloc(p->qps->mask + 1, sizeof(*w->move.stray));
 	w->sr = qp_sr_pool_create(p->pool, p->pool->size / HELD_SHARE / p->nworkers);
 	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
-	    w->out == NULL || w->segs == NULL || w->sqes == NULL || w->sr == NULL) {
+	    w->out == NULL || w->segs == NULL || w->sqes == NULL || w->move.wqes == NULL ||
+	    w->move.stray == NULL || w->sr == NULL) {
 		errno = w->own_fd < 0 || w->client_fd < 0 ? errno : ENOMEM;
 		worker_free(w);
 		return NULL;
 	}
+	w->sqes->kept = QP_QP_CHUNKS;
 	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, &worker_engine_ops, w);
 	engine_set_lcore(&w->engine, w->lcore);
 	engine_set_segs(&w->engine, w->segs);
@@ -355,6 +370,8 @@ worker_set_create(const struct worker_params *p)
 		return NULL;
 	}
 	ws->idle = p->idle;
+	ws->qp_leaves = p->qp_leaves;
+	ws->qp_comes = p->qp_comes;
 	ws->listener_asleep = 1;
 	ws->event_fd = -1;
 	err = states_make(ws);

@@ -45,6 +45,7 @@ struct worker_event {
 };
 
 struct worker_set; /* all workers of the daemon */
+typedef void worker_qp_fn(struct worker *w, struct qp *qp);
 struct worker_params {
 	unsigned nworkers;      /* 1 .. UROCE_MAX_WORKERS */
 	const unsigned *lcores; /* EAL worker lcore of each */
@@ -52,6 +53,8 @@ struct worker_params {
 	const struct mr_table *mrs;
 	const struct qp_table *qps;
 	struct rte_mempool *pool;
+	/* Called on the worker that gives a QP to another one, and on that one. NULL: not wanted */
+	worker_qp_fn *qp_leaves, *qp_comes;
 };
 
 /* Control thread (EAL main lcore). Creates and starts the workers. Returns NULL with errno. */
@@ -81,6 +84,9 @@ uint64_t timer_now_ns(void);
  * everything the worker owns (QPs, engine); it must not block.
  */
 void worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg);
+/* The same, on the worker that has qp then: QPs may move between workers. */
+void worker_call_qp(struct worker_set *ws, const struct qp *qp,
+		    void (*fn)(struct worker *w, void *arg), void *arg);
 /* Runs fn on all workers, one after the other: afterwards all have passed a quiescent point. */
 void worker_call_all(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg);
 void worker_quiesce(struct worker_set *ws);
@@ -94,7 +100,8 @@ struct worker_job {
 	/* Runs on the worker, between two bursts. Returns false to run again next time. */
 	bool (*run)(struct worker *w, void *arg);
 	void *arg;
-	uint32_t done; /* owned by lib/worker */
+	const struct qp *qp; /* runs on the worker that has it then; NULL: on the one posted to */
+	uint32_t done;       /* owned by lib/worker */
 };
 /*
  * Control thread. Posts job to w, which runs its jobs in the order of posting. Does not wait: when
@@ -103,6 +110,29 @@ struct worker_job {
 void worker_post(struct worker *w, struct worker_job *job);
 /* Control thread. Returns true if job is done: its writes are visible, its memory reusable. */
 bool worker_job_done(const struct worker_job *job);
+
+/*
+ * Moves. A QP may move to the worker whose queues its packets come to, if its own worker has queues
+ * of the port, too; packets that come through one queue keep their order. It does so between two
+ * bursts.
+ *
+ * Control thread. From worker_moves_stop until worker_moves_go, which may be nested, QPs stay where
+ * they are, so that a worker_call_all reaches each once.
+ */
+void worker_moves_stop(struct worker_set *ws);
+void worker_moves_go(struct worker_set *ws);
+/*
+ * Control thread. Waits until no QP that has left the table moves any more. One that was given away
+ * before is taken by its worker before anything that the caller makes the worker do next.
+ */
+void worker_moves_settle(struct worker_set *ws);
+/* Control thread. worker_call_all for a function that looks for QPs of its worker (qp_worker). */
+void worker_call_qps(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg);
+/*
+ * Control thread. Moves qp to worker i, at the operator's request, even if it is pinned. Returns
+ * NULL if it is there, else why it is not, in English.
+ */
+const char *worker_move_qp(struct worker_set *ws, const struct qp *qp, unsigned i);
 
 /*
  * Grace periods (rte_rcu_qsbr.h). Control thread. Objects removed from the shared tables before

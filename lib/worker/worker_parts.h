@@ -12,6 +12,7 @@
  *   hot_queue.c send queues that are polled without a doorbell
  *   host.c      frames to and from the kernel interface of a device
  *   handoff.c   received frames that come from other workers or by loopback
+ *   move.c      QPs that move from one worker to another
  *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
  *   timer.c     clock and QP timers
  *   stall.c     timers of workers that did not run
@@ -112,6 +113,43 @@ struct worker_mailbox {
 	uint32_t done;   /* calls run so far */
 };
 
+/*
+ * Moves (move.c): this worker asks another one for a QP, and keeps the QP's frames meanwhile. The
+ * other one sets the state from MOVE_ASKED on, this one to MOVE_NONE and MOVE_ASKED.
+ */
+enum move_state {
+	MOVE_NONE = 0,
+	MOVE_ASKED,
+	MOVE_REFUSED,
+	MOVE_GIVEN, /* qp and wqes are this worker's */
+};
+#define MOVE_FRAMES WORKER_RING_FRAMES /* kept; more are lost */
+#define MOVE_STRAYS 16                 /* QPs of others whose frames are counted */
+struct worker_move {
+	uint32_t state; /* enum move_state; atomic */
+	uint32_t qpn;   /* not MOVE_NONE */
+	struct qp *qp;
+	uint8_t *wqes; /* ENGINE_MOVE_BYTES */
+	uint32_t nframes;
+	struct rte_mbuf *frame[MOVE_FRAMES];
+	/* by slot of the QP table: frames of another worker's QP that came to a queue of this one
+	 * lately, and their time */
+	struct worker_stray {
+		uint8_t frames, time;
+	} * stray;
+	uint32_t random;
+	/* another worker asks for a QP of this one */
+	bool is_asked;
+	bool by_operator;
+	uint32_t asked_qpn;
+	unsigned to; /* that worker */
+	/* the QP leaves; NULL: none does */
+	struct qp *leaves;
+	uint64_t token; /* grace period after which no worker passes frames for it to this one */
+	bool over;      /* it is over: rest frames of the ring may be for the QP */
+	uint32_t rest, refused;
+};
+
 struct worker {
 	struct engine engine;
 	struct worker_set *ws;
@@ -160,6 +198,7 @@ struct worker {
 	uint32_t held_n;
 	uint64_t events_lost;
 	TAILQ_HEAD(, qp_timer) due; /* expired timers that were not handled yet (timer.c) */
+	bool from_port;             /* within ports_rx */
 	bool rx_full;         /* a queue or other workers gave a full burst in this iteration */
 	unsigned timers_wait; /* iterations since timers were polled */
 
@@ -171,6 +210,7 @@ struct worker {
 		uint64_t used_ns; /* when it last had work */
 	} hot[WORKER_HOT_QPS];
 	unsigned nhot;
+	struct worker_move move;
 
 	struct worker_job *jobs; /* taken from posted_jobs, the oldest first */
 	uint64_t grace;          /* the last grace period that this worker has reported for */
@@ -224,6 +264,8 @@ struct worker_set {
 	struct counter_block control_counters[ENGINE_MAX_DEVS];
 	struct worker_host *host[ENGINE_MAX_DEVS]; /* of worker_set_host; NULL: none */
 	uint32_t datagrams; /* number of WORKER_EV_DATAGRAM in events; atomic */
+	uint32_t no_moves;  /* of worker_moves_stop; atomic */
+	worker_qp_fn *qp_leaves, *qp_comes;
 	struct blame blame;
 };
 
@@ -314,11 +356,61 @@ unsigned hot_queue_poll(struct worker *w);
 void hot_queue_forget(struct worker *w, const struct qp *qp);
 
 /* handoff.c; handoff_to is an upcall of the engine */
-void handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m);
+void handoff_to(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m);
 unsigned handoff_rx(struct worker *w);
+/* Receives frames, whose devices are set, of QPs that this worker has. Consumes them. */
+void handoff_receive(struct worker *w, struct rte_mbuf **m, uint32_t n);
 unsigned loopback_rx(struct worker *w);
 /* Copies the payload of frames that loop back, so that they do not refer to client memory. */
 void loopback_own(struct worker *w);
+
+/*
+ * move.c. A message of another worker in the ring `in`: no mbuf has such an address. It asks for a
+ * QP.
+ */
+static inline bool
+move_is_message(const void *in)
+{
+	return ((uintptr_t)in & 1) != 0;
+}
+void move_asked(struct worker *w, const void *message);
+/* m, for a QP of another worker, has come: takes it and returns true if this worker keeps it. */
+bool move_keeps(struct worker *w, uint32_t worker, uint32_t qpn, struct rte_mbuf *m);
+/* The same, of a queue of dev: counts it, and asks for the QP if there are many. */
+void move_stray(struct worker *w, uint16_t dev, uint32_t worker, uint32_t qpn);
+/* The end of an iteration: answers the worker that asks. */
+void move_answer(struct worker *w);
+static inline void
+move_end(struct worker *w)
+{
+	if (unlikely(w->move.is_asked || w->move.leaves != NULL))
+		move_answer(w);
+}
+/* qp is destroyed. */
+void move_forget(struct worker *w, const struct qp *qp);
+/* Called before anything that may use a QP that another worker has given to w. */
+void move_take(struct worker *w);
+/* Receives the frames of a QP that this worker has kept, behind the move's end. */
+void move_receive_kept(struct worker *w);
+static inline void
+move_receive(struct worker *w)
+{
+	if (unlikely(w->move.nframes != 0 &&
+		     __atomic_load_n(&w->move.state, __ATOMIC_RELAXED) == MOVE_NONE))
+		move_receive_kept(w);
+}
+/* Has the worker that w has asked answered? */
+static inline bool
+move_waits(const struct worker *w)
+{
+	return __atomic_load_n(&w->move.state, __ATOMIC_ACQUIRE) > MOVE_ASKED;
+}
+static inline void
+move_look(struct worker *w)
+{
+	if (unlikely(move_waits(w)))
+		move_take(w);
+}
 
 /*
  * ack_delay.c. Called after the engine has run; received: number of frames received in this
@@ -349,6 +441,8 @@ void worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, 
 /* timer.c; timer_set is an upcall of the engine */
 int timer_init(void); /* control thread; 0 or -errno */
 void timer_set(void *ctx, struct qp *qp, uint64_t at_ns);
+/* Stops qp's timer, which goes to another worker with it. */
+void timer_leave(struct worker *w, struct qp *qp);
 /* Handles expired timers, a bounded number in each iteration. Returns their number. */
 unsigned timer_poll(struct worker *w);
 /*

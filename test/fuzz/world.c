@@ -63,7 +63,7 @@ on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
 
 /* A frame for a QP of another worker is linear, whatever its source. */
 static void
-on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
+on_handoff(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 {
 	enum wire_verdict v;
 	struct wire_pkt pkt;

@@ -135,6 +135,16 @@ const struct sim_suite sim_suites[] = {
 	 200,
 	 {"must=1", "rc=0", "uc=0", "ud=6", "mcast=700000", "workers=4"},
 	 true},
+	/* Requirements: REQ-01, RSP-06, CQE-01 */
+	{"qps_move_between_workers",
+	 400,
+	 {"must=1", "rc=4", "uc=2", "workers=4", "move=100000", "srq=0"},
+	 true},
+	/* Requirements: REQ-04, CQE-12 */
+	{"qps_with_faults_move_between_workers",
+	 400,
+	 {"must=0", "rc=4", "uc=2", "workers=2", "move=300000", "srq=0", "sr=1"},
+	 true},
 	/* Requirements: MEM-04, CQE-06 */
 	{"windows_are_bound_and_invalidated",
 	 300,

@@ -26,7 +26,7 @@ on_frame(void *ctx, uint16_t dev, struct rte_mbuf *m)
 }
 
 static void
-on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
+on_handoff(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 {
 	rte_pktmbuf_free(m);
 }

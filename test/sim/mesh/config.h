@@ -59,7 +59,8 @@
 	X(resize, "client steps in which a CQ is resized, ppm")                                    \
 	X(mcast, "datagrams to a group, ppm")                                                      \
 	X(late_ah, "datagrams through a handle whose next hop is not known yet, ppm")              \
-	X(late, "accesses to regions that are not mapped which have to come again, ppm")
+	X(late, "accesses to regions that are not mapped which have to come again, ppm")           \
+	X(move, "loops in which a QP moves to another worker of its node, ppm; not drawn")
 
 struct mesh_cfg {
 #define MESH_CFG_FIELD(name, what) uint32_t name;

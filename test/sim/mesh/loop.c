@@ -31,6 +31,37 @@ loop_frames(struct mesh_worker *w, struct rte_mbuf **from, uint32_t *count)
 	memmove(from, from + i, *count * sizeof(*from));
 }
 
+/*
+ * With cfg.move, sometimes moves one of the worker's QPs to another worker, between two loops of
+ * both. Frames on their way to the old one are handed over, and may be behind later ones.
+ */
+static void
+move(struct mesh_worker *w)
+{
+	struct mesh *m = w->node->m;
+	struct mesh_worker *to;
+	struct mesh_side *side;
+
+	if (m->cfg.move == 0 || m->failed || !sim_chance(&m->mover, m->cfg.move))
+		return;
+	side = &m->side[sim_below(&m->mover, m->nsides)];
+	to = &w->node->worker[sim_below(&m->mover, m->cfg.workers)];
+	if (side->node != w->node || side->qp == NULL || side->worker != w->idx || to == w ||
+	    engine_may_give(side->qp) != NULL)
+		return;
+	engine_leave(&w->eng, side->qpn, to->idx);
+	engine_give(&w->eng, side->qp, m->wqes);
+	side->timer_ns = 0;
+	if (!engine_take(&to->eng, side->qp, m->wqes, &to->counters)) {
+		to = w;
+		if (!engine_take(&w->eng, side->qp, m->wqes, &w->counters))
+			sim_fail(&m->sim, "qp %06x: its worker does not take it back", side->qpn);
+	}
+	side->worker = side->qp->bind.worker = to->idx;
+	m->more.moves++;
+	sim_wake(&to->sim_worker, 0);
+}
+
 void
 mesh_poll(struct sim_worker *worker)
 {
@@ -58,12 +89,13 @@ mesh_poll(struct sim_worker *worker)
 	for (i = had; i < env->tx_n && !m->failed; i++)
 		mesh_built(w, env->tx[i]);
 	sim_tx(worker, m->cfg.tx_refuse);
+	move(w);
 	sim_again(worker, more || w->rx_n > 0 || w->in_n > 0 || env->tx_n > 0, m->cfg.stall,
 		  m->cfg.poll_ns);
 }
 
 static void
-ops_handoff(void *ctx, uint32_t worker, struct rte_mbuf *frame)
+ops_handoff(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *frame)
 {
 	struct mesh_worker *w = ctx, *to = &w->node->worker[worker];
 	struct mesh *m = w->node->m;

@@ -227,7 +227,8 @@ struct mesh_pkt {
 
 struct mesh_stats { /* in addition to struct sim_stats */
 	uint64_t lives, kills;
-	uint64_t handed, delivered, datagrams, binds, invalidated, drained, recovered, resized;
+	uint64_t handed, delivered, datagrams, binds, invalidated, drained, recovered, resized,
+		moves;
 };
 
 struct mesh {
@@ -241,6 +242,8 @@ struct mesh {
 	uint16_t free_pkt[MESH_PKTS];
 	uint32_t nfree_pkt;
 	struct mesh_stats more;
+	struct sim_rng mover; /* with cfg.move: a separate stream, so that old seeds stay valid */
+	uint8_t wqes[ENGINE_MOVE_BYTES];
 	uint8_t scratch[16384];
 };
 

@@ -410,7 +410,7 @@ mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame)
 	    ((p[0] & 1) &&
 	     ((pkt.opcode & WIRE_SVC_MASK) != WIRE_SVC_UD || !wire_dst_is_group(&pkt))))
 		return; /* another VLAN, or a multicast MAC on a unicast packet */
-	if (pkt.qpn != WIRE_MULTICAST_QPN && (pkt.qpn & (n->m->cfg.workers - 1)) != w->idx) {
+	if (pkt.qpn != WIRE_MULTICAST_QPN && qp_table_owner(&n->qps, pkt.qpn) != w->idx) {
 		w->expected = 1; /* unchanged, valid or not */
 		return;
 	}

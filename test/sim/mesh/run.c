@@ -26,6 +26,7 @@ run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned n
 	for (i = 0; i < nset; i++)
 		mesh_cfg_set(&m->cfg, set[i]);
 	mesh_cfg_settle(&m->cfg);
+	sim_rng_init(&m->mover, m->seed, 4);
 	m->patience_ns = run_patience(&m->cfg);
 	sim_pace.gap_ns = m->cfg.pace;
 	sim_pace.parts = true;
@@ -139,4 +140,6 @@ mesh_summary(const struct mesh *m)
 	       more->delivered, more->datagrams, t->cqes, t->failed_wqes, more->binds,
 	       more->invalidated, more->drained, more->recovered, more->resized,
 	       (double)t->virtual_ns / 1e9);
+	if (more->moves != 0)
+		printf("mesh: %" PRIu64 " QPs moved to another worker\n", more->moves);
 }

@@ -257,6 +257,7 @@ mesh_qp_make(struct mesh_side *side)
 	side->qp = qp_create(&c);
 	if (side->qp == NULL)
 		abort();
+	qp_table_own(&n->qps, side->qpn, side->worker);
 	n->qps.slot[side->qpn & n->qps.mask] = side->qp;
 	if (side->type == QP_TYPE_UD)
 		mesh_members_set(n);

@@ -119,7 +119,7 @@ pair_poll(struct sim_worker *w)
 }
 
 static void
-ops_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
+ops_handoff(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 {
 	struct pair_node *n = container_of((struct sim_worker *)ctx, struct pair_node, worker);
 

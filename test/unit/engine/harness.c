@@ -95,7 +95,7 @@ on_host(void *ctx, uint16_t dev, struct rte_mbuf *m)
 }
 
 static void
-on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
+on_handoff(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 {
 	struct wire_pkt pkt;
 

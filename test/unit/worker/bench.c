@@ -114,16 +114,19 @@ open_port(struct port *p, const char *name, unsigned nqueues)
 	assert_int_equal(port_open(p, &params, pool), 0);
 }
 
+struct qp_table qps;
+
 int
 bench_start(void **state)
 {
-	static const struct qp_table qps = {.mask = 15};
 	unsigned lcores[UROCE_MAX_WORKERS];
 	struct worker_params p = {.nworkers = nworkers, .lcores = lcores, .idle = idle};
 
 	for (unsigned i = 0; i < UROCE_MAX_WORKERS; i++)
 		lcores[i] = i + 1;
 	p.qps = &qps;
+	if (qp_table_init(&qps, 16) != 0)
+		return -1;
 	pool = rte_pktmbuf_pool_create("pool", POOL_BUFFERS, 0, 0, 1536 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
 	p.pool = pool;
@@ -147,6 +150,7 @@ bench_stop(void **state)
 	worker_del_port(ws, &near[0]);
 	worker_del_port(ws, &near[1]);
 	worker_set_destroy(ws);
+	qp_table_free(&qps);
 	for (int i = 0; i < 2; i++) {
 		struct rte_mbuf *m;
 

@@ -21,6 +21,7 @@ extern unsigned nworkers;
 extern enum worker_idle idle;
 extern struct rte_mempool *pool;
 extern struct worker_set *ws;
+extern struct qp_table qps; /* 16 slots */
 /* Two pairs tied back to back. The workers have near[], the test itself uses far[]. */
 extern struct port near[2], far[2];
 extern struct uroce_db_ring bell_ring;
@@ -67,6 +68,13 @@ uint64_t sum_of(uint16_t dev, bool drop, unsigned which);
 bool on_overflow(struct worker *w, void *ctx, bool first);
 /* Rings as a client does, without the eventfd. */
 void ring_bell(uint32_t qpn);
+
+/* test_move.c */
+void qp_follows_its_frames(void **state);
+void frames_of_a_moving_qp_keep_their_order(void **state);
+void refused_move_loses_nothing(void **state);
+void stopped_moves_wait(void **state);
+void job_runs_where_its_qp_is(void **state);
 
 /*
  * test_events.c. raise_events: for worker_call; the engine of w reports *(uint32_t *)arg events,

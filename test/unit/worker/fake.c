@@ -116,6 +116,39 @@ engine_set_hostif(struct engine *e, uint16_t dev, bool hostif)
 {
 }
 
+bool fake_may_give = true;
+uint32_t fake_disorder;
+
+const char *
+engine_may_give(const struct qp *qp)
+{
+	return __atomic_load_n(&fake_may_give, __ATOMIC_RELAXED) ? NULL : "the test refuses";
+}
+
+void
+engine_give(struct engine *e, struct qp *qp, void *wqes)
+{
+	fake[e->worker].given++;
+	e->leaving_qpn = 0;
+	*(uint32_t *)wqes = qp->conn.qpn;
+}
+
+void
+engine_leave(struct engine *e, uint32_t qpn, uint32_t to)
+{
+	e->leaving_qpn = qpn;
+	if (qpn != 0)
+		qp_table_own(e->qps, qpn, QP_TABLE_COMES | to);
+}
+
+bool
+engine_take(struct engine *e, struct qp *qp, const void *wqes, struct counter_block *counters)
+{
+	qp_table_own(e->qps, qp->conn.qpn, e->worker);
+	fake[e->worker].taken++;
+	return *(const uint32_t *)wqes == qp->conn.qpn;
+}
+
 void
 engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m)
 {
@@ -126,6 +159,7 @@ void
 engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
 	struct fake_worker *f = &fake[e->worker];
+	uint32_t owner;
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct fake_frame *frame = rte_pktmbuf_mtod(m[i], const struct fake_frame *);
@@ -135,11 +169,21 @@ engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, 
 				e->dev[dev].counters->drop[DROP_SLOW_PATH_FULL]++;
 			continue;
 		}
-		if (frame->owner != e->worker) {
+		owner = frame->action == FAKE_QP ? qp_table_owner(e->qps, frame->qpn)
+						 : frame->owner;
+		if (owner != e->worker &&
+		    !(e->rx_handed && frame->qpn == e->leaving_qpn && frame->qpn != 0)) {
 			m[i]->port = dev;
 			m[i]->hash.usr = ENGINE_RX_FRAME;
-			e->ops->handoff(e->ops_ctx, frame->owner, m[i]);
+			e->ops->handoff(e->ops_ctx, owner & ~QP_TABLE_COMES, frame->qpn, m[i]);
 			continue;
+		}
+		if (frame->action == FAKE_QP) {
+			struct qp *qp = qp_table_find(e->qps, frame->qpn);
+
+			/* Not atomic: the QP belongs to one worker. */
+			if (qp == NULL || qp->conn.rx_bytes++ != frame->seq)
+				__atomic_add_fetch(&fake_disorder, 1, __ATOMIC_RELAXED);
 		}
 		f->rx[f->rx_n % FAKE_LOG].seq = frame->seq;
 		f->rx[f->rx_n % FAKE_LOG].dev = dev;

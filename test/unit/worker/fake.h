@@ -19,11 +19,13 @@ struct fake_frame {
 	uint16_t pad;
 	uint32_t seq;
 	uint32_t epoch; /* fake_epoch at its creation */
-	uint8_t body[52];
+	uint32_t qpn;   /* FAKE_QP: keep it, or hand it to this QP's worker */
+	uint8_t body[48];
 };
 enum fake_action {
 	FAKE_FOR = 1, /* keep it, or hand it to its owner */
 	FAKE_SLOW,    /* not RoCE */
+	FAKE_QP,
 };
 
 /* A frame of such bytes, or NULL. */
@@ -51,7 +53,8 @@ struct fake_worker { /* written by the worker's engine; n is stored last, and re
 	uint32_t bell[FAKE_LOG];
 	uint32_t timer_n;
 	uint64_t timer_now_ns;
-	uint32_t timer_rx_n; /* value of rx_n when the last timer fired */
+	uint32_t timer_rx_n;   /* value of rx_n when the last timer fired */
+	uint32_t given, taken; /* QPs */
 	/* frames that engine_run sends, and events that it raises then: set in a call */
 	struct {
 		uint16_t dev;
@@ -64,6 +67,9 @@ extern struct fake_worker fake[UROCE_MAX_WORKERS];
 
 /* Number n of a fake_worker, as seen by another thread. */
 #define FAKE_COUNT(n) __atomic_load_n(&(n), __ATOMIC_ACQUIRE)
+
+extern bool fake_may_give;     /* atomic */
+extern uint32_t fake_disorder; /* FAKE_QP frames that came out of order, or to another QP; atomic */
 
 /*
  * While true, engine_run sends frames of two segments, or zero-copy frames (qp/view.h) if they loop

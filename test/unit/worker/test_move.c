@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* QPs that move between workers (lib/worker/move.c), with the fake engine. */
+#include <string.h>
+#include "bench.h"
+
+#define QPN 0x123u
+
+/* A QP on worker i, whose frames the fake engine checks: they have numbers from 0 on. */
+static struct qp *
+qp_on(unsigned i)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+
+	assert_non_null(qp);
+	qp->conn.qpn = QPN;
+	qp->bind.worker = (uint16_t)i;
+	assert_int_equal(worker_adopt_qp(worker_get(ws, i), qp), 0);
+	qp_table_own(&qps, QPN, i);
+	__atomic_store_n(&qps.slot[QPN & qps.mask], qp, __ATOMIC_RELEASE);
+	return qp;
+}
+
+static void
+forget(struct worker *w, void *arg)
+{
+	worker_forget_qp(w, arg);
+}
+
+static void
+qp_off(struct qp *qp)
+{
+	__atomic_store_n(&qps.slot[QPN & qps.mask], NULL, __ATOMIC_RELEASE);
+	worker_call_qp(ws, qp, forget, qp);
+	worker_wait_readers(ws);
+	free(qp);
+}
+
+/* Sends a frame for the QP, which comes to worker 0. */
+static void
+send_to_qp(uint32_t seq)
+{
+	struct rte_mbuf *m = fake_frame_make(pool, FAKE_QP, 0, seq);
+
+	assert_non_null(m);
+	rte_pktmbuf_mtod(m, struct fake_frame *)->qpn = QPN;
+	assert_true(WAIT_FOR(port_tx_burst(far[0].id, 0, &m, 1) == 1));
+}
+
+/* Frames that have come to the QP, on whatever worker. */
+static uint32_t
+received(void)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < nworkers; i++)
+		n += FAKE_COUNT(fake[i].rx_n);
+	return n;
+}
+
+static void
+all_came(uint32_t before, uint32_t n)
+{
+	assert_true(WAIT_FOR(received() - before == n));
+	assert_int_equal(__atomic_load_n(&fake_disorder, __ATOMIC_RELAXED), 0);
+}
+
+/* 500 frames fit the rings between workers even if these are not read. */
+
+void
+qp_follows_its_frames(void **state)
+{
+	struct qp *qp = qp_on(nworkers - 1);
+	uint32_t n = received(), i;
+
+	/* 63 frames: no worker asks */
+	for (i = 0; i < 63; i++)
+		send_to_qp(i);
+	all_came(n, 63);
+	assert_int_equal(qp_worker(qp), nworkers - 1);
+	/* as many as it may ask for, and some that come to the QP's own worker */
+	for (; i < 200; i++)
+		send_to_qp(i);
+	all_came(n, 200);
+	assert_int_equal(qp_worker(qp), 0);
+	assert_int_equal(qp->bind.moves, nworkers != 1);
+	qp_off(qp);
+}
+
+void
+frames_of_a_moving_qp_keep_their_order(void **state)
+{
+	struct qp *qp = qp_on(0);
+	uint32_t n = received(), i, seq = 0;
+
+	qp->bind.pinned = true;
+	for (i = 1; i <= 500; i++) {
+		for (uint32_t k = 0; k < i % 8; k++)
+			send_to_qp(seq++);
+		assert_null(worker_move_qp(ws, qp, i % nworkers));
+		assert_int_equal(qp_worker(qp), i % nworkers);
+	}
+	all_came(n, seq);
+	assert_int_equal(qp->bind.moves, nworkers != 1 ? 500 : 0);
+	qp_off(qp);
+}
+
+void
+refused_move_loses_nothing(void **state)
+{
+	struct qp *qp = qp_on(nworkers - 1);
+	uint32_t n = received(), i;
+
+	__atomic_store_n(&fake_may_give, false, __ATOMIC_RELAXED);
+	for (i = 0; i < 500; i++)
+		send_to_qp(i);
+	all_came(n, 500);
+	if (nworkers != 1)
+		assert_string_equal(worker_move_qp(ws, qp, 0), "the test refuses");
+	assert_int_equal(qp_worker(qp), nworkers - 1);
+	__atomic_store_n(&fake_may_give, true, __ATOMIC_RELAXED);
+	assert_null(worker_move_qp(ws, qp, 0));
+	qp->bind.fixed = true;
+	assert_null(worker_move_qp(ws, qp, 0)); /* it is there */
+	if (nworkers != 1)
+		assert_non_null(worker_move_qp(ws, qp, 1));
+	assert_int_equal(qp_worker(qp), 0);
+	qp_off(qp);
+}
+
+void
+stopped_moves_wait(void **state)
+{
+	struct qp *qp = qp_on(nworkers - 1);
+	uint32_t n = received(), i;
+
+	worker_moves_stop(ws);
+	worker_moves_stop(ws);
+	worker_moves_go(ws);
+	for (i = 0; i < 500; i++)
+		send_to_qp(i);
+	all_came(n, 500);
+	assert_int_equal(qp_worker(qp), nworkers - 1);
+	worker_moves_go(ws);
+	for (; i < 1000; i++)
+		send_to_qp(i);
+	all_came(n, 1000);
+	assert_int_equal(qp_worker(qp), 0);
+	qp_off(qp);
+}
+
+static unsigned ran_on;
+
+static bool
+note_worker(struct worker *w, void *arg)
+{
+	ran_on = worker_index(w);
+	return true;
+}
+
+void
+job_runs_where_its_qp_is(void **state)
+{
+	struct qp *qp = qp_on(0);
+	struct worker_job job = {.run = note_worker, .qp = qp};
+
+	for (unsigned i = 0; i < nworkers; i++) {
+		assert_null(worker_move_qp(ws, qp, i));
+		/* posted to a worker that had the QP a moment ago */
+		worker_post(worker_get(ws, 0), &job);
+		assert_true(WAIT_FOR(worker_job_done(&job)));
+		assert_int_equal(ran_on, i);
+	}
+	qp_off(qp);
+}
