@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cc, probe: the congestion policy and the probes of a running device, or of one of its QPs. */
+/* cc, probe, set worker: the congestion policy and the probes of a running device, or of one of its
+ * QPs; the worker of a QP. */
 #include <stdlib.h>
 #include <string.h>
 #include "urocectl.h"
 
-#define LEGAL_CC    "cc set POLICY[:NAME=VALUE].. dev DEVICE [qp QPN]"
-#define LEGAL_PROBE "probe set on|off dev DEVICE [qp QPN]"
+#define LEGAL_CC     "cc set POLICY[:NAME=VALUE].. dev DEVICE [qp QPN]"
+#define LEGAL_PROBE  "probe set on|off dev DEVICE [qp QPN]"
+#define LEGAL_WORKER "set worker N|auto dev DEVICE qp QPN"
 
 const char cc_help[] =
 	"\ncc: the congestion policy of DEVICE's QPs, also those in use (doc/congestion.md).\n"
@@ -22,6 +24,8 @@ const char cc_help[] =
 static const char *
 legal(const struct request *rq)
 {
+	if (rq->cmd == &worker_command)
+		return LEGAL_WORKER;
 	return rq->cmd == &cc_command ? LEGAL_CC : LEGAL_PROBE;
 }
 
@@ -57,7 +61,9 @@ take_word(struct request *rq, unsigned nth, const char *word)
 {
 	static const char *const verbs[] = {"set", NULL};
 
-	rq->set.what = rq->cmd == &cc_command ? UROCE_SET_CC : UROCE_SET_PROBE;
+	rq->set.what = rq->cmd == &cc_command       ? UROCE_SET_CC
+		       : rq->cmd == &worker_command ? UROCE_SET_WORKER
+						    : UROCE_SET_PROBE;
 	if (rq->of_set) /* `set cc` needs no verb */
 		rq->verb = "set";
 	if (rq->of_set && nth == 1 && strcmp(word, "set") == 0)
@@ -93,6 +99,8 @@ check(const struct request *rq)
 	if (rq->value == NULL)
 		usage_error("%s set: no %s; legal: %s", name,
 			    rq->cmd == &cc_command ? "policy" : "setting", legal(rq));
+	if (rq->cmd == &worker_command && rq->set.index == 0)
+		usage_error("worker set: no qp QPN; legal: %s", legal(rq));
 }
 
 static json_t *
@@ -108,4 +116,5 @@ print(const struct request *rq, json_t *rows)
 }
 
 const struct command cc_command = {"cc", "set", take_word, check, ask, print, NULL};
+const struct command worker_command = {"worker", "set", take_word, check, ask, print, NULL};
 const struct command probe_command = {"probe", "set", take_word, check, ask, print, NULL};

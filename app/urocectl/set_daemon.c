@@ -25,6 +25,9 @@ const char set_help[] =
 	"  pkey none dev DEVICE index N       empty entry 1 to 15 (as pkey del)\n"
 	"  cc POLICY dev DEVICE               the congestion policy (as the command cc)\n"
 	"  probe on|off dev DEVICE            retransmissions before the ACK timeout (as probe)\n"
+	"  worker N|auto dev DEVICE qp QPN    the QP moves to a worker and stays there, or follows "
+	"its\n"
+	"                                     packets (auto)\n"
 	"  log-level LEVEL                    " LEGAL_LEVELS "\n"
 	"  quota RESOURCE N                   limit of each uid except root (show quota lists "
 	"the\n"
@@ -46,10 +49,11 @@ become(struct request *rq, const struct command *cmd)
 static void
 take_setting(struct request *rq, const char *word)
 {
-	static const char *const names[] = {"addr",      "pkey",  "cc",   "probe",
+	static const char *const names[] = {"addr",      "pkey",  "cc",   "probe", "worker",
 					    "log-level", "quota", "help", NULL};
 
-	switch (take_verb(rq, word, names, "addr, pkey, cc, probe, log-level, quota, help")) {
+	switch (take_verb(rq, word, names,
+			  "addr, pkey, cc, probe, worker, log-level, quota, help")) {
 	case 0:
 		become(rq, &addr_command);
 		break;
@@ -63,9 +67,12 @@ take_setting(struct request *rq, const char *word)
 		become(rq, &probe_command);
 		break;
 	case 4:
-		rq->set.what = UROCE_SET_LOG_LEVEL;
+		become(rq, &worker_command);
 		break;
 	case 5:
+		rq->set.what = UROCE_SET_LOG_LEVEL;
+		break;
+	case 6:
 		rq->set.what = UROCE_SET_QUOTA;
 		break;
 	default:
@@ -112,8 +119,8 @@ check(const struct request *rq)
 	unsigned i = 0;
 
 	if (rq->verb == NULL)
-		usage_error("set: nothing to set; legal: addr, pkey, cc, probe, log-level, quota, "
-			    "help");
+		usage_error("set: nothing to set; legal: addr, pkey, cc, probe, worker, log-level, "
+			    "quota, help");
 	if (rq->set.what == UROCE_SET_QUOTA && rq->value == NULL)
 		usage_error("set quota: needs RESOURCE N; urocectl show quota lists resources");
 	if (rq->set.what != UROCE_SET_LOG_LEVEL)

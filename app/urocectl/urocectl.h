@@ -88,7 +88,7 @@ struct command {
 
 extern const struct command show_command, impair_command, capture_command, addr_command,
 	pkey_command, trace_command, set_command, watch_command, top_command, rdma_command,
-	cdi_command, cc_command, probe_command, doctor_command, metrics_command;
+	cdi_command, cc_command, probe_command, worker_command, doctor_command, metrics_command;
 
 /* show.c, for watch: the first word; a word that is not a filter (exits); the reply; its text. */
 void show_take_topic(struct request *rq, const char *word);

@@ -218,8 +218,9 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 		.mrs = &d->mrs,
 		.qps = &d->qps,
 		.pool = d->pool,
+		.qp_leaves = qp_leaves,
+		.qp_comes = qp_comes,
 	};
-
 	int rc;
 
 	d->huge = plan->huge;

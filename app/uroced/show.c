@@ -537,7 +537,7 @@ count_qps(const struct daemon *d, int64_t qps[UROCE_MAX_WORKERS])
 		if (s->state != IPC_STATE_CONTEXT)
 			continue;
 		for (pos = 0; (q = idtab_next(&s->qps, &pos)) != NULL;)
-			qps[q->qp->bind.worker]++;
+			qps[qp_worker(q->qp)]++;
 	}
 }
 

@@ -59,12 +59,14 @@ prov_worker_wake(struct prov_worker *w)
 }
 
 void
-prov_doorbell(struct prov_worker *w, uint32_t qpn)
+prov_doorbell(struct prov_qp *qp)
 {
-	struct uroce_db_ring *db = w->db;
+	struct prov_context *ctx = prov_context_of(qp->vqp.qp.context);
+	uint32_t i = __atomic_load_n(qp->worker, __ATOMIC_RELAXED);
+	struct prov_worker *w = &ctx->worker[i < ctx->nworkers ? i : 0];
 
 	prov_lock(&w->lock);
-	qp_doorbell_ring(db, qpn);
+	qp_doorbell_ring(w->db, qp->qpn);
 	prov_unlock(&w->lock);
 	if (!qp_doorbell_is_asleep(w->state))
 		return;
@@ -221,7 +223,7 @@ prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr *
 		ring = prov_sq_publish(qp);
 	prov_unlock(&qp->sq.lock);
 	if (ring)
-		prov_doorbell(qp->worker, qp->qpn);
+		prov_doorbell(qp);
 	if (!prov_unlikely(rc))
 		return 0;
 	*bad = wr;

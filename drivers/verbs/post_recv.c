@@ -72,7 +72,7 @@ prov_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 		rc = EINVAL;
 	prov_unlock(&qp->rq.lock);
 	if (ring)
-		prov_doorbell(qp->worker, qp->qpn);
+		prov_doorbell(qp);
 	return prov_unlikely(rc) ? recv_failed(qp, NULL, rc, wr, bad) : 0;
 }
 

@@ -195,7 +195,8 @@ struct prov_qp {
 	uint32_t qpn;
 	uint32_t max_inline;
 	bool sig_all;
-	struct prov_worker *worker;
+	const uint32_t *worker; /* index of its worker: the SQ header's, or first_worker */
+	uint32_t first_worker;
 	/* ibv_wr_*: between wr_start and wr_complete, under sq.lock */
 	uint32_t build_start; /* sq.prod at wr_start */
 	int build_error;
@@ -510,8 +511,8 @@ bool prov_ring_publish(struct prov_ring *r);
 bool prov_sq_publish(struct prov_qp *qp);
 /* Ends the sleep of a worker. */
 void prov_worker_wake(struct prov_worker *w);
-/* Notifies the worker that qpn has new work; the ring's lock is not needed. */
-void prov_doorbell(struct prov_worker *w, uint32_t qpn);
+/* Notifies qp's worker that it has new work; the ring's lock is not needed. */
+void prov_doorbell(struct prov_qp *qp);
 /* Writes n SGEs in the ABI's layout to to, which follows the header of a WQE. */
 void prov_sges_write(void *to, const struct ibv_sge *from, int n);
 /* Writes the fields of a bind into its WQE. */

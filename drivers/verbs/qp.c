@@ -104,7 +104,9 @@ qp_request(struct prov_context *ctx, struct prov_qp *qp, const struct qp_wanted 
 	qp->qpn = rep.qpn;
 	qp->max_inline = rep.cap.max_inline;
 	qp->sig_all = w->sig_all;
-	qp->worker = &ctx->worker[rep.worker];
+	qp->first_worker = rep.worker;
+	qp->worker = (ctx->ipc.features & UROCE_ABI_MOVES) != 0 ? &qp->sq.hdr->worker
+								: &qp->first_worker;
 	qp->state = IBV_QPS_RESET;
 	qp->vqp.qp.handle = rep.handle;
 	qp->vqp.qp.qp_num = rep.qpn;

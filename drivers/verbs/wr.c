@@ -262,7 +262,7 @@ wr_complete(struct ibv_qp_ex *ex)
 		ring = prov_sq_publish(qp);
 	prov_unlock(&qp->sq.lock);
 	if (ring)
-		prov_doorbell(qp->worker, qp->qpn);
+		prov_doorbell(qp);
 	if (!prov_unlikely(rc))
 		return 0;
 	prov_refusal_ex(qp, why, rc);

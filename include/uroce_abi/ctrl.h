@@ -331,8 +331,9 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_create_qp_req) == 56, "create_qp_req size")
 struct uroce_create_qp_rep {
 	uint32_t handle;
 	uint32_t qpn;
-	struct uroce_qp_cap cap;      /* granted */
-	uint32_t worker;              /* index of the doorbell ring to use: 0 .. nworkers - 1 */
+	struct uroce_qp_cap cap; /* granted */
+	uint32_t worker; /* index of the doorbell ring to use: 0 .. nworkers - 1 (UROCE_ABI_MOVES:
+			    at first) */
 	struct uroce_ring_loc sq, rq; /* rq.entries 0 with an SRQ */
 	uint8_t spare[8];
 };
@@ -532,6 +533,8 @@ enum uroce_set_what {
 	 */
 	UROCE_SET_CC = 4,
 	UROCE_SET_PROBE = 5, /* addr: "on" or "off"; index: as for CC, but RC only */
+	/* addr: "auto", or the index of a worker: moves the QP there for good. index: its number */
+	UROCE_SET_WORKER = 6,
 	/* of the daemon: device is "" */
 	UROCE_SET_LOG_LEVEL = 16, /* addr: "error" .. "debug" */
 	UROCE_SET_QUOTA = 17,     /* addr: name of a resource; pkey: a uid's new limit, in the units

@@ -37,8 +37,13 @@
 #include <stdint.h>
 #include "version.h"
 
-#define UROCE_ABI_FEATURES 0ull /* feature bits that this source offers; none is defined yet */
-#define UROCE_ABI_REQUIRED 0ull /* feature bits that this source requires */
+/*
+ * QPs may move to another worker: the client rings the doorbell of the worker that the SQ's header
+ * names (ring.h). Otherwise that of the reply to CREATE_QP, for the life of the QP.
+ */
+#define UROCE_ABI_MOVES    1ull
+#define UROCE_ABI_FEATURES UROCE_ABI_MOVES /* feature bits that this source offers */
+#define UROCE_ABI_REQUIRED 0ull            /* feature bits that this source requires */
 
 #define UROCE_DEV_NAME_MAX 32
 #define UROCE_MAX_WORKERS  16

@@ -130,6 +130,12 @@ int daemon_tables_open(struct daemon *d);
 /* Frees the tables. No session and no worker may remain. */
 void daemon_tables_close(struct daemon *d);
 
+/*
+ * The daemon's functions for struct worker_params. Called on the worker: qp is in its list of the
+ * session's QPs from now on, or no longer.
+ */
+worker_qp_fn qp_comes, qp_leaves;
+
 /* Returns CLOCK_MONOTONIC in nanoseconds. */
 uint64_t daemon_now_ns(void);
 

@@ -25,7 +25,7 @@ int pd_make(struct session *s, struct pd_id *shared, uint32_t *handle);
 static inline struct worker *
 obj_qp_worker(const struct obj_qp *q)
 {
-	return worker_get(q->o.s->d->workers, q->qp->bind.worker);
+	return worker_get(q->o.s->d->workers, qp_worker(q->qp));
 }
 
 /*
@@ -42,6 +42,7 @@ struct qp_batch_part {
 struct qp_batch {
 	void (*run)(struct worker *w, void *part);
 	const void *arg;
+	bool begun; /* no QP moves until the end */
 	struct qp_batch_part part[UROCE_MAX_WORKERS];
 };
 void qp_batch_add(struct qp_batch *b, struct obj_qp *q);

@@ -177,8 +177,7 @@ ah_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 			continue;
 		while ((q = idtab_next(&s->qps, &pos)) != NULL) {
 			if (!q->o.hidden && q->qp->conn.type == QP_TYPE_UD)
-				worker_call(worker_get(s->d->workers, q->qp->bind.worker),
-					    wake_on_worker, q->qp);
+				worker_call_qp(s->d->workers, q->qp, wake_on_worker, q->qp);
 		}
 	}
 }

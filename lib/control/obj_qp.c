@@ -12,6 +12,24 @@
 
 #define QPN_TRIES 256u
 
+void
+qp_comes(struct worker *w, struct qp *qp)
+{
+	struct obj_qp *q = qp->bind.owner;
+
+	LIST_INSERT_HEAD(&q->o.s->worker_qps[worker_index(w)], q, worker_link);
+}
+
+void
+qp_leaves(struct worker *w, struct qp *qp)
+{
+	struct obj_qp *q = qp->bind.owner, **scan = &q->o.s->worker_scan[worker_index(w)];
+
+	if (*scan == q)
+		*scan = LIST_NEXT(q, worker_link);
+	LIST_REMOVE(q, worker_link);
+}
+
 struct adopt_call {
 	struct obj_qp *q;
 	int rc;
@@ -24,18 +42,14 @@ adopt_on_worker(struct worker *w, void *arg)
 
 	c->rc = worker_adopt_qp(w, c->q->qp);
 	if (c->rc == 0)
-		LIST_INSERT_HEAD(&c->q->o.s->worker_qps[worker_index(w)], c->q, worker_link);
+		qp_comes(w, c->q->qp);
 }
 
 static void
 forget_on_worker(struct worker *w, struct obj_qp *q)
 {
-	struct obj_qp **scan = &q->o.s->worker_scan[worker_index(w)];
-
 	worker_forget_qp(w, q->qp);
-	if (*scan == q)
-		*scan = LIST_NEXT(q, worker_link);
-	LIST_REMOVE(q, worker_link);
+	qp_leaves(w, q->qp);
 }
 
 static void
@@ -43,7 +57,7 @@ share_on_worker(struct worker *w, void *arg)
 {
 	struct cq *cq = arg;
 
-	cq->multi = true;
+	__atomic_store_n(&cq->multi, true, __ATOMIC_RELAXED);
 }
 
 /*
@@ -55,7 +69,7 @@ cq_serve(struct obj_cq *cq, uint32_t w)
 {
 	if (cq->worker < 0)
 		cq->worker = (int32_t)w;
-	else if (cq->worker != (int32_t)w && !cq->cq.multi)
+	else if (cq->worker != (int32_t)w && !__atomic_load_n(&cq->cq.multi, __ATOMIC_RELAXED))
 		worker_call(worker_get(cq->o.s->d->workers, (unsigned)cq->worker), share_on_worker,
 			    &cq->cq);
 }
@@ -136,14 +150,16 @@ qp_build(struct obj_qp *q, struct qp_create *c)
 		return rc;
 	c->worker = (uint16_t)qp_table_owner(&d->qps, c->qpn);
 	c->counters = worker_counters(worker_get(d->workers, c->worker), c->port);
+	c->sq.hdr->worker = c->worker;
 	c->huge = d->huge;
+	c->fixed = (q->o.s->features & UROCE_ABI_MOVES) == 0;
 	q->qp = qp_create(c);
 	if (q->qp == NULL)
 		return ENOMEM;
 	q->qp->bind.owner = q;
 	cq_serve(q->send_cq, c->worker);
 	cq_serve(q->recv_cq, c->worker);
-	worker_call(obj_qp_worker(q), adopt_on_worker, &adopt);
+	worker_call(worker_get(d->workers, c->worker), adopt_on_worker, &adopt);
 	return -adopt.rc;
 }
 
@@ -190,7 +206,7 @@ qp_leave(struct object *o)
 {
 	struct obj_qp *q = (struct obj_qp *)o;
 
-	q->job = (struct worker_job){.run = leave_on_worker, .arg = q};
+	q->job = (struct worker_job){.run = leave_on_worker, .arg = q, .qp = q->qp};
 	worker_post(obj_qp_worker(q), &q->job);
 	return &q->job;
 }

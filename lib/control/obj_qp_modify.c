@@ -244,7 +244,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	if (rc != 0)
 		return rc;
 	device_limits(s->dev, &lim);
-	worker_call(obj_qp_worker(q), check_on_worker, &c);
+	worker_call_qp(s->d->workers, q->qp, check_on_worker, &c);
 	rc = c.rc;
 	if (rc == 0 && (m->attr_mask & QP_AV)) {
 		c.path = &path;
@@ -269,7 +269,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		c.rtr = true;
 		c.sr = sr_peer_state(s->dev, path.wire.sgid, path.wire.dgid);
 	}
-	worker_call(obj_qp_worker(q), modify_on_worker, &c);
+	worker_call_qp(s->d->workers, q->qp, modify_on_worker, &c);
 	if (c.rc != 0)
 		say_why(&c, rp->why);
 	settle_conn_keys(q, &c.now, claim);
@@ -307,7 +307,7 @@ qp_obj_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (q == NULL)
 		return ENOENT;
 	c = (struct query_call){q->qp, &rep->attr};
-	worker_call(obj_qp_worker(q), query_on_worker, &c);
+	worker_call_qp(s->d->workers, q->qp, query_on_worker, &c);
 	rep->qp_type = q->qp->conn.type;
 	rep->sq_sig_all = q->qp->conn.sig_all;
 	return 0;
@@ -325,8 +325,12 @@ batch_run(struct qp_batch *b, struct daemon *d, unsigned w)
 void
 qp_batch_add(struct qp_batch *b, struct obj_qp *q)
 {
-	unsigned w = q->qp->bind.worker;
+	unsigned w;
 
+	if (!b->begun)
+		worker_moves_stop(q->o.s->d->workers);
+	b->begun = true;
+	w = qp_worker(q->qp);
 	b->part[w].q[b->part[w].n++] = q;
 	if (b->part[w].n == QP_BATCH_MAX)
 		batch_run(b, q->o.s->d, w);
@@ -337,6 +341,9 @@ qp_batch_end(struct qp_batch *b, struct daemon *d)
 {
 	for (uint32_t w = 0; w < d->nworkers; w++)
 		batch_run(b, d, w);
+	if (b->begun)
+		worker_moves_go(d->workers);
+	b->begun = false;
 }
 
 struct resolved {
@@ -382,7 +389,7 @@ gid_gone_on_worker(struct worker *w, void *arg)
 	struct obj_qp *q;
 
 	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
-		if (q->qp->bind.worker != worker_index(w) || !q->qp->conn.alt_loaded ||
+		if (qp_worker(q->qp) != worker_index(w) || !q->qp->conn.alt_loaded ||
 		    q->qp->conn.attr.alt_ah.sgid_index != c->index)
 			continue;
 		qp_alt_lost(q->qp);
@@ -395,5 +402,5 @@ qp_gid_gone(struct device *dev, uint32_t index)
 {
 	struct gid_gone_call c = {dev, index};
 
-	worker_call_all(dev->d->workers, gid_gone_on_worker, &c);
+	worker_call_qps(dev->d->workers, gid_gone_on_worker, &c);
 }

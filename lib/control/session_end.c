@@ -197,6 +197,7 @@ hide_queues(struct defer *df)
 		take_turn(s, hide_queues);
 		return;
 	}
+	worker_moves_settle(s->d->workers); /* each QP is in one worker's list from now on */
 	for (uint32_t i = 0; i < n; i++) {
 		s->end.job[i].run = leave_on_worker;
 		s->end.job[i].arg = s;

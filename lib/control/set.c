@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cc/param.h"
+#include "cli/cli.h"
 #include "control/cm.h"
 #include "control/device.h"
 #include "control/events.h"
@@ -137,7 +138,7 @@ refresh_on_worker(struct worker *w, void *arg)
 	struct obj_qp *q;
 
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		if (q->qp->bind.worker == worker_index(w))
+		if (qp_worker(q->qp) == worker_index(w))
 			qp_pkey_refresh(q->qp);
 	}
 }
@@ -158,7 +159,7 @@ pkey_set(struct device *dev, uint32_t index, uint32_t pkey, struct uroce_set_rep
 	if (dev->pkey[index] == pkey)
 		return 0;
 	__atomic_store_n(&dev->pkey[index], (uint16_t)pkey, __ATOMIC_RELAXED);
-	worker_call_all(dev->d->workers, refresh_on_worker, dev);
+	worker_call_qps(dev->d->workers, refresh_on_worker, dev);
 	events_port(dev, EVENTS_PKEY_CHANGE);
 	return 0;
 }
@@ -170,7 +171,7 @@ cc_on_worker(struct worker *w, void *arg)
 	struct obj_qp *q;
 
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		if (q->qp->bind.worker == worker_index(w))
+		if (qp_worker(q->qp) == worker_index(w))
 			qp_cc_change(&worker_engine(w)->env, q->qp, &dev->cc);
 	}
 }
@@ -185,7 +186,7 @@ cc_set(struct device *dev, const char *text, struct uroce_set_rep *rep)
 	if (!cc_param_parse(&p, text, err, sizeof(err)) || !cc_param_fill(&p, 0, err, sizeof(err)))
 		return refuse(rep, -EINVAL, "%s: %s", dev->name, err);
 	dev->cc = p;
-	worker_call_all(dev->d->workers, cc_on_worker, dev);
+	worker_call_qps(dev->d->workers, cc_on_worker, dev);
 	return 0;
 }
 
@@ -233,7 +234,7 @@ cc_set_qp(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_r
 	if (!cc_param_parse(&p, text, err, sizeof(err)) || !cc_param_fill(&p, 0, err, sizeof(err)))
 		return refuse(rep, -EINVAL, "%s: QP %u: %s", dev->name, qpn, err);
 	c.qp = q->qp;
-	worker_call(obj_qp_worker(q), cc_of_qp_on_worker, &c);
+	worker_call_qp(dev->d->workers, q->qp, cc_of_qp_on_worker, &c);
 	rep->index = qpn;
 	return 0;
 }
@@ -258,7 +259,7 @@ probe_on_worker(struct worker *w, void *arg)
 		return;
 	}
 	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
-		if (q->qp->bind.worker != worker_index(w))
+		if (qp_worker(q->qp) != worker_index(w))
 			continue;
 		if (c->dry && q->qp->conn.sr.state == QP_SR_ON)
 			c->rc = -EBUSY;
@@ -284,7 +285,7 @@ probe_set_device(struct device *dev, struct probe_call *c, struct uroce_set_rep 
 			dev->name);
 	if (c->plain != 0 && dev->sr.on) {
 		c->dry = true;
-		worker_call_all(dev->d->workers, probe_on_worker, c);
+		worker_call_qps(dev->d->workers, probe_on_worker, c);
 		if (c->rc != 0)
 			return refuse(rep, c->rc,
 				      "%s: QPs of it use selective repeat, which needs probes; end "
@@ -294,7 +295,7 @@ probe_set_device(struct device *dev, struct probe_call *c, struct uroce_set_rep 
 	}
 	dev->sr.on = selective;
 	dev->plain = c->plain;
-	worker_call_all(dev->d->workers, probe_on_worker, c);
+	worker_call_qps(dev->d->workers, probe_on_worker, c);
 	return 0;
 }
 
@@ -317,11 +318,37 @@ probe_set(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_r
 	if (q->qp->conn.type != QP_TYPE_RC)
 		return refuse(rep, -EINVAL, "%s: QP %u is not RC; only RC probes", dev->name, qpn);
 	c.qp = q->qp;
-	worker_call(obj_qp_worker(q), probe_on_worker, &c);
+	worker_call_qp(dev->d->workers, q->qp, probe_on_worker, &c);
 	if (c.rc != 0)
 		return refuse(rep, c.rc, "%s: QP %u uses selective repeat, which needs probes",
 			      dev->name, qpn);
 	return 0;
+}
+
+/* Moves a QP to a worker, where it stays, or lets it follow its packets. */
+static int
+worker_set(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_rep *rep)
+{
+	struct obj_qp *q = qpn != 0 ? qp_find(dev, qpn) : NULL;
+	bool follows = strcmp(text, "auto") == 0, pinned;
+	uint64_t i = 0;
+	const char *why;
+
+	rep->index = qpn;
+	if (q == NULL)
+		return refuse(rep, -ENOENT, "%s: no QP has the number %u", dev->name, qpn);
+	if (!follows && !cli_number(text, 0, dev->d->nworkers - 1, &i))
+		return refuse(rep, -EINVAL,
+			      "%s: worker '%.32s' is not auto or a number from 0 to %u", dev->name,
+			      text, dev->d->nworkers - 1);
+	pinned = q->qp->bind.pinned;
+	__atomic_store_n(&q->qp->bind.pinned, !follows, __ATOMIC_RELAXED);
+	why = follows ? NULL : worker_move_qp(dev->d->workers, q->qp, (unsigned)i);
+	if (why == NULL)
+		return 0;
+	__atomic_store_n(&q->qp->bind.pinned, pinned, __ATOMIC_RELAXED);
+	return refuse(rep, -EBUSY, "%s: QP %u stays on worker %u: %s", dev->name, qpn,
+		      qp_worker(q->qp), why);
 }
 
 static int
@@ -332,6 +359,8 @@ change(struct device *dev, const struct uroce_set_req *q, struct uroce_set_rep *
 				     : cc_set_qp(dev, q->index, q->addr, rep);
 	if (q->what == UROCE_SET_PROBE)
 		return probe_set(dev, q->index, q->addr, rep);
+	if (q->what == UROCE_SET_WORKER)
+		return worker_set(dev, q->index, q->addr, rep);
 	if (dev->net.host && q->what != UROCE_SET_PKEY)
 		return refuse(rep, -EPERM,
 			      "%s: its addresses are those of %s: `ip addr` changes them, and the "
@@ -436,6 +465,8 @@ log_change(const struct session *s, const struct device *dev, const struct uroce
 		snprintf(text, sizeof(text), "congestion policy %s", q->addr);
 	else if (q->what == UROCE_SET_PROBE && q->index != 0)
 		snprintf(text, sizeof(text), "probes of QP %u: %s", q->index, q->addr);
+	else if (q->what == UROCE_SET_WORKER)
+		snprintf(text, sizeof(text), "worker of QP %u: %s", q->index, q->addr);
 	else if (q->what == UROCE_SET_PROBE)
 		snprintf(text, sizeof(text), "probes %s", q->addr);
 	else if (q->what == UROCE_SET_PKEY)
@@ -473,7 +504,7 @@ set_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return EINVAL;
 	if (q->what == UROCE_SET_LOG_LEVEL || q->what == UROCE_SET_QUOTA)
 		return change_daemon(s, q, rep);
-	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_PROBE)
+	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_WORKER)
 		return EINVAL;
 	if (is_own_qp(s, q)) {
 		/* Not logged: a client may do it for each connection. */

@@ -164,7 +164,7 @@ agree_on_worker(struct worker *w, void *arg)
 	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
 		struct qp *qp = q->qp;
 
-		if (qp->bind.worker == worker_index(w) && qp->conn.sr.state == QP_SR_CAN &&
+		if (qp_worker(qp) == worker_index(w) && qp->conn.sr.state == QP_SR_CAN &&
 		    memcmp(qp->conn.sgid, c->peer->local, 16) == 0 &&
 		    memcmp(qp->conn.dgid, c->peer->remote, 16) == 0)
 			qp_sr_agree(&worker_engine(w)->env, qp);
@@ -184,7 +184,7 @@ on_answer(const struct slow_datagram *g, uint64_t tid)
 	p->tries = 0;
 	p->agreed = (g->payload[VENDOR_MAD_FLAGS] & FLAG_SELECTIVE) != 0;
 	if (p->agreed)
-		worker_call_all(g->dev->d->workers, agree_on_worker, &c);
+		worker_call_qps(g->dev->d->workers, agree_on_worker, &c);
 }
 
 /*

@@ -124,6 +124,41 @@ worker_call_all(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), 
 }
 
 void
+worker_call_qps(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg)
+{
+	worker_call_all(ws, fn, arg);
+}
+
+void
+worker_call_qp(struct worker_set *ws, const struct qp *qp, void (*fn)(struct worker *w, void *arg),
+	       void *arg)
+{
+	worker_call(&ws->worker[qp_worker(qp)], fn, arg);
+}
+
+/* QPs do not move here. */
+void
+worker_moves_stop(struct worker_set *ws)
+{
+}
+
+void
+worker_moves_go(struct worker_set *ws)
+{
+}
+
+void
+worker_moves_settle(struct worker_set *ws)
+{
+}
+
+const char *
+worker_move_qp(struct worker_set *ws, const struct qp *qp, unsigned i)
+{
+	return "here is no other worker";
+}
+
+void
 worker_quiesce(struct worker_set *ws)
 {
 	say("quiesce");

@@ -287,6 +287,7 @@ do_create_qp(struct fake *f, struct exchange *x)
 	rep->handle = i;
 	rep->qpn = qp->qpn;
 	rep->worker = qp->qpn % FAKE_WORKERS;
+	qp->sq->worker = rep->worker;
 	rep->cap = *want;
 	x->rep_len = sizeof(*rep);
 	return 0;
@@ -532,6 +533,7 @@ fake_start(const char *path)
 	}
 	f->async_fd = f->conn = -1;
 	f->hello_version = UROCE_ABI_VERSION;
+	f->hello_features = UROCE_ABI_FEATURES;
 	f->refuse_why = "";
 	f->seg_id = 3;
 	f->seg_fd = memfd_of(SEG_BYTES);

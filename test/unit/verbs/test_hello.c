@@ -125,7 +125,7 @@ a_feature_that_was_not_offered_is_refused(void **state)
 	fixture.f->hello_features = 1ull << 63;
 	assert_int_equal(open_device(said), EPROTO);
 	assert_non_null(strstr(said, "the daemon chose features 0x8000000000000000, the client "
-				     "offered 0x0"));
+				     "offered 0x1"));
 }
 
 static void
@@ -147,6 +147,7 @@ the_agreed_version_is_in_every_message(void **state)
 		{1, UROCE_ABI_VERSION, 0, 0},
 	};
 
+	fixture.f->hello_features = 0;
 	for (unsigned i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
 		struct uroce_list_devices_rep list;
 		struct ipc_call call = {.op = UROCE_CTRL_LIST_DEVICES,

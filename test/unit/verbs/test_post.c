@@ -333,6 +333,38 @@ doorbell_rings_only_if_armed(void **state)
 }
 
 static void
+doorbell_follows_a_qp_that_moves(void **state)
+{
+	struct fixture *r = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct ibv_qp *fixed;
+
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
+	r->f->qp[0].sq->worker = 1;
+	r->f->qp[0].sq->armed = 1;
+	r->f->states[1].asleep = 1;
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(r->f->db[0]->prod, 0);
+	assert_int_equal(r->f->db[1]->prod, 1);
+	assert_int_equal(r->f->db[1]->qpn[0], 0x100);
+	assert_int_equal(woken(r, 1), 1);
+	/* no index of a worker: nothing is touched outside of the rings */
+	r->f->qp[0].sq->worker = FAKE_WORKERS;
+	r->f->qp[0].sq->armed = 1;
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(r->f->db[0]->prod, 1);
+	/* an older daemon leaves the word alone: QPN 0x101 stays with worker 1 */
+	prov_context_of(r->ctx)->ipc.features = 0;
+	fixed = fixture_create_qp(r, IBV_QPT_RC);
+	fixture_qp_to(fixed, IBV_QPS_RTS);
+	r->f->qp[1].sq->worker = 0;
+	r->f->qp[1].sq->armed = 1;
+	assert_int_equal(post(fixed, &wr), 0);
+	assert_int_equal(r->f->db[1]->prod, 2);
+	assert_int_equal(ibv_destroy_qp(fixed), 0);
+}
+
+static void
 full_doorbell_ring_sets_the_overflow_flag(void **state)
 {
 	struct fixture *r = *state;
@@ -505,6 +537,8 @@ main(void)
 						fixture_teardown),
 		cmocka_unit_test(opcodes_are_checked_by_qp_type),
 		cmocka_unit_test_setup_teardown(doorbell_rings_only_if_armed, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(doorbell_follows_a_qp_that_moves, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(full_doorbell_ring_sets_the_overflow_flag,
 						fixture_setup, fixture_teardown),
