@@ -104,8 +104,20 @@ post_sends(struct rc_client *c, struct rc_conn *conn, uint32_t n)
 static void
 publish(struct rc_client *c, struct rc_conn *conn)
 {
-	if (qp_doorbell_publish_here(conn->sq.hdr, conn->sq.prod))
+	uint32_t i;
+
+	if (c->db == NULL) {
+		if (qp_doorbell_publish_here(conn->sq.hdr, conn->sq.prod))
+			engine_doorbell(worker_engine(c->w), conn->qp->conn.qpn);
+		return;
+	}
+	if (!qp_doorbell_publish(conn->sq.hdr, conn->sq.prod))
+		return;
+	i = __atomic_load_n(&conn->sq.hdr->worker, __ATOMIC_RELAXED);
+	if (i == worker_index(c->w))
 		engine_doorbell(worker_engine(c->w), conn->qp->conn.qpn);
+	else
+		qp_doorbell_ring(c->db[i], conn->qp->conn.qpn);
 }
 
 bool

@@ -19,6 +19,8 @@ struct rc_client {
 	struct worker *w;
 	unsigned side;          /* 0: requests, 1: responds */
 	uint32_t slots, stride; /* places in the memory of a side, and bytes of each */
+	/* by worker: the doorbell rings for QPs that have moved there; NULL: they do not move */
+	struct uroce_db_ring *const *db;
 
 	uint64_t posted, done; /* messages of side 0 */
 	uint32_t failed;       /* status of a failed completion; 0: none */

@@ -31,6 +31,7 @@
 #define MR_SHIFT    24 /* 32 - log2(MR_SLOTS) */
 #define TIMEOUT     17 /* half a second: a worker may have to wait for its core */
 #define WARM_UP_US  20000
+#define FOLLOW_US   1000000 /* in which QPs move to the workers that get their packets */
 #define LOOK_US     2000
 #define WAIT_NS     60000000000ull
 
@@ -51,7 +52,8 @@ struct station {
 	struct rc_side side[2]; /* 0: requesters, 1: responders */
 	struct rc_client c[2];
 	uint8_t *host[2];
-	struct uroce_db_ring *db;
+	/* by worker: this one's calls client; the others' have doorbells of QPs that have moved */
+	struct uroce_db_ring *db[UROCE_MAX_WORKERS];
 	double speed_ns;
 	uint32_t failed; /* atomic: status of a failed completion */
 	/* atomic, read by the main thread */
@@ -72,6 +74,7 @@ struct scale_sample {
 struct scale_set {
 	struct bench_options o;
 	unsigned n, split;
+	bool follow; /* QPs may move */
 	uint32_t slots, stride;
 	struct port *port; /* two */
 	struct mr_table mrs;
@@ -125,7 +128,14 @@ client(struct worker *w, void *ctx, bool first)
 	if (begins && (phase != PHASE_REST || st->c[0].posted == st->c[0].done))
 		__atomic_store_n(&st->step, step, __ATOMIC_RELEASE);
 	if (phase != PHASE_STOP)
-		__atomic_store_n(&st->db->overflow, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&st->db[st->index]->overflow, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* The client looks at doorbell rings that overflow; 1024 entries are more than a worker's QPs. */
+static bool
+no_overflow(struct worker *w, void *ctx, bool first)
+{
 	return false;
 }
 
@@ -185,11 +195,7 @@ open_on_worker(struct worker *w, void *arg)
 static void
 forget_on_worker(struct worker *w, void *arg)
 {
-	struct station *st = arg;
-
-	for (unsigned side = 0; side < 2; side++)
-		for (uint32_t i = 0; i < st->set->o.qps; i++)
-			worker_forget_qp(w, st->side[side].conn[i].qp);
+	worker_forget_qp(w, arg);
 }
 
 /* --- on the main thread -------------------------------------------------------------------------
@@ -239,7 +245,13 @@ station_open(struct scale_set *s, unsigned i)
 	st->set = s;
 	st->index = i;
 	st->w = worker_get(s->ws, i);
-	st->db = rc_zalloc(sizeof(*st->db));
+	for (unsigned k = 0; k < s->n; k++) {
+		st->db[k] = rc_zalloc(sizeof(*st->db[k]));
+		if (st->db[k] == NULL ||
+		    worker_add_doorbell(worker_get(s->ws, k), st->db[k], &st->db[k]->waiter, 0,
+					k == i ? client : no_overflow, st) != 0)
+			bench_die("no memory");
+	}
 	for (unsigned side = 0; side < 2; side++) {
 		uint32_t cqes = rc_entries(3 * s->o.qps * rc_entries(s->o.depth));
 		struct rc_side *rc = &st->side[side];
@@ -250,6 +262,7 @@ station_open(struct scale_set *s, unsigned i)
 			bench_die("no memory");
 		rc->qpn_base = qpn_of(s, side, i, 0);
 		rc->worker = (uint16_t)i;
+		rc->moves = s->follow;
 		/* one table for all workers, as in the daemon */
 		mr_table_del(&rc->mrs, &rc->mr);
 		if (mr_table_add(&s->mrs, &rc->mr, (1 + 2 * i + side) << MR_SHIFT | 0x5a5) != 0)
@@ -259,13 +272,11 @@ station_open(struct scale_set *s, unsigned i)
 						 .w = st->w,
 						 .side = side,
 						 .slots = s->slots,
-						 .stride = s->stride};
+						 .stride = s->stride,
+						 .db = s->follow ? st->db : NULL};
 		for (uint32_t k = 0; k < s->o.qps; k++)
 			qp_table_own(&s->qps, rc->qpn_base + k, (uint8_t)i);
 	}
-	if (st->db == NULL ||
-	    worker_add_doorbell(st->w, st->db, &st->db->waiter, 0, client, st) != 0)
-		bench_die("no memory");
 }
 
 /* Takes the workers' events, which must not be lost. */
@@ -313,7 +324,7 @@ phase_begin(struct scale_set *s, enum phase phase)
  * failure.
  */
 static struct scale_set *
-scale_set_open(const struct bench_options *o, unsigned n, unsigned split)
+scale_set_open(const struct bench_options *o, unsigned n, unsigned split, bool follow)
 {
 	struct scale_set *s = rc_zalloc(sizeof(*s));
 	unsigned lcores[UROCE_MAX_WORKERS];
@@ -325,6 +336,7 @@ scale_set_open(const struct bench_options *o, unsigned n, unsigned split)
 	s->o = *o;
 	s->n = n;
 	s->split = split;
+	s->follow = follow;
 	s->stride = RTE_MAX((o->size + 63) & ~63u, 64u);
 	s->slots = s->stride >= MEM_BYTES ? 1 : MEM_BYTES / s->stride;
 	s->port = ports_of(n);
@@ -348,7 +360,7 @@ scale_set_open(const struct bench_options *o, unsigned n, unsigned split)
 	for (unsigned i = 0; i < n; i++)
 		worker_call(s->at[i].w, open_on_worker, &s->at[i]);
 	for (unsigned i = 0; i < n; i++)
-		__atomic_store_n(&s->at[i].db->overflow, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->at[i].db[i]->overflow, 1, __ATOMIC_RELEASE);
 	phase_begin(s, PHASE_SPEED);
 	return s;
 }
@@ -387,15 +399,15 @@ slowest_core(const struct scale_set *s)
 	return ns;
 }
 
-/* Runs traffic for o->run_ms, then stops it. */
+/* Runs traffic for o->run_ms, after warm_up_us, then stops it. */
 static void
-scale_set_run(struct scale_set *s, struct scale_sample *sample)
+scale_set_run(struct scale_set *s, unsigned warm_up_us, struct scale_sample *sample)
 {
 	double before = slowest_core(s), seconds, messages;
 	struct totals a, b;
 
 	phase_begin(s, PHASE_RUN);
-	usleep(WARM_UP_US);
+	usleep(warm_up_us);
 	take_events(s);
 	read_totals(s, &a);
 	/* longer if others have taken all cores meanwhile */
@@ -453,9 +465,16 @@ static void
 scale_set_close(struct scale_set *s)
 {
 	phase_begin(s, PHASE_STOP);
+	worker_moves_stop(s->ws);
 	for (unsigned i = 0; i < s->n; i++) {
-		worker_del_doorbell(s->at[i].w, s->at[i].db);
-		worker_call(s->at[i].w, forget_on_worker, &s->at[i]);
+		struct station *st = &s->at[i];
+
+		for (unsigned k = 0; k < s->n; k++)
+			worker_del_doorbell(worker_get(s->ws, k), st->db[k]);
+		for (unsigned side = 0; side < 2; side++)
+			for (uint32_t k = 0; k < s->o.qps; k++)
+				worker_call_qp(s->ws, st->side[side].conn[k].qp, forget_on_worker,
+					       st->side[side].conn[k].qp);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		worker_del_port(s->ws, &s->port[i]);
@@ -470,7 +489,8 @@ scale_set_close(struct scale_set *s)
 			rc_side_close(&st->side[side]);
 			free(st->host[side]);
 		}
-		free(st->db);
+		for (unsigned k = 0; k < s->n; k++)
+			free(st->db[k]);
 	}
 	qp_table_free(&s->qps);
 	mr_table_free(&s->mrs);
@@ -593,15 +613,16 @@ scale_eal_start(const struct bench_options *o, char **plain)
 static double one_worker;
 
 static bool
-measure(const struct bench_options *o, struct bench_report *r, unsigned n, unsigned split)
+measure(const struct bench_options *o, struct bench_report *r, unsigned n, unsigned split,
+	bool follow)
 {
-	struct scale_set *s = scale_set_open(o, n, split);
+	struct scale_set *s = scale_set_open(o, n, split, follow);
 	struct scale_sample a;
 	char where[64] = "";
 	bool equal;
 
 	for (uint32_t i = 0; i < o->runs; i++) {
-		scale_set_run(s, &a);
+		scale_set_run(s, follow && i == 0 ? FOLLOW_US : WARM_UP_US, &a);
 		bench_add(r, "messages", "M/s", a.messages * 1e-6);
 		bench_add(r, "goodput", "Gb/s", a.messages * o->size * 8e-9);
 		if (one_worker > 0 && n > 1)
@@ -622,10 +643,10 @@ measure(const struct bench_options *o, struct bench_report *r, unsigned n, unsig
 		snprintf(where, sizeof(where), ", %u %% of the QPs on a wrong queue", split);
 	else if (split != 0)
 		snprintf(where, sizeof(where), ", random queue");
-	bench_report_row(r, "scale, RC %s, %u B, MTU %u, %u worker%s, %u QP%s each%s%s%s",
+	bench_report_row(r, "scale, RC %s, %u B, MTU %u, %u worker%s, %u QP%s each%s%s%s%s",
 			 bench_op_name[o->op], o->size, o->mtu, n, n == 1 ? "" : "s", o->qps,
-			 o->qps == 1 ? "" : "s", where, n > cpus.cores ? ", some on one core" : "",
-			 equal ? "" : ": BYTES DIFFER");
+			 o->qps == 1 ? "" : "s", where, follow ? ", QPs follow" : "",
+			 n > cpus.cores ? ", some on one core" : "", equal ? "" : ": BYTES DIFFER");
 	return equal;
 }
 
@@ -641,9 +662,11 @@ measure_all(const struct bench_options *o, struct bench_report *r)
 		/* a queue by chance is the right one once in n */
 		unsigned split = o->split_given ? o->split : (100 * (n - 1) + n / 2) / n;
 
-		equal &= measure(o, r, n, 0);
-		if (n > 1 && split != 0)
-			equal &= measure(o, r, n, split);
+		equal &= measure(o, r, n, 0, false);
+		if (n > 1 && split != 0) {
+			equal &= measure(o, r, n, split, false);
+			equal &= measure(o, r, n, split, true);
+		}
 	}
 	return equal;
 }

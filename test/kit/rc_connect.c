@@ -100,10 +100,13 @@ rc_conn_open(struct rc_side *s, uint32_t i, uint32_t sq, uint32_t rq, uint16_t p
 		.user_handle = i,
 		.cap = {sq, rq, 1, 1, 0},
 		.counters = counters,
+		.fixed = !s->moves,
 	};
 
 	q.sq = ring_make(&c->sq, sq, uroce_sq_stride(1, 0));
 	q.rq = ring_make(&c->rq, rq, uroce_rq_stride(1));
+	if (c->sq.hdr != NULL)
+		c->sq.hdr->worker = s->worker;
 	c->qp = c->sq.hdr != NULL && c->rq.hdr != NULL ? qp_create(&q) : NULL;
 	if (c->qp != NULL)
 		s->qps.slot[q.qpn & s->qps.mask] = c->qp;

@@ -36,9 +36,10 @@ struct rc_side {
 	uint32_t cq_mask, cq_cons;
 	struct rc_conn *conn;
 	uint32_t nconns;
-	/* rc_side_open sets these to RC_QPN_BASE and 0; to be changed before rc_conn_open */
+	/* rc_side_open sets these to RC_QPN_BASE, 0, false; to be changed before rc_conn_open */
 	uint32_t qpn_base; /* QPN of connection 0 */
-	uint16_t worker;   /* whose engine runs the connections */
+	uint16_t worker;   /* whose engine runs the connections .. */
+	bool moves;        /* .. at first: they may move to another one */
 };
 
 /* Zeroed pages; free with free(). NULL: no memory. */
