@@ -73,7 +73,7 @@ TOPIC(device, const struct device *dev)
 	UINT("clients", ALL, , "programs that have the device open", count_clients(dev))
 END
 
-GROUP(socket, const struct port_udp_stats *s, const struct port *p)
+GROUP(socket, const struct port_socket_stats *s, const struct port *p)
 	UINT("tx_messages", ALL, , "datagrams or frames handed to the kernel", s->tx_messages)
 	UINT("rx_messages", ALL, , "datagrams or frames taken from the kernel", s->rx_messages)
 	UINT("tx_lost", ALL, , "that the kernel did not take", s->tx_lost)
@@ -142,8 +142,8 @@ TOPIC(port, const struct device *dev, const struct port *p)
 	     p->rx_fd != 0 ? "port" : p->inward ? "own" : "timer")
 	PART("capabilities", ALL, capabilities, "what the device offers (doc/hardware.md)",
 	     p->caps.known ? row_capabilities(true, &p->caps) : NULL)
-	PART("udp", ALL, socket, "counters of UDP sockets (port=udp)", udp_part(p))
-	PART("packet", ALL, socket, "counters of a packet socket (port=packet)", packet_part(p))
+	PART("udp", ALL, socket, "counters of UDP sockets (port=udp)", socket_part(p, PORT_UDP))
+	PART("packet", ALL, socket, "counters of a packet socket (port=packet)", socket_part(p, PORT_PACKET))
 	PART("hostif", ALL, hostif, "the kernel's interface beside the device",
 	     dev->hostif != NULL ? row_hostif(true, dev->hostif, hostif_stats(dev->hostif)) : NULL)
 	LIST("gids", ALL, port_gid, "GID table", port_gids(dev))

@@ -138,20 +138,13 @@ rx_buffer(const struct port *p)
 	return bytes;
 }
 
+/* Returns the counters of a port of this kind, else NULL. */
 static json_t *
-udp_part(const struct port *p)
+socket_part(const struct port *p, enum port_kind kind)
 {
-	struct port_udp_stats s;
+	struct port_socket_stats s;
 
-	return port_udp_stats(p, &s) ? row_socket(true, &s, p) : NULL;
-}
-
-static json_t *
-packet_part(const struct port *p)
-{
-	const struct port_udp_stats *s = port_packet_stats(p);
-
-	return s != NULL ? row_socket(true, s, p) : NULL;
+	return p->kind == kind && port_socket_stats(p, &s) ? row_socket(true, &s, p) : NULL;
 }
 
 static json_t *

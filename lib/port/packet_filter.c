@@ -7,12 +7,9 @@
 #include <netinet/udp.h>
 #include <string.h>
 #include <unistd.h>
-#include "port/packet.h"
+#include "port/log.h"
+#include "port/socket.h"
 #include "wire/hdr.h"
-
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 #define TAKE                  0x40000 /* bytes: all of a super-frame */
 #define ND_ADVERT             136
@@ -113,18 +110,36 @@ udp_bound(int family, const char *netdev)
 }
 
 int
-packet_udp_hold(const char *netdev)
+port_udp_hold(struct port *p, bool tell)
 {
 	struct sock_filter nothing[] = {RETURN(0)};
-	int fd = udp_bound(AF_INET6, netdev), one = 1, least = 1;
+	int fd = udp_bound(AF_INET6, p->netdev), one = 1, least = 1;
 
 	if (fd == -EAFNOSUPPORT)
-		fd = udp_bound(AF_INET, netdev);
+		fd = udp_bound(AF_INET, p->netdev);
+	if (fd == -EADDRINUSE && tell)
+		PORT_LOG(ERR, p->name,
+			 "UDP port %u of %s is taken: another device of uroced, or the kernel's "
+			 "rxe (`rdma link`), has it",
+			 WIRE_UDP_PORT, p->netdev);
+	else if (fd < 0 && tell)
+		PORT_LOG(ERR, p->name, "no UDP port %u on %s: %s", WIRE_UDP_PORT, p->netdev,
+			 strerror(-fd));
 	if (fd < 0)
 		return fd;
 	(void)attach(fd, nothing, 1);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least));
 	/* without this, the kernel would cut each super-frame only to drop its packets */
 	(void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
-	return fd;
+	port_udp_release(p);
+	p->hold_fd = fd;
+	return 0;
+}
+
+void
+port_udp_release(struct port *p)
+{
+	if (p->hold_fd > 0)
+		close(p->hold_fd);
+	p->hold_fd = 0;
 }

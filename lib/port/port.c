@@ -18,10 +18,8 @@
 #include "port/log.h"
 #include "port/memif.h"
 #include "port/mtu.h"
-#include "port/packet.h"
 #include "port/port.h"
 #include "port/queue.h"
-#include "port/udp.h"
 #include "port/xdp.h"
 #include <rte_byteorder.h>
 #include <rte_flow.h>
@@ -527,20 +525,20 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	bool filtered;
 	int rc;
 
-	if (params->udp_addr != NULL || params->udp_netdev != NULL)
-		return port_udp_open(p, params, pool);
-	if (params->packet_netdev != NULL)
-		return port_packet_open(p, params, pool);
+	if (params->udp_addr != NULL || params->udp_netdev != NULL || params->packet_netdev != NULL)
+		return port_socket_open(p, params, pool);
 	rc = identify(p, params, &info);
 	if (rc == 0 && params->shared)
 		rc = port_xdp_may_share(p);
 	if (rc == 0 && params->shared)
-		rc = port_xdp_hold(p);
+		rc = port_udp_hold(p, true);
 	if (rc != 0)
 		return rc;
+	if (params->shared)
+		port_xdp_remove_left(p);
 	pool = receive_pool(p, pool);
 	if (pool == NULL) {
-		port_xdp_release(p);
+		port_udp_release(p);
 		return -ENOMEM;
 	}
 	rc = -EINVAL;
@@ -556,7 +554,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	if (rc == 0)
 		rc = start(p);
 	if (rc != 0) {
-		port_xdp_release(p);
+		port_udp_release(p);
 		rte_mempool_free(p->own_pool);
 		p->own_pool = NULL;
 		return rc;
@@ -593,12 +591,8 @@ port_close(struct port *p)
 {
 	int rc;
 
-	if (p->kind == PORT_UDP) {
-		port_udp_close(p);
-		return;
-	}
-	if (p->kind == PORT_PACKET) {
-		port_packet_close(p);
+	if (p->sockets != NULL) {
+		port_socket_close(p);
 		return;
 	}
 	if (p->gone)
@@ -617,7 +611,7 @@ port_close(struct port *p)
 	if (rc != 0)
 		PORT_LOG(WARNING, p->name, "cannot close: %s", rte_strerror(-rc));
 	/* last: the next uroced removes a program that it finds */
-	port_xdp_release(p);
+	port_udp_release(p);
 	/* a frame that is still referenced keeps the pool alive */
 	if (p->own_pool != NULL && rte_mempool_full(p->own_pool))
 		rte_mempool_free(p->own_pool);
@@ -654,12 +648,6 @@ int
 port_host_route(const struct port *p, const uint8_t dgid[16], uint8_t hop[16])
 {
 	return host_route(if_nametoindex(p->netdev), dgid, hop);
-}
-
-int
-port_rx_fd(const struct port *p, uint16_t queue)
-{
-	return p->kind == PORT_UDP ? port_udp_fd(p, queue) : p->rx_fd;
 }
 
 bool

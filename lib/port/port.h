@@ -40,8 +40,8 @@ struct port_caps {
 enum port_kind {
 	PORT_ETHDEV = 0,
 	PORT_ETHDEV_GUARDED, /* an ethdev whose memory may vanish at any time (port/guard.h) */
-	PORT_UDP,            /* a UDP socket of the kernel (port/udp.h) */
-	PORT_PACKET,         /* a packet socket of the kernel (port/packet.h) */
+	PORT_UDP,            /* a UDP socket of the kernel */
+	PORT_PACKET,         /* a packet socket of the kernel */
 };
 
 #define PORT_IDS_MAX 16 /* ids of ports are below this */
@@ -50,7 +50,7 @@ enum port_kind {
  * Counters of a PORT_UDP or PORT_PACKET in addition to the worker's. Written by the worker; any
  * thread may read.
  */
-struct port_udp_stats {
+struct port_socket_stats {
 	uint64_t tx_messages, rx_messages; /* super-frames and single datagrams */
 	uint64_t tx_lost;                  /* frames that the kernel refused */
 	uint64_t rx_copied;                /* datagrams copied again to split a super-frame */
@@ -66,8 +66,7 @@ struct port_udp_stats {
 };
 
 struct net_addr;
-struct port_packet;
-struct port_udp;
+struct port_socket;
 
 struct port {
 	enum port_kind kind;
@@ -97,14 +96,13 @@ struct port {
 	 * Non-blocking; 0: none.
 	 */
 	int neigh_fd;
-	int hold_fd;     /* of a shared net_af_xdp: holds UDP port 4791; 0: none */
+	int hold_fd;     /* of a shared port: holds UDP port 4791; 0: none */
 	uint64_t cnp_ns; /* set by the port's owner: see engine_set_cnp */
 	uint8_t cnp_dscp;
 	struct port_caps caps;
 	const struct engine_peers *peers; /* set by the port's owner: engine_set_peers */
 	bool strict;                  /* PORT_UDP, set by the port's owner: engine_set_unknown_id */
-	struct port_udp *udp;         /* PORT_UDP: one socket per queue */
-	struct port_packet *packet;   /* PORT_PACKET */
+	struct port_socket *sockets;  /* PORT_UDP, PORT_PACKET: one per queue; NULL: other kinds */
 	struct rte_mempool *own_pool; /* a pool for this driver only, or NULL */
 };
 
@@ -207,10 +205,9 @@ void port_group_leave(const struct port *p, const uint8_t gid[16]);
 bool port_shares_interface(const struct port *p);
 /* Returns true if port_group_join is supported: false only for a PORT_UDP on one address. */
 bool port_takes_groups(const struct port *p);
-/* Adds up the counters of all queues of a PORT_UDP. Returns false for other kinds. */
-bool port_udp_stats(const struct port *p, struct port_udp_stats *sum);
-/* Returns the counters of a PORT_PACKET, or NULL for other kinds. */
-const struct port_udp_stats *port_packet_stats(const struct port *p);
+/* Adds up the counters of all queues of a PORT_UDP or PORT_PACKET. Returns false for other kinds.
+ */
+bool port_socket_stats(const struct port *p, struct port_socket_stats *sum);
 /*
  * Returns a descriptor that is readable while frames wait in this queue (< p->nrxq); 0 if there is
  * none. The port owns it: use it for polling only.

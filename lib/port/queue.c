@@ -5,9 +5,8 @@
 #include <rte_malloc.h>
 #include <uroce_abi/hello.h>
 #include "port/guard.h"
-#include "port/packet.h"
 #include "port/queue.h"
-#include "port/udp.h"
+#include "port/socket.h"
 
 struct hook {
 	rte_rx_callback_fn func;
@@ -62,19 +61,15 @@ hook_run(const struct port_queue *q, struct rte_mbuf **m, uint16_t got, uint16_t
 uint16_t
 port_queue_rx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 {
-	if (q->kind == PORT_UDP)
-		return hook_run(q, m, port_udp_rx(q->udp, m, n), n);
-	if (q->kind == PORT_PACKET)
-		return hook_run(q, m, port_packet_rx(q->packet, m, n), n);
+	if (q->socket != NULL)
+		return hook_run(q, m, port_socket_rx(q->socket, m, n), n);
 	return port_rx_burst_guarded(q->port, q->queue, m, n);
 }
 
 uint16_t
 port_queue_tx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 {
-	if (q->kind == PORT_UDP)
-		return port_udp_tx(q->udp, m, n);
-	if (q->kind == PORT_PACKET)
-		return port_packet_tx(q->packet, m, n);
+	if (q->socket != NULL)
+		return port_socket_tx(q->socket, m, n);
 	return port_tx_burst_guarded(q->port, q->queue, m, n);
 }

@@ -15,14 +15,13 @@
 #include "port/burst.h"
 #include "port/port.h"
 
-/* Returns the socket of queue `queue` of p; NULL if p is no PORT_UDP or has no such queue. */
-struct port_udp *port_udp_of(const struct port *p, uint16_t queue);
+/* Returns the socket of queue `queue` of p; NULL if p is an ethdev or has no such queue. */
+struct port_socket *port_socket_of(const struct port *p, uint16_t queue);
 
 struct port_queue {
 	enum port_kind kind;
 	uint16_t port, queue;
-	struct port_udp *udp;       /* of a PORT_UDP */
-	struct port_packet *packet; /* of a PORT_PACKET */
+	struct port_socket *socket; /* of a PORT_UDP or PORT_PACKET */
 };
 
 /* Returns queue number `queue` of p, below p->nrxq to receive and below p->ntxq to send. */
@@ -32,8 +31,7 @@ port_queue_of(const struct port *p, uint16_t queue)
 	return (struct port_queue){.kind = p->kind,
 				   .port = p->id,
 				   .queue = queue,
-				   .udp = port_udp_of(p, queue),
-				   .packet = p->packet};
+				   .socket = port_socket_of(p, queue)};
 }
 
 /*

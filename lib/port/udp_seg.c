@@ -3,7 +3,6 @@
 #include <string.h>
 #include "net/net.h"
 #include "wire/csum.h"
-#include "wire/icrc.h"
 
 #define HDR4 (WIRE_ETH_LEN + WIRE_IPV4_LEN + WIRE_UDP_LEN)
 #define HDR6 (WIRE_ETH_LEN + WIRE_IPV6_LEN + WIRE_UDP_LEN)
@@ -230,6 +229,23 @@ udp_headers_put(uint8_t *out, const uint8_t mac[6], const struct udp_from *from,
 	return (uint32_t)(p - out) + WIRE_UDP_LEN;
 }
 
+void
+udp_lengths_put(uint8_t *ip, bool v6, uint32_t payload)
+{
+	rte_be16_t udp_len = rte_cpu_to_be_16((uint16_t)(WIRE_UDP_LEN + payload));
+	struct wire_ipv4 *v4 = (struct wire_ipv4 *)ip;
+
+	if (v6) {
+		((struct wire_ipv6 *)ip)->payload_len = udp_len;
+		((struct wire_udp *)(ip + WIRE_IPV6_LEN))->len = udp_len;
+		return;
+	}
+	v4->total_len = rte_cpu_to_be_16((uint16_t)(WIRE_IPV4_LEN + WIRE_UDP_LEN + payload));
+	v4->csum = 0;
+	v4->csum = (rte_be16_t)~wire_ipv4_sum(v4);
+	((struct wire_udp *)(ip + WIRE_IPV4_LEN))->len = udp_len;
+}
+
 bool
 udp_buffers_take(struct rte_mempool *pool, struct rte_mbuf **m, uint32_t n)
 {
@@ -261,8 +277,8 @@ udp_copy_out(const struct iovec *iov, uint32_t n, uint32_t off, uint8_t *to, uin
 	}
 }
 
-static void
-row_fill(struct udp_icrc_row *row, uint32_t after)
+void
+udp_icrc_row_fill(struct udp_icrc_row *row, uint32_t after)
 {
 	row->after = after;
 	row->factor = wire_icrc_id_factor(after);
@@ -274,28 +290,4 @@ row_fill(struct udp_icrc_row *row, uint32_t after)
 		row->change[k] = less != 0 ? row->change[less] ^ row->change[k ^ less]
 					   : wire_icrc_id_change(row->factor, (uint16_t)k);
 	}
-}
-
-const struct udp_icrc_row *
-udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload)
-{
-	uint32_t after = WIRE_IPV4_LEN + WIRE_UDP_LEN + payload - WIRE_ICRC_ID_END - WIRE_ICRC_LEN;
-	/* lengths that differ by an RETH or by a factor of two use different rows */
-	struct udp_icrc_row *row = &rows->row[(after >> 2 ^ after >> 6) % UDP_ICRC_ROWS];
-
-	if (unlikely(row->after != after))
-		row_fill(row, after);
-	return row;
-}
-
-uint32_t
-udp_icrc_change(struct udp_icrc_rows *rows, const struct udp_head *h, uint32_t payload, uint16_t id)
-{
-	uint16_t delta = (uint16_t)((h->ip[4] << 8 | h->ip[5]) ^ id);
-	const struct udp_icrc_row *row;
-
-	if (h->v6 || delta == 0 || payload < WIRE_BTH_LEN + WIRE_ICRC_LEN)
-		return 0;
-	row = udp_icrc_row_of(rows, payload);
-	return delta < UDP_SEGS_MAX ? row->change[delta] : wire_icrc_id_change(row->factor, delta);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 #include <rte_mbuf.h>
+#include "wire/icrc.h"
 
 #define UDP_SEGS_MAX  64    /* segments per super-frame that every kernel accepts */
 #define UDP_BYTES_MAX 65487 /* of UDP payload in one call, IPv6 (IPv4: 20 more) */
@@ -78,6 +79,12 @@ uint32_t udp_headers_put(uint8_t *out, const uint8_t mac[6], const struct udp_fr
 			 uint32_t payload);
 
 /*
+ * Sets the lengths of the IP header at ip and of the UDP header behind it to `payload` bytes of UDP
+ * payload (at most UDP_BYTES_MAX), and IPv4's checksum.
+ */
+void udp_lengths_put(uint8_t *ip, bool v6, uint32_t payload);
+
+/*
  * Takes n buffers out of pool for received frames. As rte_pktmbuf_alloc_bulk, but does not reset
  * fields that only drivers of NICs use; the caller sets data_off and the lengths. Returns false if
  * there are not n buffers.
@@ -101,14 +108,42 @@ struct udp_icrc_rows {
 	struct udp_icrc_row row[UDP_ICRC_ROWS];
 };
 
+/* Fills the row for packets with `after` (as in wire_icrc_id_factor). */
+void udp_icrc_row_fill(struct udp_icrc_row *row, uint32_t after);
+
+/* Returns the row for IPv4 packets with payload bytes (16 .. 65507) of UDP payload. One thread. */
+static inline const struct udp_icrc_row *
+udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload)
+{
+	uint32_t after = WIRE_IPV4_LEN + WIRE_UDP_LEN + payload - WIRE_ICRC_ID_END - WIRE_ICRC_LEN;
+	/* lengths that differ by an RETH or by a factor of two use different rows */
+	struct udp_icrc_row *row = &rows->row[(after >> 2 ^ after >> 6) % UDP_ICRC_ROWS];
+
+	if (unlikely(row->after != after))
+		udp_icrc_row_fill(row, after);
+	return row;
+}
+
+/* Returns the change of an ICRC of this row between two identifications whose xor is delta. */
+static inline uint32_t
+udp_icrc_row_change(const struct udp_icrc_row *row, uint16_t delta)
+{
+	return likely(delta < UDP_SEGS_MAX) ? row->change[delta]
+					    : wire_icrc_id_change(row->factor, delta);
+}
+
 /*
  * Returns the difference (xor) of the ICRCs of a packet of payload bytes with the headers *h and of
  * the same packet with this identification. 0 over IPv6, and if there is no ICRC. One thread.
  */
-uint32_t udp_icrc_change(struct udp_icrc_rows *rows, const struct udp_head *h, uint32_t payload,
-			 uint16_t id);
+static inline uint32_t
+udp_icrc_change(struct udp_icrc_rows *rows, const struct udp_head *h, uint32_t payload, uint16_t id)
+{
+	uint16_t delta = (uint16_t)((h->ip[4] << 8 | h->ip[5]) ^ id);
 
-/* Returns the row for IPv4 packets with payload bytes (16 .. 65507) of UDP payload. One thread. */
-const struct udp_icrc_row *udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload);
+	if (h->v6 || delta == 0 || payload < WIRE_BTH_LEN + WIRE_ICRC_LEN)
+		return 0;
+	return udp_icrc_row_change(udp_icrc_row_of(rows, payload), delta);
+}
 
 #endif

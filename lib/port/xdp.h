@@ -23,17 +23,10 @@ bool port_xdp_lock_limit(const struct rte_mempool *pool, char *why, size_t room)
  */
 int port_xdp_may_share(const struct port *p);
 /*
- * Holds UDP port 4791 of p's interface, which RoCE reaches that the XDP program passes. Returns 0,
- * or -errno after logging the error: another port of uroced or the kernel's rxe has it.
- */
-int port_xdp_hold(struct port *p);
-/*
  * xdp_left.c. Removes the program that a killed uroced left on p's interface, if there is one. Call
- * after port_xdp_hold: then no uroced uses it.
+ * after port_udp_hold: then no uroced uses it.
  */
 void port_xdp_remove_left(const struct port *p);
-/* Ends port_xdp_hold. No effect on a port that holds nothing. */
-void port_xdp_release(struct port *p);
 /*
  * Opens p->neigh_fd, which receives neighbours' replies on p's interface. p->netdev and mac are
  * set. port_close closes it. Returns 0, or -errno after logging the error.

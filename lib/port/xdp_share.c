@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "port/log.h"
-#include "port/packet.h"
+#include "port/socket.h"
 #include "port/xdp.h"
 #include "wire/hdr.h"
 #include <xdp_share.h> /* made by embed.py */
@@ -52,32 +52,6 @@ port_xdp_may_share(const struct port *p)
 		return 0;
 	PORT_LOG(ERR, p->name, "share=yes takes one queue: no queue_count= in --vdev");
 	return -EINVAL;
-}
-
-int
-port_xdp_hold(struct port *p)
-{
-	int fd = packet_udp_hold(p->netdev);
-
-	if (fd >= 0) {
-		p->hold_fd = fd;
-		port_xdp_remove_left(p);
-		return 0;
-	}
-	PORT_LOG(ERR, p->name, "share=yes: UDP port %u of %s: %s: %s", WIRE_UDP_PORT, p->netdev,
-		 strerror(-fd),
-		 fd == -EADDRINUSE ? "another device of uroced, or the kernel's rxe (`rdma link`), "
-				     "has it"
-				   : "the socket that holds it failed");
-	return fd;
-}
-
-void
-port_xdp_release(struct port *p)
-{
-	if (p->hold_fd > 0)
-		close(p->hold_fd);
-	p->hold_fd = 0;
 }
 
 /* Makes the NIC pass frames to multicast groups for as long as the socket is open. */

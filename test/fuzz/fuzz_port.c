@@ -22,13 +22,8 @@
 #include "fuzz_rx.h"
 #include "hostif/parts.h"
 #include "port/log.h"
-#include "port/packet.h"
-#include "port/udp.h"
+#include "port/socket.h"
 #include "step.h"
-
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 /* port.c defines it, where that is linked */
 int port_logtype __attribute__((weak));
@@ -206,46 +201,18 @@ frames_check(struct rte_mbuf **m, uint16_t n)
 }
 
 static void
-udp_run_input(void)
+socket_run_input(bool packet)
 {
-	struct port_udp *u = calloc(1, sizeof(*u));
+	struct port_socket *s = calloc(1, sizeof(*s));
 	struct rte_mbuf *m[BURST];
 
-	require(u != NULL, "no memory");
-	u->pool = pool;
-	u->rx.room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM - 64;
-	u->rx.chunk = MTU - 28;
-	for (uint32_t i = 0; i < UDP_RX_MSGS; i++)
-		require((u->rx.slot[i].spill = malloc(UDP_SPILL)) != NULL, "no memory");
+	require(s != NULL, "no memory");
+	s->packet = packet;
+	require(socket_init(s, pool, MTU) == 0, "no receive buffers");
 	for (uint32_t i = 0; i < ROUNDS; i++)
-		frames_check(m, port_udp_rx(u, m, BURST));
-	rte_pktmbuf_free_bulk(u->rx.ready + u->rx.ready_at, u->rx.ready_n - u->rx.ready_at);
-	for (uint32_t i = 0; i < UDP_RX_MSGS; i++) {
-		for (uint32_t k = 0; k < u->rx.slot[i].nm; k++)
-			rte_pktmbuf_free(u->rx.slot[i].m[k]);
-		free(u->rx.slot[i].spill);
-	}
-	free(u);
-}
-
-static void
-packet_run_input(void)
-{
-	struct port_packet *u = calloc(1, sizeof(*u));
-	struct rte_mbuf *m[BURST];
-
-	require(u != NULL, "no memory");
-	require(packet_cutter_init(&u->rx.cutter, pool, MTU, &u->stats) == 0, "no cutter");
-	for (uint32_t i = 0; i < PACKET_RX_MSGS; i++)
-		require((u->rx.slot[i].spill = malloc(PACKET_SPILL)) != NULL, "no memory");
-	for (uint32_t i = 0; i < ROUNDS; i++)
-		frames_check(m, port_packet_rx(u, m, BURST));
-	packet_cutter_fini(&u->rx.cutter);
-	for (uint32_t i = 0; i < PACKET_RX_MSGS; i++) {
-		packet_slot_free(&u->rx.slot[i]);
-		free(u->rx.slot[i].spill);
-	}
-	free(u);
+		frames_check(m, port_socket_rx(s, m, BURST));
+	socket_fini(s);
+	free(s);
 }
 
 /* Headers of TCP over IPv4 and IPv6, as the kernel gives them. */
@@ -365,10 +332,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	input_end = data + size;
 	if (data[0] % 4 == 2 && size > 4)
 		hostif_run_input(data + 1, size - 1);
-	else if (data[0] & 1)
-		packet_run_input();
 	else
-		udp_run_input();
+		socket_run_input(data[0] & 1);
 	require(rte_mempool_avail_count(pool) == BUFFERS, "a buffer is lost");
 	return 0;
 }

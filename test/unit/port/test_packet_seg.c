@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Super-frames of a packet socket, without a socket: their headers, and how received messages are
- * cut. The kernel is scatter(), which fills a slot's buffers.
+ * cut. The kernel is recvmmsg() of this file.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
+#include <linux/if_packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
-#include "port/packet_seg.h"
+#include "port/socket.h"
 #include "wire/build.h"
 #include "wire/csum.h"
 #include "wire/icrc.h"
@@ -26,9 +28,9 @@
 #define ROUNDS  3000
 
 static struct rte_mempool *pool;
-static struct port_udp_stats stats;
-static struct packet_cutter cutter;
-static struct packet_slot slot;
+static struct port_socket sock = {.packet = true};
+static struct rte_mbuf *ready[SOCKET_RX_SEGS];
+static uint32_t ready_n;
 static struct udp_icrc_rows rows;
 static uint8_t message[70000];
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
@@ -83,30 +85,63 @@ vnet(void)
 	return (struct virtio_net_hdr *)message;
 }
 
-/* Puts the message into the slot's buffers, and has it cut. */
-static void
-receive(struct packet_about about)
+/* What the socket reports about a message in addition to its bytes. */
+struct about {
+	uint32_t len;   /* bytes of the message */
+	bool truncated; /* it was longer */
+	bool tagged;    /* the kernel has taken a VLAN tag out of the frame: */
+	uint16_t tpid;  /* its type, host order */
+	uint16_t tci;   /* its value, host order */
+};
+static struct about waiting; /* len 0: no message waits */
+
+/* Stands in for the kernel's. */
+int
+recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags, struct timespec *timeout)
 {
+	struct msghdr *msg = &v->msg_hdr;
+	struct cmsghdr *c = msg->msg_control;
+	struct tpacket_auxdata aux = {
+		.tp_status = waiting.tagged ? TP_STATUS_VLAN_VALID | TP_STATUS_VLAN_TPID_VALID : 0,
+		.tp_vlan_tci = waiting.tci,
+		.tp_vlan_tpid = waiting.tpid,
+	};
 	uint32_t off = 0;
 
-	assert_true(packet_slot_fill(&cutter, &slot));
-	for (uint32_t i = 0; i < slot.nm + 2 && off < about.len; i++) {
-		uint32_t part = (uint32_t)slot.iov[i].iov_len;
+	if (waiting.len == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	for (size_t i = 0; i < msg->msg_iovlen && off < waiting.len; i++) {
+		uint32_t part = RTE_MIN((uint32_t)msg->msg_iov[i].iov_len, waiting.len - off);
 
-		if (part > about.len - off)
-			part = about.len - off;
-		memcpy(slot.iov[i].iov_base, message + off, part);
+		memcpy(msg->msg_iov[i].iov_base, message + off, part);
 		off += part;
 	}
-	cutter.ready_n = cutter.ready_at = 0;
-	packet_cut(&cutter, &slot, &about);
+	*c = (struct cmsghdr){.cmsg_level = SOL_PACKET,
+			      .cmsg_type = PACKET_AUXDATA,
+			      .cmsg_len = CMSG_LEN(sizeof(aux))};
+	memcpy(CMSG_DATA(c), &aux, sizeof(aux));
+	msg->msg_controllen = CMSG_SPACE(sizeof(aux));
+	msg->msg_flags = waiting.truncated ? MSG_TRUNC : 0;
+	v->msg_len = off;
+	waiting.len = 0;
+	return 1;
+}
+
+/* Receives the message. */
+static void
+receive(struct about about)
+{
+	waiting = about;
+	ready_n = port_socket_rx(&sock, ready, SOCKET_RX_SEGS);
 }
 
 static void
 release(void)
 {
-	rte_pktmbuf_free_bulk(cutter.ready, cutter.ready_n);
-	cutter.ready_n = 0;
+	rte_pktmbuf_free_bulk(ready, ready_n);
+	ready_n = 0;
 }
 
 /*
@@ -207,7 +242,7 @@ random_super_frames_are_cut(void **state)
 		bool v6 = below(2), tagged = below(4) == 0;
 		uint32_t gso = 1 + (round & 1 ? below(4160) : below(300));
 		uint32_t most =
-			gso * (PACKET_SEGS_MAX - 1) < 60000 ? gso * (PACKET_SEGS_MAX - 1) : 60000;
+			gso * (SOCKET_RX_SEGS - 1) < 60000 ? gso * (SOCKET_RX_SEGS - 1) : 60000;
 		/* streams of one length are cut by the kernel's copy */
 		uint32_t bytes = gso + 1 + below(most), times = 1 + below(3);
 		uint16_t id = (uint16_t)(65500 + below(1000));
@@ -216,13 +251,13 @@ random_super_frames_are_cut(void **state)
 			uint32_t len = super(v6, bytes, gso, id), n = 0, off = 0;
 			uint32_t hdr = len - bytes;
 
-			receive((struct packet_about){
+			receive((struct about){
 				.len = len, .tagged = tagged, .tpid = 0x8100, .tci = 7});
 			for (; off < bytes; n++, off += gso)
-				expect_segment(cutter.ready[n], v6, hdr + off,
+				expect_segment(ready[n], v6, hdr + off,
 					       bytes - off < gso ? bytes - off : gso, id, n,
 					       tagged ? 4 : 0);
-			assert_int_equal(cutter.ready_n, n);
+			assert_int_equal(ready_n, n);
 			release();
 		}
 	}
@@ -234,14 +269,14 @@ a_stream_is_not_copied(void **state)
 	uint64_t copied = 0;
 
 	for (int i = 0; i < 6; i++) {
-		receive((struct packet_about){.len = super(false, 15 * 4112, 4112, 0)});
+		receive((struct about){.len = super(false, 15 * 4112, 4112, 0)});
 		release();
-		receive((struct packet_about){.len = super(false, 4128, 0, 0)}); /* a FIRST */
+		receive((struct about){.len = super(false, 4128, 0, 0)}); /* a FIRST */
 		release();
 		if (i == 1)
-			copied = stats.rx_copied;
+			copied = sock.stats.rx_copied;
 	}
-	assert_int_equal(stats.rx_copied, copied);
+	assert_int_equal(sock.stats.rx_copied, copied);
 }
 
 static void
@@ -252,11 +287,11 @@ a_lone_frame_arrives_whole(void **state)
 		uint32_t tag = round % 3 == 0 ? 4 : 0;
 		const uint8_t *frame;
 
-		receive((struct packet_about){
+		receive((struct about){
 			.len = len, .tagged = tag != 0, .tpid = 0x88a8, .tci = 0x2007});
-		assert_int_equal(cutter.ready_n, 1);
-		frame = rte_pktmbuf_mtod(cutter.ready[0], const uint8_t *);
-		assert_int_equal(cutter.ready[0]->pkt_len, len - PACKET_VNET_LEN + tag);
+		assert_int_equal(ready_n, 1);
+		frame = rte_pktmbuf_mtod(ready[0], const uint8_t *);
+		assert_int_equal(ready[0]->pkt_len, len - PACKET_VNET_LEN + tag);
 		assert_memory_equal(frame, message + PACKET_VNET_LEN, 12);
 		if (tag != 0)
 			assert_memory_equal(frame + 12, "\x88\xa8\x20\x07", 4);
@@ -277,7 +312,7 @@ seal(uint32_t bytes, uint32_t gso, uint16_t id, uint16_t step)
 		uint32_t len = bytes - off < gso ? bytes - off : gso, icrc;
 
 		memcpy(frame, message + PACKET_VNET_LEN + WIRE_ETH_LEN, 28);
-		packet_lengths_put(frame, false, len);
+		udp_lengths_put(frame, false, len);
 		((struct wire_ipv4 *)frame)->id = rte_cpu_to_be_16((uint16_t)(id + k * step));
 		at[off] = WIRE_OP_SEND_ONLY;
 		memcpy(frame + 28, at + off, len);
@@ -297,10 +332,10 @@ icrcs_of_merged_frames_with_one_identification_are_right(void **state)
 			uint32_t len = super(false, bytes, gso, id);
 
 			seal(bytes, gso, id, step);
-			receive((struct packet_about){.len = len});
-			for (uint32_t k = 0; k < cutter.ready_n; k++) {
+			receive((struct about){.len = len});
+			for (uint32_t k = 0; k < ready_n; k++) {
 				const uint8_t *ip =
-					rte_pktmbuf_mtod_offset(cutter.ready[k], const uint8_t *,
+					rte_pktmbuf_mtod_offset(ready[k], const uint8_t *,
 								WIRE_ETH_LEN);
 				const uint8_t *end = ip + 28 + gso - 4;
 				uint32_t want = wire_icrc_frame(ip, false, end);
@@ -311,7 +346,7 @@ icrcs_of_merged_frames_with_one_identification_are_right(void **state)
 			}
 			release();
 		}
-		memset(cutter.flow, 0, sizeof(cutter.flow)); /* another sender */
+		memset(sock.rx.flow, 0, sizeof(sock.rx.flow)); /* another sender */
 	}
 }
 
@@ -323,14 +358,14 @@ segments_that_are_not_roce_keep_their_bytes(void **state)
 	const uint8_t *payload = message + PACKET_VNET_LEN + UDP_HDR_V4;
 
 	message[PACKET_VNET_LEN + WIRE_ETH_LEN + WIRE_IPV4_LEN + 3]++; /* the UDP port */
-	receive((struct packet_about){.len = len});
-	assert_int_equal(cutter.ready_n, 4);
+	receive((struct about){.len = len});
+	assert_int_equal(ready_n, 4);
 	for (uint32_t k = 0; k < 4; k++) {
 		uint32_t part = k < 3 ? gso : 20;
 		const uint8_t *ip =
-			rte_pktmbuf_mtod_offset(cutter.ready[k], const uint8_t *, WIRE_ETH_LEN);
+			rte_pktmbuf_mtod_offset(ready[k], const uint8_t *, WIRE_ETH_LEN);
 
-		assert_int_equal(cutter.ready[k]->pkt_len, UDP_HDR_V4 + part);
+		assert_int_equal(ready[k]->pkt_len, UDP_HDR_V4 + part);
 		assert_memory_equal(ip + WIRE_IPV4_LEN + WIRE_UDP_LEN, payload + k * gso, part);
 		assert_int_equal(ip[4] << 8 | ip[5], (uint16_t)(65534 + k));
 		assert_true(wire_ipv4_sum_ok(ip));
@@ -340,12 +375,12 @@ segments_that_are_not_roce_keep_their_bytes(void **state)
 
 /* The message gives no frame, and counts once in *counter. */
 static void
-refused(struct packet_about about, const uint64_t *counter)
+refused(struct about about, const uint64_t *counter)
 {
 	uint64_t before = *counter;
 
 	receive(about);
-	assert_int_equal(cutter.ready_n, 0);
+	assert_int_equal(ready_n, 0);
 	assert_int_equal(*counter, before + 1);
 }
 
@@ -355,40 +390,40 @@ malformed_messages_are_dropped_and_counted(void **state)
 	uint8_t *frame = message + PACKET_VNET_LEN;
 	uint32_t len = super(false, 5000, 1000, 0);
 
-	refused((struct packet_about){.len = len, .truncated = true}, &stats.rx_truncated);
+	refused((struct about){.len = len, .truncated = true}, &sock.stats.rx_truncated);
 	/* the last segment is missing */
-	refused((struct packet_about){.len = len - 1}, &stats.rx_malformed);
-	refused((struct packet_about){.len = PACKET_VNET_LEN + 30}, &stats.rx_malformed);
-	refused((struct packet_about){.len = PACKET_VNET_LEN + 13}, &stats.rx_malformed);
-	refused((struct packet_about){.len = 3}, &stats.rx_malformed);
+	refused((struct about){.len = len - 1}, &sock.stats.rx_malformed);
+	refused((struct about){.len = PACKET_VNET_LEN + 30}, &sock.stats.rx_malformed);
+	refused((struct about){.len = PACKET_VNET_LEN + 13}, &sock.stats.rx_malformed);
+	refused((struct about){.len = 3}, &sock.stats.rx_malformed);
 	vnet()->gso_size = 0;
-	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	refused((struct about){.len = len}, &sock.stats.rx_malformed);
 	vnet()->gso_size = 1000;
 	vnet()->gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
-	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	refused((struct about){.len = len}, &sock.stats.rx_malformed);
 	vnet()->gso_type = VIRTIO_NET_HDR_GSO_UDP_L4;
 	frame[39]++; /* UDP length */
-	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	refused((struct about){.len = len}, &sock.stats.rx_malformed);
 	frame[39]--;
 	frame[20] = 0x20; /* a fragment */
-	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	refused((struct about){.len = len}, &sock.stats.rx_malformed);
 	frame[20] = 0;
 	frame[14] = 0x46; /* options */
-	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	refused((struct about){.len = len}, &sock.stats.rx_malformed);
 	frame[14] = 0x45;
 	frame[23] = WIRE_IPPROTO_ICMP;
-	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	refused((struct about){.len = len}, &sock.stats.rx_malformed);
 	frame[23] = WIRE_IPPROTO_UDP;
 	vnet()->gso_size = 10; /* 500 segments */
-	refused((struct packet_about){.len = len}, &stats.rx_too_many);
+	refused((struct about){.len = len}, &sock.stats.rx_too_many);
 	len = super(false, 60000, 20000, 0);
-	refused((struct packet_about){.len = len}, &stats.rx_too_long);
+	refused((struct about){.len = len}, &sock.stats.rx_too_long);
 	len = super(false, 60000, 0, 0);
-	refused((struct packet_about){.len = len}, &stats.rx_too_long);
+	refused((struct about){.len = len}, &sock.stats.rx_too_long);
 	/* a segment that is longer than all is a lone frame */
 	len = super(false, 900, 1000, 0);
-	receive((struct packet_about){.len = len});
-	assert_int_equal(cutter.ready_n, 1);
+	receive((struct about){.len = len});
+	assert_int_equal(ready_n, 1);
 	release();
 }
 
@@ -396,28 +431,31 @@ static void
 want_of_buffers_drops_and_is_counted(void **state)
 {
 	struct rte_mbuf *held[BUFFERS];
-	uint64_t before = stats.rx_no_buffer;
+	uint64_t before = sock.stats.rx_no_buffer;
 	uint32_t n = 0;
 
-	cutter.bulk = 0;
-	assert_true(packet_slot_fill(&cutter, &slot));
+	sock.rx.bulk = 0;
+	receive((struct about){.len = 0}); /* fills the slots */
 	while (n < BUFFERS && (held[n] = rte_pktmbuf_alloc(pool)) != NULL)
 		n++;
-	receive((struct packet_about){.len = super(false, 3000, 300, 0)});
-	assert_int_equal(stats.rx_no_buffer, before + 10);
+	receive((struct about){.len = super(false, 3000, 300, 0)});
+	assert_int_equal(sock.stats.rx_no_buffer, before + 10);
 	release();
-	packet_slot_free(&slot);
+	socket_fini(&sock);
+	memset(&sock.rx, 0, sizeof(sock.rx));
+	assert_int_equal(socket_init(&sock, pool, MTU), 0);
 	while (n < BUFFERS && (held[n] = rte_pktmbuf_alloc(pool)) != NULL)
 		n++;
-	assert_false(packet_slot_fill(&cutter, &slot));
+	receive((struct about){.len = super(false, 300, 0, 0)});
+	assert_int_equal(ready_n, 0);
+	assert_int_equal(sock.stats.rx_no_buffer, before + 11);
 	rte_pktmbuf_free_bulk(held, n);
 }
 
 static void
 no_buffer_is_lost(void **state)
 {
-	packet_cutter_fini(&cutter);
-	packet_slot_free(&slot);
+	socket_fini(&sock);
 	assert_int_equal(rte_mempool_avail_count(pool), BUFFERS);
 }
 
@@ -480,16 +518,12 @@ start(void **state)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", BUFFERS, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
-	slot.spill = malloc(PACKET_SPILL);
-	if (pool == NULL || slot.spill == NULL)
-		return -1;
-	return packet_cutter_init(&cutter, pool, MTU, &stats);
+	return pool == NULL ? -1 : socket_init(&sock, pool, MTU);
 }
 
 static int
 end_group(void **state)
 {
-	free(slot.spill);
 	return rte_eal_cleanup();
 }
 

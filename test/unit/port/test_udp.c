@@ -71,12 +71,12 @@ send_super(uint32_t bytes, int gso)
 			 bytes);
 }
 
-static struct port_udp_stats
+static struct port_socket_stats
 stats(void)
 {
-	struct port_udp_stats sum;
+	struct port_socket_stats sum;
 
-	assert_true(port_udp_stats(&port, &sum));
+	assert_true(port_socket_stats(&port, &sum));
 	return sum;
 }
 
