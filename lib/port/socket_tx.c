@@ -26,13 +26,14 @@ message_run(struct port_socket *s, uint32_t i, struct rte_mbuf *const *m, uint32
 	    const struct udp_head *h, struct udp_pieces *space)
 {
 	struct socket_tx *tx = &s->tx;
-	uint16_t id = s->packet ? (uint16_t)(h->ip[4] << 8 | h->ip[5]) : 0;
-	uint16_t gso = n > 1 ? h->payload : 0;
+	uint16_t gso = n > 1 ? h->payload : 0, id = 0;
 	uint32_t bytes = 0;
 
 	space->n = 0;
-	if (s->packet)
+	if (s->packet) {
+		id = (uint16_t)(h->ip[4] << 8 | h->ip[5]);
 		space->iov[space->n++] = (struct iovec){tx->head[i], PACKET_VNET_LEN + h->hdr_len};
+	}
 	for (uint32_t k = 0; k < n; k++) {
 		uint32_t payload = m[k]->pkt_len - h->hdr_len;
 

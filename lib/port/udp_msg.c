@@ -62,24 +62,32 @@ put_v6(const struct port_socket *s, const struct udp_head *h, struct msghdr *msg
 		control_put(msg, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
 }
 
+/* Adds class and hop limit, if they differ from the socket's. */
+static inline void
+class_put(struct msghdr *msg, int level, int tos_type, int tos, int ttl_type, int ttl)
+{
+	if (tos != 0)
+		control_put(msg, level, tos_type, &tos, sizeof(tos));
+	if (ttl != NET_HOP_LIMIT)
+		control_put(msg, level, ttl_type, &ttl, sizeof(ttl));
+}
+
 void
 udp_message_put(const struct port_socket *s, const struct udp_head *h, uint16_t gso,
 		struct msghdr *msg)
 {
-	int level = h->v6 ? IPPROTO_IPV6 : IPPROTO_IP;
-	int tos = h->v6 ? (h->ip[0] << 4 | h->ip[1] >> 4) & 0xff : h->ip[1];
-	int ttl = h->v6 ? h->ip[7] : h->ip[8];
+	const uint8_t *ip = h->ip;
 
 	msg->msg_controllen = 0;
 	if (s->v6)
 		put_v6(s, h, msg);
 	else
 		put_v4(s, h, msg);
-	/* if they differ from the socket's */
-	if (tos != 0)
-		control_put(msg, level, h->v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
-	if (ttl != NET_HOP_LIMIT)
-		control_put(msg, level, h->v6 ? IPV6_HOPLIMIT : IP_TTL, &ttl, sizeof(ttl));
+	if (h->v6)
+		class_put(msg, IPPROTO_IPV6, IPV6_TCLASS, (ip[0] << 4 | ip[1] >> 4) & 0xff,
+			  IPV6_HOPLIMIT, ip[7]);
+	else
+		class_put(msg, IPPROTO_IP, IP_TOS, ip[1], IP_TTL, ip[8]);
 	if (gso != 0)
 		control_put(msg, IPPROTO_UDP, UDP_SEGMENT, &gso, sizeof(gso));
 }
