@@ -109,38 +109,38 @@ req_fill(struct wire_cm *m, const struct cm_id *id, const struct cm_connect *c)
 {
 	uint8_t timeout = c->response_timeout != 0 ? c->response_timeout : CM_DEFAULT_TIMEOUT;
 
-	m->modifier = c->ece.options;
+	m->modifier = c->p.ece.options;
 	m->req = (struct wire_cm_req){
 		.local_comm_id = id->comm_id,
-		.vendor_id = c->ece.vendor_id,
+		.vendor_id = c->p.ece.vendor_id,
 		.service_id = c->service_id,
 		.ca_guid = c->ca_guid,
-		.qkey = c->qkey,
-		.qpn = c->qpn,
-		.responder_resources = c->responder_resources,
-		.initiator_depth = c->initiator_depth,
+		.qkey = c->p.qkey,
+		.qpn = c->p.qpn,
+		.responder_resources = c->p.responder_resources,
+		.initiator_depth = c->p.initiator_depth,
 		.remote_response_timeout = timeout,
 		.transport = c->transport,
-		.flow_control = c->flow_control,
-		.psn = c->psn,
+		.flow_control = c->p.flow_control,
+		.psn = c->p.psn,
 		.local_response_timeout = timeout,
-		.retry_count = c->retry_count,
+		.retry_count = c->p.retry_count,
 		.pkey = c->addr.pkey,
 		.mtu = c->mtu,
-		.rnr_retry = c->rnr_retry,
+		.rnr_retry = c->p.rnr_retry,
 		.max_retries = c->max_retries,
-		.srq = c->srq,
+		.srq = c->p.srq,
 		.primary = c->primary,
 		.alternate = c->alternate,
 	};
-	return cm_put_private(m, c->private_data, c->private_len);
+	return cm_put_private(m, c->p.private_data, c->p.private_len);
 }
 
 static bool
 connect_valid(const struct cm_connect *c)
 {
-	return c->transport <= WIRE_CM_UC && c->mtu >= 1 && c->mtu <= 5 && c->qpn > WIRE_GSI_QPN &&
-	       c->qpn <= 0xffffff && c->max_retries <= 15 &&
+	return c->transport <= WIRE_CM_UC && c->mtu >= 1 && c->mtu <= 5 &&
+	       c->p.qpn > WIRE_GSI_QPN && c->p.qpn <= 0xffffff && c->max_retries <= 15 &&
 	       (c->response_timeout == 0 ||
 		(c->response_timeout >= CM_MIN_TIMEOUT && c->response_timeout <= CM_MAX_TIMEOUT));
 }
@@ -154,32 +154,32 @@ act_send_req(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	cm_msg_begin(&m, WIRE_CM_REQ, 0);
 	if (!connect_valid(c) || req_fill(&m, id, c) != 0)
 		return -EINVAL;
-	if (cm_qpn_held(cm, c->addr.dev, c->qpn))
+	if (cm_qpn_held(cm, c->addr.dev, c->p.qpn))
 		return -EBUSY;
 	m.tid = id->tid = cm_random(cm);
 	id->addr = c->addr;
 	id->service_id = c->service_id;
 	id->ca_guid = c->ca_guid;
-	id->local_qpn = c->qpn;
+	id->local_qpn = c->p.qpn;
 	id->max_retries = c->max_retries;
 	id->response_ns = cm_response_ns(m.req.remote_response_timeout);
 	id->linger_ns = id->response_ns * (c->max_retries + 1u);
 	id->timewait_ns = cm_timewait_ns(cm, c->primary.ack_timeout);
 	id->made_ns = a->now_ns;
 	id->qp = (struct cm_qp_attr){
-		.rq_psn = c->psn,
+		.rq_psn = c->p.psn,
 		.transport = c->transport,
 		.mtu = c->mtu,
-		.responder_resources = c->responder_resources,
-		.initiator_depth = c->initiator_depth,
+		.responder_resources = c->p.responder_resources,
+		.initiator_depth = c->p.initiator_depth,
 		.ack_timeout = c->primary.ack_timeout,
-		.retry_count = c->retry_count,
-		.rnr_retry = c->rnr_retry,
+		.retry_count = c->p.retry_count,
+		.rnr_retry = c->p.rnr_retry,
 		.pkey = c->addr.pkey,
 		.primary = c->primary,
 		.alternate = c->alternate,
 	};
-	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->qpn);
+	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->p.qpn);
 	cm_send_request(cm, id, &m, a);
 	return 0;
 }
@@ -225,30 +225,30 @@ act_send_rep(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	const struct cm_accept *c = a->call;
 	struct wire_cm m;
 
-	if (cm_msg_of(id, &m, WIRE_CM_REP, id->tid, c->private_data, c->private_len) != 0 ||
-	    c->qpn <= WIRE_GSI_QPN || c->qpn > 0xffffff)
+	if (cm_msg_of(id, &m, WIRE_CM_REP, id->tid, c->p.private_data, c->p.private_len) != 0 ||
+	    c->p.qpn <= WIRE_GSI_QPN || c->p.qpn > 0xffffff)
 		return -EINVAL;
-	if (cm_qpn_held(cm, id->addr.dev, c->qpn))
+	if (cm_qpn_held(cm, id->addr.dev, c->p.qpn))
 		return -EBUSY;
-	m.modifier = c->ece.options;
-	wire_cm_set_vendor(&m, c->ece.vendor_id);
-	m.rep.qkey = c->qkey;
-	m.rep.qpn = c->qpn;
-	m.rep.psn = c->psn;
-	m.rep.responder_resources = c->responder_resources;
-	m.rep.initiator_depth = c->initiator_depth;
+	m.modifier = c->p.ece.options;
+	wire_cm_set_vendor(&m, c->p.ece.vendor_id);
+	m.rep.qkey = c->p.qkey;
+	m.rep.qpn = c->p.qpn;
+	m.rep.psn = c->p.psn;
+	m.rep.responder_resources = c->p.responder_resources;
+	m.rep.initiator_depth = c->p.initiator_depth;
 	m.rep.target_ack_delay = c->target_ack_delay;
 	m.rep.failover = c->failover;
-	m.rep.flow_control = c->flow_control;
-	m.rep.rnr_retry = c->rnr_retry;
-	m.rep.srq = c->srq;
+	m.rep.flow_control = c->p.flow_control;
+	m.rep.rnr_retry = c->p.rnr_retry;
+	m.rep.srq = c->p.srq;
 	m.rep.ca_guid = c->ca_guid;
 	id->ca_guid = c->ca_guid;
-	id->local_qpn = c->qpn;
-	id->qp.rq_psn = c->psn;
-	id->qp.responder_resources = c->responder_resources;
-	id->qp.initiator_depth = c->initiator_depth;
-	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->qpn);
+	id->local_qpn = c->p.qpn;
+	id->qp.rq_psn = c->p.psn;
+	id->qp.responder_resources = c->p.responder_resources;
+	id->qp.initiator_depth = c->p.initiator_depth;
+	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->p.qpn);
 	/* retransmitted by the timer, and in reply to a copy of the REQ */
 	cm_send_request(cm, id, &m, a);
 	memcpy(id->reply, id->request, sizeof(id->reply));

@@ -84,17 +84,18 @@ cm_act_send_sidr_rep(struct cm *cm, struct cm_id *id, const struct cm_sidr_answe
 	struct wire_cm m;
 
 	cm_msg_begin(&m, WIRE_CM_SIDR_REP, id->tid);
-	if (s->info_len > WIRE_CM_INFO || cm_put_private(&m, s->private_data, s->private_len) != 0)
+	if (s->info_len > WIRE_CM_INFO ||
+	    cm_put_private(&m, s->p.private_data, s->p.private_len) != 0)
 		return -EINVAL;
-	m.modifier = s->ece.options;
-	wire_cm_set_vendor(&m, s->ece.vendor_id);
+	m.modifier = s->p.ece.options;
+	wire_cm_set_vendor(&m, s->p.ece.vendor_id);
 	m.sidr_rep.request_id = id->remote_comm_id;
 	m.sidr_rep.status = s->status;
 	m.sidr_rep.info_len = (uint8_t)s->info_len;
 	m.sidr_rep.service_id = id->service_id;
 	if (s->status == WIRE_SIDR_OK) {
-		m.sidr_rep.qpn = s->qpn;
-		m.sidr_rep.qkey = s->qkey;
+		m.sidr_rep.qpn = s->p.qpn;
+		m.sidr_rep.qkey = s->p.qkey;
 	}
 	if (s->info_len != 0)
 		memcpy(m.sidr_rep.info, s->info, s->info_len);

@@ -220,22 +220,27 @@ struct cm_listen {
  */
 int cm_listen(struct cm *cm, uint32_t id, const struct cm_listen *l);
 
+/* Parameters of a connection or service, as a program or its peer states them. */
+struct cm_param {
+	uint32_t qpn, psn, qkey; /* 24, 24 and 32 bits */
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count, rnr_retry; /* 3 bits */
+	uint8_t flow_control, srq;      /* 0 or not */
+	struct cm_ece ece;
+	const void *private_data; /* at most as many bytes as the message has space for */
+	uint32_t private_len;
+};
+
 struct cm_connect {
 	struct cm_addr addr;
 	uint64_t service_id;
 	uint64_t ca_guid;
-	uint32_t qpn, psn, qkey; /* 24, 24 and 32 bits */
-	uint8_t transport;       /* WIRE_CM_RC or WIRE_CM_UC */
-	uint8_t mtu;             /* 1 .. 5 */
-	uint8_t responder_resources, initiator_depth;
-	uint8_t retry_count, rnr_retry; /* 3 bits: for both QPs */
-	uint8_t flow_control, srq;
+	struct cm_param p;        /* retry_count, rnr_retry: for both QPs */
+	uint8_t transport;        /* WIRE_CM_RC or WIRE_CM_UC */
+	uint8_t mtu;              /* 1 .. 5 */
 	uint8_t response_timeout; /* code 12 .. 22, for both sides' CM; 0: CM_DEFAULT_TIMEOUT */
 	uint8_t max_retries;      /* 0 .. 15 */
 	struct wire_cm_path primary, alternate; /* alternate: zeroes for none */
-	struct cm_ece ece;
-	const void *private_data;
-	uint32_t private_len; /* at most WIRE_CM_REQ_PRIVATE */
 };
 /*
  * Send a REQ (CM-04). CONNECT_RESPONSE, REJECTED or UNREACHABLE follows. 0; -ENOENT; -EINVAL: not
@@ -246,13 +251,9 @@ int cm_connect(struct cm *cm, uint32_t id, const struct cm_connect *c, uint64_t 
 
 struct cm_accept {
 	uint64_t ca_guid;
-	uint32_t qpn, psn, qkey;
-	uint8_t responder_resources, initiator_depth;
 	uint8_t target_ack_delay; /* code */
-	uint8_t failover, flow_control, rnr_retry, srq;
-	struct cm_ece ece;
-	const void *private_data;
-	uint32_t private_len; /* at most WIRE_CM_REP_PRIVATE */
+	uint8_t failover;
+	struct cm_param p; /* but for retry_count */
 };
 /*
  * Send a REP in response to CONNECT_REQUEST. ESTABLISHED, REJECTED, DISCONNECTED or UNREACHABLE
@@ -325,13 +326,10 @@ struct cm_sidr_ask {
 int cm_sidr_ask(struct cm *cm, uint32_t id, const struct cm_sidr_ask *q, uint64_t now_ns);
 
 struct cm_sidr_answer {
-	uint8_t status;     /* enum wire_sidr_status */
-	uint32_t qpn, qkey; /* with status 0 */
+	uint8_t status; /* enum wire_sidr_status */
 	const void *info;
 	uint32_t info_len; /* at most WIRE_CM_INFO */
-	struct cm_ece ece;
-	const void *private_data;
-	uint32_t private_len; /* at most WIRE_CM_SIDR_REP_PRIVATE */
+	struct cm_param p; /* qpn and qkey with status 0; ece; private data */
 };
 /*
  * Send a SIDR_REP in response to SIDR_REQUEST. 0; -ENOENT; -EINVAL: another state, or data too

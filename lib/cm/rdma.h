@@ -109,15 +109,6 @@ struct cma_dev {
 /* QP types: numbers of enum ibv_qp_type. */
 enum cma_qp_type { CMA_QP_RC = 2, CMA_QP_UC = 3, CMA_QP_UD = 4 };
 
-/* Parameters of connect and accept, and of events. */
-struct cma_conn {
-	uint32_t qpn, qkey; /* qkey only of UD */
-	uint8_t srq, responder_resources, initiator_depth, flow_control, retry_count, rnr_retry;
-	struct cm_ece ece;
-	const void *private_data;
-	uint32_t private_len;
-};
-
 struct cma_event {
 	enum cma_event_type type;
 	uint64_t uid;         /* of the id; of CONNECT_REQUEST: of the listener */
@@ -125,7 +116,7 @@ struct cma_event {
 	int32_t status;       /* 0, -errno, reason of a REJ, status of a SIDR_REP */
 	bool ud;              /* conn is of a UD service, which path leads to */
 	uint64_t arg;         /* of cma_write_event */
-	struct cma_conn conn; /* private_data is data, or NULL for none */
+	struct cm_param conn; /* of the peer; private_data is data, or NULL for none */
 	struct cma_path path; /* if ud */
 	uint8_t data[CMA_EVENT_PRIVATE];
 };
@@ -271,7 +262,7 @@ int cma_resolve_route(struct cma *r, uint32_t channel, uint32_t id, uint32_t tim
  * REJECTED or UNREACHABLE follows. -EINVAL also for private data of more than 56 bytes (UD 180; 36
  * more for CMA_IB, CM-09); -EBUSY: another connection has the QPN; -ENODEV; -ENOMEM.
  */
-int cma_connect(struct cma *r, uint32_t channel, uint32_t id, const struct cma_conn *conn,
+int cma_connect(struct cma *r, uint32_t channel, uint32_t id, const struct cm_param *conn,
 		uint64_t now_ns);
 /*
  * ACCEPT. conn: answers CONNECT_REQUEST by a REP or SIDR_REP and sets the id's uid; only then does
@@ -281,7 +272,7 @@ int cma_connect(struct cma *r, uint32_t channel, uint32_t id, const struct cma_c
  * bytes (UD 136).
  */
 int cma_accept(struct cma *r, uint32_t channel, uint32_t id, uint64_t uid,
-	       const struct cma_conn *conn, uint64_t now_ns);
+	       const struct cm_param *conn, uint64_t now_ns);
 /*
  * REJECT. reason: 0 and 28: rejected by the consumer; 35: vendor option; others: -EINVAL. At most
  * 148 bytes of data.

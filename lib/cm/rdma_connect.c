@@ -15,7 +15,7 @@ struct payload {
 };
 
 static int
-payload_make(struct payload *p, const struct cma_id *id, const struct cma_conn *c, uint32_t room)
+payload_make(struct payload *p, const struct cma_id *id, const struct cm_param *c, uint32_t room)
 {
 	struct wire_cm_ip ip = {.ip = id->dst.family == CMA_IPV4 ? 4 : 6, .port = id->src.port};
 
@@ -53,8 +53,23 @@ path_record(const struct cma_id *id)
 	return w;
 }
 
+/* Returns c within the ranges of messages, with the PSN of id. qkey: that of UD only. */
+static struct cm_param
+param_of(const struct cma_id *id, const struct cm_param *c)
+{
+	struct cm_param p = *c;
+
+	p.psn = id->psn;
+	p.qkey = 0;
+	p.retry_count = c->retry_count < RETRIES ? c->retry_count : RETRIES;
+	p.rnr_retry = c->rnr_retry < RETRIES ? c->rnr_retry : RETRIES;
+	p.flow_control = c->flow_control != 0;
+	p.srq = c->srq != 0;
+	return p;
+}
+
 static int
-connect_qp(struct cma *r, struct cma_id *id, const struct cma_conn *c)
+connect_qp(struct cma *r, struct cma_id *id, const struct cm_param *c)
 {
 	struct payload data;
 	struct cma_dev dev;
@@ -68,27 +83,19 @@ connect_qp(struct cma *r, struct cma_id *id, const struct cma_conn *c)
 		.addr = id->path.addr,
 		.service_id = cma_service(id, &id->dst),
 		.ca_guid = dev.guid,
-		.qpn = c->qpn,
-		.psn = id->psn,
 		.transport = id->qp_type == CMA_QP_UC ? WIRE_CM_UC : WIRE_CM_RC,
 		.mtu = id->path.mtu,
-		.responder_resources = c->responder_resources,
-		.initiator_depth = c->initiator_depth,
-		.retry_count = c->retry_count < RETRIES ? c->retry_count : RETRIES,
-		.rnr_retry = c->rnr_retry < RETRIES ? c->rnr_retry : RETRIES,
-		.flow_control = c->flow_control != 0,
-		.srq = c->srq != 0,
 		.max_retries = CM_DEFAULT_RETRIES,
 		.primary = path_record(id),
-		.ece = c->ece,
-		.private_data = data.data,
-		.private_len = data.len,
+		.p = param_of(id, c),
 	};
+	m.p.private_data = data.data;
+	m.p.private_len = data.len;
 	return cm_connect(r->cm, id->cm, &m, r->now_ns);
 }
 
 static int
-ask_service(struct cma *r, struct cma_id *id, const struct cma_conn *c)
+ask_service(struct cma *r, struct cma_id *id, const struct cm_param *c)
 {
 	struct payload data;
 	struct cm_sidr_ask m;
@@ -106,7 +113,7 @@ ask_service(struct cma *r, struct cma_id *id, const struct cma_conn *c)
 }
 
 int
-cma_connect(struct cma *r, uint32_t channel, uint32_t id, const struct cma_conn *conn,
+cma_connect(struct cma *r, uint32_t channel, uint32_t id, const struct cm_param *conn,
 	    uint64_t now_ns)
 {
 	int rc;
@@ -131,7 +138,7 @@ cma_connect(struct cma *r, uint32_t channel, uint32_t id, const struct cma_conn 
 }
 
 static int
-accept_qp(struct cma *r, struct cma_id *id, const struct cma_conn *c)
+accept_qp(struct cma *r, struct cma_id *id, const struct cm_param *c)
 {
 	struct cma_dev dev;
 	struct cm_accept m;
@@ -140,33 +147,19 @@ accept_qp(struct cma *r, struct cma_id *id, const struct cma_conn *c)
 		return -ENODEV;
 	m = (struct cm_accept){
 		.ca_guid = dev.guid,
-		.qpn = c->qpn,
-		.psn = id->psn,
-		.responder_resources = c->responder_resources,
-		.initiator_depth = c->initiator_depth,
 		.target_ack_delay = dev.ack_delay,
-		.flow_control = c->flow_control != 0,
-		.rnr_retry = c->rnr_retry < RETRIES ? c->rnr_retry : RETRIES,
-		.srq = c->srq != 0,
-		.ece = c->ece,
-		.private_data = c->private_data,
-		.private_len = c->private_len,
+		.p = param_of(id, c),
 	};
 	return cm_accept(r->cm, id->cm, &m, r->now_ns);
 }
 
 static int
-answer_service(struct cma *r, struct cma_id *id, const struct cma_conn *c)
+answer_service(struct cma *r, struct cma_id *id, const struct cm_param *c)
 {
-	struct cm_sidr_answer m = {
-		.status = WIRE_SIDR_OK,
-		.qpn = c->qpn,
-		.qkey = c->qkey != 0 ? c->qkey : CMA_UD_QKEY,
-		.ece = c->ece,
-		.private_data = c->private_data,
-		.private_len = c->private_len,
-	};
+	struct cm_sidr_answer m = {.status = WIRE_SIDR_OK, .p = *c};
 
+	if (m.p.qkey == 0)
+		m.p.qkey = CMA_UD_QKEY;
 	return cm_sidr_answer(r->cm, id->cm, &m, r->now_ns);
 }
 
@@ -188,8 +181,7 @@ static int
 reject(struct cma *r, struct cma_id *id, uint8_t reason, const void *data, uint32_t len)
 {
 	struct cm_sidr_answer refusal = {.status = WIRE_SIDR_REJECTED,
-					 .private_data = data,
-					 .private_len = len};
+					 .p = {.private_data = data, .private_len = len}};
 	struct cm_reject m = {.reason = reason, .private_data = data, .private_len = len};
 
 	return id->qp_type == CMA_QP_UD ? cm_sidr_answer(r->cm, id->cm, &refusal, r->now_ns)
@@ -197,7 +189,7 @@ reject(struct cma *r, struct cma_id *id, uint8_t reason, const void *data, uint3
 }
 
 int
-cma_accept(struct cma *r, uint32_t channel, uint32_t id, uint64_t uid, const struct cma_conn *conn,
+cma_accept(struct cma *r, uint32_t channel, uint32_t id, uint64_t uid, const struct cm_param *conn,
 	   uint64_t now_ns)
 {
 	int rc;

@@ -151,14 +151,14 @@ check_qpn(const struct ucma_call *c, uint32_t qpn)
 /* Converts p to *conn, which refers to the private data in p. */
 static int
 conn_get(const struct ucma_call *c, uint32_t id, const struct rdma_ucm_conn_param *p,
-	 const struct rdma_ucm_ece *ece, struct cma_conn *conn)
+	 const struct rdma_ucm_ece *ece, struct cm_param *conn)
 {
 	struct cma_info info;
 	int rc = cma_query(c->cma, c->ch->number, id, &info);
 
 	if (rc != 0)
 		return rc;
-	*conn = (struct cma_conn){
+	*conn = (struct cm_param){
 		.qpn = p->qp_num & QPN_MASK,
 		.qkey = info.src.family == CMA_IB ? p->qkey : 0,
 		.srq = p->srq,
@@ -178,7 +178,7 @@ static int
 connect_id(struct ucma_call *c)
 {
 	struct rdma_ucm_connect q = {0};
-	struct cma_conn conn;
+	struct cm_param conn;
 	int rc;
 
 	memcpy(&q, c->body, c->req->in < sizeof(q) ? c->req->in : sizeof(q));
@@ -192,7 +192,7 @@ static int
 accept_id(struct ucma_call *c)
 {
 	struct rdma_ucm_accept q = {0};
-	struct cma_conn conn;
+	struct cm_param conn;
 	int rc;
 
 	memcpy(&q, c->body, c->req->in < sizeof(q) ? c->req->in : sizeof(q));

@@ -274,7 +274,7 @@ ucma_init_qp_attr(struct ucma_call *c)
 }
 
 static void
-event_conn_put(struct rdma_ucm_conn_param *p, const struct cma_conn *conn)
+event_conn_put(struct rdma_ucm_conn_param *p, const struct cm_param *conn)
 {
 	p->qp_num = conn->qpn;
 	p->srq = conn->srq;

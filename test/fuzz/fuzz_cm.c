@@ -210,7 +210,7 @@ new_id(uint8_t arg)
 			      .sidr = arg & 1};
 	struct cm_connect c = {.addr = address(2),
 			       .service_id = SERVICE,
-			       .qpn = 0x10u + arg,
+			       .p.qpn = 0x10u + arg,
 			       .mtu = 3,
 			       .max_retries = arg % 16,
 			       .primary.ack_timeout = 14};
@@ -231,9 +231,9 @@ new_id(uint8_t arg)
 static void
 step_call(uint8_t arg, uint8_t which)
 {
-	struct cm_accept a = {.qpn = 0x800u + arg};
+	struct cm_accept a = {.p.qpn = 0x800u + arg};
 	struct cm_reject r = {.reason = WIRE_CM_REJ_CONSUMER};
-	struct cm_sidr_answer s = {.qpn = 5};
+	struct cm_sidr_answer s = {.p.qpn = 5};
 	struct wire_cm_path path = {.hop_limit = 1};
 	uint32_t id = some_id(which);
 

@@ -186,8 +186,8 @@ start_connection(struct node *n, const struct node *to, struct end *e)
 	struct cm_connect c = {
 		.addr = addr_between(n, to),
 		.service_id = SERVICE,
-		.qpn = qpn_take(n),
-		.psn = (uint32_t)sim_rand(&w->load) & 0xffffff,
+		.p.qpn = qpn_take(n),
+		.p.psn = (uint32_t)sim_rand(&w->load) & 0xffffff,
 		.mtu = 3,
 		.response_timeout = (uint8_t)sim_between(&w->load, 12, 18),
 		.max_retries = w->cfg.polite ? 15 : (uint8_t)sim_below(&w->load, 16),
@@ -195,7 +195,7 @@ start_connection(struct node *n, const struct node *to, struct end *e)
 		.primary.ack_timeout = (uint8_t)sim_between(&w->load, 15, 18),
 	};
 
-	e->qpn = c.qpn;
+	e->qpn = c.p.qpn;
 	return cm_connect(n->cm, e->id, &c, w->now_ns);
 }
 
@@ -239,8 +239,9 @@ program_connect(struct world *w)
 static void
 answer_request(struct world *w, struct end *e, struct node *n)
 {
-	struct cm_accept c = {.psn = (uint32_t)sim_rand(&w->load) & 0xffffff, .initiator_depth = 1};
-	struct cm_sidr_answer s = {.qpn = 5, .qkey = 6};
+	struct cm_accept c = {.p.psn = (uint32_t)sim_rand(&w->load) & 0xffffff,
+			      .p.initiator_depth = 1};
+	struct cm_sidr_answer s = {.p.qpn = 5, .p.qkey = 6};
 	struct cm_reject r = {.reason = WIRE_CM_REJ_CONSUMER};
 
 	if (e->sidr) {
@@ -255,7 +256,7 @@ answer_request(struct world *w, struct end *e, struct node *n)
 		cm_delay(n->cm, e->id, (uint8_t)sim_between(&w->load, 10, 20), NULL, 0, w->now_ns);
 		return;
 	}
-	e->qpn = c.qpn = qpn_take(n);
+	e->qpn = c.p.qpn = qpn_take(n);
 	if (cm_accept(n->cm, e->id, &c, w->now_ns) != 0)
 		world_fail(w, "node %u: id %08x cannot be accepted", e->node, e->id);
 }

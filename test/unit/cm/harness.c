@@ -258,21 +258,21 @@ connect_args(const struct node *n, const struct node *to, uint32_t qpn)
 		.addr.pkey = 0xffff,
 		.service_id = SERVICE,
 		.ca_guid = 0x0200000000000000u + n->gid[15],
-		.qpn = qpn,
-		.psn = 0x123456,
+		.p.qpn = qpn,
+		.p.psn = 0x123456,
 		.mtu = 3,
-		.responder_resources = 4,
-		.initiator_depth = 2,
-		.retry_count = 7,
-		.rnr_retry = 6,
+		.p.responder_resources = 4,
+		.p.initiator_depth = 2,
+		.p.retry_count = 7,
+		.p.rnr_retry = 6,
 		.response_timeout = 16,
 		.max_retries = 3,
 		.primary = {.local_lid = 0xffff,
 			    .remote_lid = 0xffff,
 			    .hop_limit = 64,
 			    .ack_timeout = 14},
-		.private_data = ANY_DATA,
-		.private_len = sizeof(ANY_DATA),
+		.p.private_data = ANY_DATA,
+		.p.private_len = sizeof(ANY_DATA),
 	};
 
 	memcpy(c.addr.local, n->gid, 16);
@@ -298,14 +298,14 @@ accept_args(uint32_t qpn)
 {
 	return (struct cm_accept){
 		.ca_guid = 0x0200000000000002u,
-		.qpn = qpn,
-		.psn = 0x654321,
-		.responder_resources = 2,
-		.initiator_depth = 4,
+		.p.qpn = qpn,
+		.p.psn = 0x654321,
+		.p.responder_resources = 2,
+		.p.initiator_depth = 4,
 		.target_ack_delay = 10,
-		.rnr_retry = 5,
-		.private_data = ANY_DATA,
-		.private_len = sizeof(ANY_DATA),
+		.p.rnr_retry = 5,
+		.p.private_data = ANY_DATA,
+		.p.private_len = sizeof(ANY_DATA),
 	};
 }
 

@@ -214,10 +214,10 @@ addr_of(const struct host *h, uint16_t port)
 	return a;
 }
 
-struct cma_conn
+struct cm_param
 conn_args(uint32_t qpn)
 {
-	return (struct cma_conn){.qpn = qpn,
+	return (struct cm_param){.qpn = qpn,
 				 .responder_resources = 4,
 				 .initiator_depth = 2,
 				 .retry_count = 7,
@@ -264,7 +264,7 @@ struct cma_pair
 do_cma_pair(void)
 {
 	struct host *a = &hosts[0], *p = &hosts[1];
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	struct cma_pair ids = {.listener = do_listener(p, 3, WIRE_CM_PS_TCP),
 			       .active = do_resolve(a, 1, WIRE_CM_PS_TCP)};
 

@@ -57,7 +57,7 @@ void hosts_pass(uint64_t ns);
 struct cma_path host_path(const struct host *h);
 
 struct cma_addr addr_of(const struct host *h, uint16_t port);
-struct cma_conn conn_args(uint32_t qpn);
+struct cm_param conn_args(uint32_t qpn);
 /* Calls that must succeed; events carry uid. */
 uint32_t do_create(struct host *h, uint64_t uid, uint16_t space);
 uint32_t do_listener(struct host *h, uint64_t uid, uint16_t space);

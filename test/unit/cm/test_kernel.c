@@ -85,18 +85,18 @@ accept_as(uint32_t id, const struct wire_cm_rep *r)
 {
 	struct cm_accept c = {
 		.ca_guid = r->ca_guid,
-		.qpn = r->qpn,
-		.psn = r->psn,
-		.qkey = r->qkey,
-		.responder_resources = r->responder_resources,
-		.initiator_depth = r->initiator_depth,
+		.p.qpn = r->qpn,
+		.p.psn = r->psn,
+		.p.qkey = r->qkey,
+		.p.responder_resources = r->responder_resources,
+		.p.initiator_depth = r->initiator_depth,
 		.target_ack_delay = r->target_ack_delay,
 		.failover = r->failover,
-		.flow_control = r->flow_control,
-		.rnr_retry = r->rnr_retry,
-		.srq = r->srq,
-		.private_data = r->private_data,
-		.private_len = sizeof(r->private_data),
+		.p.flow_control = r->flow_control,
+		.p.rnr_retry = r->rnr_retry,
+		.p.srq = r->srq,
+		.p.private_data = r->private_data,
+		.p.private_len = sizeof(r->private_data),
 	};
 
 	assert_int_equal(cm_accept(p->cm, id, &c, p->now), 0);
@@ -109,23 +109,23 @@ connect_as(const struct wire_cm_req *r)
 		.addr.pkey = r->pkey,
 		.service_id = r->service_id,
 		.ca_guid = r->ca_guid,
-		.qpn = r->qpn,
-		.psn = r->psn,
-		.qkey = r->qkey,
+		.p.qpn = r->qpn,
+		.p.psn = r->psn,
+		.p.qkey = r->qkey,
 		.transport = r->transport,
 		.mtu = r->mtu,
-		.responder_resources = r->responder_resources,
-		.initiator_depth = r->initiator_depth,
-		.retry_count = r->retry_count,
-		.rnr_retry = r->rnr_retry,
-		.flow_control = r->flow_control,
-		.srq = r->srq,
+		.p.responder_resources = r->responder_resources,
+		.p.initiator_depth = r->initiator_depth,
+		.p.retry_count = r->retry_count,
+		.p.rnr_retry = r->rnr_retry,
+		.p.flow_control = r->flow_control,
+		.p.srq = r->srq,
 		.response_timeout = r->local_response_timeout,
 		.max_retries = r->max_retries,
 		.primary = r->primary,
 		.alternate = r->alternate,
-		.private_data = r->private_data,
-		.private_len = sizeof(r->private_data),
+		.p.private_data = r->private_data,
+		.p.private_len = sizeof(r->private_data),
 	};
 	uint32_t id;
 
@@ -267,10 +267,10 @@ a_kernels_query_gets_the_same_answer(void **state)
 	assert_int_equal(cm_create(p->cm, NULL, &id), 0);
 	assert_int_equal(cm_listen(p->cm, id, &l), 0);
 	node_rx_msg(p, a, req);
-	s = (struct cm_sidr_answer){.qpn = rep->sidr_rep.qpn,
-				    .qkey = rep->sidr_rep.qkey,
-				    .private_data = rep->sidr_rep.private_data,
-				    .private_len = WIRE_CM_SIDR_REP_PRIVATE};
+	s = (struct cm_sidr_answer){.p.qpn = rep->sidr_rep.qpn,
+				    .p.qkey = rep->sidr_rep.qkey,
+				    .p.private_data = rep->sidr_rep.private_data,
+				    .p.private_len = WIRE_CM_SIDR_REP_PRIVATE};
 	assert_int_equal(cm_sidr_answer(p->cm, node_event(p, CM_EV_SIDR_REQUEST)->ev.id, &s,
 					p->now),
 			 0);

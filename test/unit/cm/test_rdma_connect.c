@@ -11,7 +11,7 @@ REQUIREMENT("CM-04", "CM-09", "CM-12")
 static void
 a_program_connects_as_librdmacm_does(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t listener = do_listener(p, 3, WIRE_CM_PS_TCP), passive, reported;
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
 	struct cma_info info;
@@ -96,7 +96,7 @@ static void
 a_request_is_rejected_with_its_reason(void **state)
 {
 	static const uint8_t data[149];
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP), passive;
 	struct cma_event *e;
 
@@ -126,7 +126,7 @@ REQUIREMENT("CM-04")
 static void
 a_peer_that_does_not_answer_is_unreachable(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
 
 	assert_int_equal(cma_connect(a->r, a->ch, active, &c, a->now), 0);
@@ -140,7 +140,7 @@ static void
 private_data_is_limited_by_the_header(void **state)
 {
 	static const uint8_t data[256];
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t id = do_resolve(a, 1, WIRE_CM_PS_TCP), ud = do_resolve(a, 2, WIRE_CM_PS_UDP);
 	uint32_t passive;
 
@@ -178,7 +178,7 @@ a_refused_accept_rejects_the_peer(void **state)
 	};
 
 	for (uint32_t i = 0; i < 2; i++) {
-		struct cma_conn c = conn_args(0x11 + i);
+		struct cm_param c = conn_args(0x11 + i);
 		uint32_t id = do_resolve(a, 1, cases[i].space), passive, reported;
 
 		do_listener(p, 3, cases[i].space);
@@ -207,7 +207,7 @@ static void
 an_accept_with_a_taken_qpn_rejects_the_peer(void **state)
 {
 	struct cma_pair ids = do_cma_pair();
-	struct cma_conn c = conn_args(0x33);
+	struct cm_param c = conn_args(0x33);
 	uint32_t id = do_resolve(a, 7, WIRE_CM_PS_TCP), passive;
 
 	assert_int_equal(cma_connect(a->r, a->ch, id, &c, a->now), 0);
@@ -226,7 +226,7 @@ REQUIREMENT("CM-09")
 static void
 a_request_without_a_valid_header_is_rejected(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
 
 	do_listener(p, 3, WIRE_CM_PS_TCP);
@@ -241,7 +241,7 @@ REQUIREMENT("CM-07")
 static void
 a_ud_service_is_resolved(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t id = do_resolve(a, 1, WIRE_CM_PS_UDP);
 	struct cma_event *e;
 
@@ -281,7 +281,7 @@ REQUIREMENT("CM-02")
 static void
 a_first_request_establishes(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP), passive;
 
 	do_listener(p, 3, WIRE_CM_PS_TCP);
@@ -302,7 +302,7 @@ REQUIREMENT("CM-12")
 static void
 a_request_that_is_given_up_is_silent(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP), reported, passive;
 
 	do_listener(p, 3, WIRE_CM_PS_TCP);
@@ -321,7 +321,7 @@ REQUIREMENT("CM-12")
 static void
 requests_that_wait_end_with_their_listener(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t listener = do_listener(p, 3, WIRE_CM_PS_TCP), reported;
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
 

@@ -11,7 +11,7 @@ static void
 ids_of_one_channel_are_unknown_to_another(void **state)
 {
 	uint32_t other, id = do_create(a, 1, WIRE_CM_PS_TCP), reported;
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	struct cma_addr any = {.family = CMA_IPV4};
 	struct cma_qp_attr attr;
 	struct cma_info info;
@@ -49,7 +49,7 @@ static void
 calls_in_a_wrong_state_are_einval(void **state)
 {
 	struct cma_addr any = {.family = CMA_IPV4}, none = {.family = CMA_NO_ADDR};
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t id = do_create(a, 1, WIRE_CM_PS_TCP);
 
 	assert_int_equal(cma_resolve_route(a->r, a->ch, id, 1, a->now), -EINVAL);
@@ -111,7 +111,7 @@ the_af_ib_form_needs_no_header(void **state)
 {
 	/* what librdmacm tries first: a service id of the TCP space with an id of the IB space */
 	struct cma_addr any = {.family = CMA_IB, .space = WIRE_CM_PS_TCP, .port = PORT}, to = any;
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t id = do_create(p, 3, WIRE_CM_PS_IB), active = do_create(a, 1, WIRE_CM_PS_IB);
 	struct cma_event *e;
 
@@ -270,7 +270,7 @@ REQUIREMENT("CM-12")
 static void
 everything_of_a_channel_goes_with_it(void **state)
 {
-	struct cma_conn c = conn_args(0x12);
+	struct cm_param c = conn_args(0x12);
 	uint32_t waiting, ch;
 
 	do_cma_pair();
@@ -338,7 +338,7 @@ REQUIREMENT("CM-12")
 static void
 a_channel_ends_in_slices(void **state)
 {
-	struct cma_conn c = conn_args(0x12);
+	struct cm_param c = conn_args(0x12);
 	uint32_t other, waiting, calls = 0, kept;
 
 	/* p's listener ends with its channel; a's ids include one that connects to it */
@@ -375,7 +375,7 @@ REQUIREMENT("CM-12")
 static void
 a_server_that_starts_again_listens_at_once(void **state)
 {
-	struct cma_conn c;
+	struct cm_param c;
 	uint32_t old, ch;
 
 	do_listener(p, 3, WIRE_CM_PS_TCP);
@@ -448,7 +448,7 @@ REQUIREMENT("CM-16")
 static void
 requests_beyond_the_ids_are_rejected(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t id;
 
 	do_listener(p, 3, WIRE_CM_PS_TCP);
@@ -487,7 +487,7 @@ REQUIREMENT("CM-12")
 static void
 the_ack_timeout_option_is_in_the_req(void **state)
 {
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	uint32_t id = do_resolve(a, 1, WIRE_CM_PS_TCP), ud = do_create(a, 2, WIRE_CM_PS_UDP);
 	struct wire_cm m;
 
@@ -511,7 +511,7 @@ a_program_writes_events_of_its_ids(void **state)
 {
 	uint32_t listener = do_listener(p, 3, WIRE_CM_PS_TCP), id, reported, passive;
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
-	struct cma_conn c = conn_args(0x11);
+	struct cm_param c = conn_args(0x11);
 	struct cma_event *e;
 
 	assert_int_equal(cma_write_event(p->r, p->ch, 99, CMA_EV_USER, 0, 0), -ENOENT);

@@ -15,13 +15,13 @@ sidr_resolves_a_service(void **state)
 				.max_retries = 3,
 				.private_data = ANY_DATA,
 				.private_len = sizeof(ANY_DATA)};
-	struct cm_sidr_answer s = {.qpn = 0x33,
-				   .qkey = 0x01234567,
+	struct cm_sidr_answer s = {.p.qpn = 0x33,
+				   .p.qkey = 0x01234567,
 				   .info = "i",
 				   .info_len = 1,
-				   .private_data = ANY_DATA,
-				   .private_len = sizeof(ANY_DATA),
-				   .ece = {0x123456, 7}};
+				   .p.private_data = ANY_DATA,
+				   .p.private_len = sizeof(ANY_DATA),
+				   .p.ece = {0x123456, 7}};
 	const struct told *t;
 	uint32_t id;
 
@@ -61,7 +61,7 @@ an_answered_query_ends(void **state)
 	const uint64_t kept_ns = 16 * wire_cm_time_ns(20);
 	struct cm_listen l = listen_args();
 	struct cm_sidr_ask q = {.service_id = SERVICE, .max_retries = 15};
-	struct cm_sidr_answer s = {.qpn = 0x33};
+	struct cm_sidr_answer s = {.p.qpn = 0x33};
 	uint32_t id, listener, answered[2];
 
 	node_make(0, NULL);
@@ -198,23 +198,23 @@ longer_private_data_is_einval(void **state)
 	node_make(1, NULL);
 	do_listen(p);
 	c = connect_args(a, p, 0x11);
-	c.private_data = acc.private_data = data;
-	c.private_len = WIRE_CM_REQ_PRIVATE + 1;
+	c.p.private_data = acc.p.private_data = data;
+	c.p.private_len = WIRE_CM_REQ_PRIVATE + 1;
 	assert_int_equal(cm_create(a->cm, NULL, &active), 0);
 	assert_int_equal(cm_connect(a->cm, active, &c, a->now), -EINVAL);
 	assert_int_equal(state_of(a, active), CM_IDLE);
 	assert_false(cm_qpn_held(a->cm, 0, 0x11));
-	c.private_len--;
+	c.p.private_len--;
 	assert_int_equal(cm_connect(a->cm, active, &c, a->now), 0);
 	deliver();
 	passive = node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
 	assert_int_equal(cm_reject(p->cm, passive, &r, p->now), -EINVAL);
 	assert_int_equal(cm_delay(p->cm, passive, 1, data, WIRE_CM_MRA_PRIVATE + 1, p->now),
 			 -EINVAL);
-	acc.private_len = WIRE_CM_REP_PRIVATE + 1;
+	acc.p.private_len = WIRE_CM_REP_PRIVATE + 1;
 	assert_int_equal(cm_accept(p->cm, passive, &acc, p->now), -EINVAL);
 	assert_int_equal(state_of(p, passive), CM_REQ_RCVD);
-	acc.private_len--;
+	acc.p.private_len--;
 	assert_int_equal(cm_accept(p->cm, passive, &acc, p->now), 0);
 	deliver();
 	assert_int_equal(cm_ready(a->cm, active, data, WIRE_CM_RTU_PRIVATE + 1, a->now), -EINVAL);
@@ -238,14 +238,14 @@ ece_words_are_carried_and_reported(void **state)
 	node_make(1, NULL);
 	do_listen(p);
 	c = connect_args(a, p, 0x11);
-	c.ece = (struct cm_ece){0xabcdef, 0x80000001};
+	c.p.ece = (struct cm_ece){0xabcdef, 0x80000001};
 	assert_int_equal(cm_create(a->cm, NULL, &active), 0);
 	assert_int_equal(cm_connect(a->cm, active, &c, a->now), 0);
 	deliver();
 	t = node_event(p, CM_EV_CONNECT_REQUEST);
 	assert_int_equal(t->ev.ece.vendor_id, 0xabcdef);
 	assert_int_equal(t->ev.ece.options, 0x80000001);
-	acc.ece = (struct cm_ece){0x123456, 2};
+	acc.p.ece = (struct cm_ece){0x123456, 2};
 	assert_int_equal(cm_accept(p->cm, t->ev.id, &acc, p->now), 0);
 	deliver();
 	t = node_event(a, CM_EV_CONNECT_RESPONSE);
