@@ -26,6 +26,7 @@ struct ctrl_rep {
 	bool close_fd[CTRL_REP_FDS]; /* close it after the reply was sent */
 	unsigned nfds;
 	char why[UROCE_CTRL_MAX_WHY]; /* reason of a refusal, NUL terminated; "": none */
+	bool quiet;                   /* the refusal is not logged */
 };
 
 /*

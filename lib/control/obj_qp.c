@@ -10,7 +10,8 @@
 #include "control/obj.h"
 #include "control/ring.h"
 
-#define QPN_TRIES 256u
+#define QPN_TRIES       256u
+#define LIMIT_LOGGED_NS 600000000000ull
 
 void
 qp_comes(struct worker *w, struct qp *qp)
@@ -234,25 +235,36 @@ const struct object_kind qp_kind = {
 	.release = qp_release,
 };
 
-/* Names the first capability that is above its limit. */
+/*
+ * Names the first capability that is above its limit. Each process of a job may search for the
+ * limits by asking for more, and go on: the log names a limit at most once in ten minutes while the
+ * user has clients.
+ */
 static void
-refuse_cap(struct ctrl_rep *rp, const struct uroce_qp_cap *cap)
+refuse_cap(struct ctrl_rep *rp, struct quota_user *u, const struct uroce_qp_cap *cap)
 {
 	const struct {
 		const char *name;
 		uint32_t value, limit;
-	} caps[] = {{"max_send_wr", cap->max_send_wr, QP_MAX_WR},
-		    {"max_recv_wr", cap->max_recv_wr, QP_MAX_WR},
-		    {"max_send_sge", cap->max_send_sge, QP_MAX_SGE},
-		    {"max_recv_sge", cap->max_recv_sge, QP_MAX_SGE},
-		    {"max_inline_data", cap->max_inline, QP_MAX_INLINE}};
+	} caps[QUOTA_QP_LIMITS] = {{"max_send_wr", cap->max_send_wr, QP_MAX_WR},
+				   {"max_recv_wr", cap->max_recv_wr, QP_MAX_WR},
+				   {"max_send_sge", cap->max_send_sge, QP_MAX_SGE},
+				   {"max_recv_sge", cap->max_recv_sge, QP_MAX_SGE},
+				   {"max_inline_data", cap->max_inline, QP_MAX_INLINE}};
 
-	for (unsigned i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
-		if (caps[i].value > caps[i].limit) {
-			ctrl_refuse(rp, EINVAL, "%s is %u, above %u", caps[i].name, caps[i].value,
-				    caps[i].limit);
-			return;
-		}
+	uint64_t now = daemon_now_ns();
+
+	for (unsigned i = 0; i < QUOTA_QP_LIMITS; i++) {
+		uint64_t *said = &u->qp_refused_ns[i];
+
+		if (caps[i].value <= caps[i].limit)
+			continue;
+		ctrl_refuse(rp, EINVAL, "%s is %u, above %u", caps[i].name, caps[i].value,
+			    caps[i].limit);
+		rp->quiet = *said != 0 && now - *said < LIMIT_LOGGED_NS;
+		if (!rp->quiet)
+			*said = now;
+		return;
 	}
 }
 
@@ -294,7 +306,7 @@ qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
 	c->user_handle = req->user_handle;
 	rc = qp_cap_grant(&cap, &c->cap);
 	if (rc != 0)
-		refuse_cap(rp, &cap);
+		refuse_cap(rp, s->user, &cap);
 	if (q->srq != NULL)
 		c->cap.max_recv_wr = c->cap.max_recv_sge = 0;
 	return rc;

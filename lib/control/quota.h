@@ -85,6 +85,7 @@ enum quota_kind {
 
 #define QUOTA_UNLIMITED   UINT64_MAX
 #define QUOTA_REFUSAL_MAX 240
+#define QUOTA_QP_LIMITS   5 /* on what one QP may ask for (refuse_cap) */
 
 /* What option quota-by says a user is. */
 enum quota_by {
@@ -108,6 +109,7 @@ struct quota_user {
 	uint64_t throttled_until_ns; /* its connections are not polled before (throttle.c) */
 	uint64_t slices_ns;          /* not charged yet */
 	const void *first;           /* this connection excepted */
+	uint64_t qp_refused_ns[QUOTA_QP_LIMITS]; /* when the log named this limit; 0: not yet */
 	bool no_neigh;  /* no neighbour entry was free for it in this round (neigh.c) */
 	uint32_t debts; /* regions that are deregistered but still mapped (obj_mr.c) */
 	uint64_t used[QUOTA_NKINDS];

@@ -13,20 +13,15 @@
 #define REP_BODY_MAX 2048
 _Static_assert(sizeof(struct uroce_list_devices_rep) <= REP_BODY_MAX, "largest reply fits");
 
-/*
- * At most ten lines a second. Programs find the limits of a QP by asking for more, and go on: that
- * is logged once for each client.
- */
+/* At most ten lines a second. */
 static void
-log_refusal(struct session *s, uint16_t op, const char *why, int rc)
+log_refusal(struct session *s, uint16_t op, const char *why)
 {
 	static struct log_limit limit;
 	struct log_fields f = {0};
-	bool seeks = op == UROCE_CTRL_CREATE_QP && rc == EINVAL;
 
-	if ((seeks && s->seeks_limits) || !log_allowed(&limit))
+	if (!log_allowed(&limit))
 		return;
-	s->seeks_limits |= seeks;
 	log_field_client(&f, s);
 	log_field(&f, "UROCE_OPERATION", "%s", ipc_op_get(op)->name);
 	log_field(&f, "UROCE_REASON", "%s", why);
@@ -34,22 +29,24 @@ log_refusal(struct session *s, uint16_t op, const char *why, int rc)
 		  s->id, s->comm, s->peer.pid, ipc_op_get(op)->name, why);
 }
 
-/* Sends a refusal and its reason, if any. Returns 0 or -errno. */
+/* Sends a refusal and its reason, if any, and logs it unless quiet. Returns 0 or -errno. */
 static int
-session_reply_refusal(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc)
+session_reply_refusal(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc,
+		      bool quiet)
 {
 	size_t len = strlen(why);
 
-	if (len > 0)
-		log_refusal(s, hdr->op, why, rc);
+	if (len > 0 && !quiet)
+		log_refusal(s, hdr->op, why);
 	return ipc_reply_send(s->w.fd, hdr, (uint32_t)rc, why, (uint32_t)len, NULL, 0);
 }
 
 /* Refuses a request with the reason of its handler or of a quota, if any. Returns 0 or -errno. */
 static int
-session_refuse(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc)
+session_refuse(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc,
+	       bool quiet)
 {
-	return session_reply_refusal(s, hdr, *why != '\0' ? why : s->d->quota.refusal, rc);
+	return session_reply_refusal(s, hdr, *why != '\0' ? why : s->d->quota.refusal, rc, quiet);
 }
 
 static void
@@ -91,7 +88,7 @@ answer_later(struct session *s, int status, const void *body)
 	int rc;
 
 	quota_refusal_clear(&s->d->quota);
-	rc = status != 0 ? session_refuse(s, &hdr, "", status)
+	rc = status != 0 ? session_refuse(s, &hdr, "", status, false)
 			 : ipc_reply_send(s->w.fd, &hdr, 0, body, len, NULL, 0);
 	session_resume(s, hdr.op, rc);
 }
@@ -146,7 +143,7 @@ session_answer(struct session *s, const struct ipc_msg *m, const struct ctrl_req
 	if (rc == ENOMEM && session_retries(s, m, req))
 		return 0;
 	if (rc != 0)
-		return session_refuse(s, &m->hdr, rep.why, rc);
+		return session_refuse(s, &m->hdr, rep.why, rc, rep.quiet);
 	rc = ipc_reply_send(s->w.fd, &m->hdr, 0, body, ipc_op_get(m->hdr.op)->rep.len, rep.fds,
 			    rep.nfds);
 	for (unsigned i = 0; i < rep.nfds; i++) {
@@ -170,7 +167,7 @@ session_refuse_form(struct session *s, const struct ipc_msg *m, int rc)
 	char why[UROCE_CTRL_MAX_WHY];
 
 	ipc_msg_why(m, rc, why);
-	return session_reply_refusal(s, &m->hdr, why, rc);
+	return session_reply_refusal(s, &m->hdr, why, rc, false);
 }
 
 /* Returns the memory that m describes; NULL: none. */

@@ -71,7 +71,6 @@ struct session {
 	struct mrmap_copiers copiers;
 	uint8_t token[UROCE_TOKEN_BYTES]; /* of EXPORT */
 	bool exported;
-	bool seeks_limits;      /* a QP above the limits was refused, and logged */
 	struct qp_ah_table ahs; /* by the low bits of ah_ids */
 	/* By worker; only that worker uses its list, to scan all QPs after a doorbell overflow. */
 	struct session_qps worker_qps[UROCE_MAX_WORKERS];

@@ -68,6 +68,10 @@ def on_the_wire(link, folder, *extra):
         path.unlink()
 
 
+def refusals(side):
+    return re.findall(r"CREATE_QP refused: .*", side.daemon.proc.output())
+
+
 def main():
     lib.need_root()
     if lib.UID:
@@ -77,9 +81,12 @@ def main():
     lib.sh("mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", folder / "check",
            lib.HERE / "mpi/check.c")
     link = lib.link_veth()
-    for tls in ("rc,self", "ud,self"):
+    for runs, tls in enumerate(("rc,self", "ud,self"), 1):
         with lib.case(f"mpirun: 4 ranks on 2 nodes, UCX_TLS={tls}: every byte correct, over RoCE"):
             on_the_wire(link, folder, "-x", f"UCX_TLS={tls}")
+        with lib.case("all ranks have searched for the limits of a QP: one line in the log of each daemon for the run"):
+            for said in map(refusals, (link.a, link.b)):
+                assert len(said) == runs and "max_inline_data is" in said[-1], said
     link.end()
     lib.finish()
 
