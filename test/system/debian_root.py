@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Roots of Debian in the build folder, made by mmdebstrap: in releases/ with the source, in distros/ with the programs
-of rdma-core."""
+"""Roots of Debian, made by mmdebstrap: in the build folder's releases/ (UROCE_ROOTS=DIR: there) with the source, in its
+distros/ with the programs of rdma-core."""
+import filecmp
 import hashlib
 import os
 import pathlib
@@ -13,6 +14,7 @@ import lib
 
 MIRROR = "http://deb.debian.org/debian"
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+ROOTS = pathlib.Path(os.environ.get("UROCE_ROOTS") or lib.BUILD / "releases")
 sys.path.insert(0, str(SOURCE / "scripts"))
 import userns  # noqa: E402
 
@@ -65,7 +67,7 @@ class Root:
     @classmethod
     def of(cls, name, release, *options):
         """The root of this name, made if there is none, with this source in it."""
-        folder = kept(lib.BUILD / "releases" / name, release, *options)
+        folder = kept(ROOTS / name, release, *options)
         copy_source(folder / TREE[1:])
         return cls(folder)
 
@@ -122,10 +124,15 @@ def arm64_build(*targets):
 
 
 def copy_source(to):
-    """The files that git knows, as they are in the work tree."""
-    names = lib.sh("git", "-C", SOURCE, "ls-files").splitlines()
+    """The files that git knows, as they are in the work tree. An unchanged file is left alone, so that it is not compiled
+    again, also if the work tree is a new clone."""
+    listed = to / ".copied"
+    before = listed.read_text().splitlines() if listed.exists() else ()
+    names = [name for name in lib.sh("git", "-C", SOURCE, "ls-files").splitlines() if (SOURCE / name).exists()]
+    for name in {*before} - {*names}:
+        (to / name).unlink(missing_ok=True)
     for name in names:
-        if (SOURCE / name).exists():
+        if not (to / name).exists() or not filecmp.cmp(SOURCE / name, to / name, shallow=False):
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            # an unchanged file keeps its time, so that it is not compiled again
-            shutil.copy2(SOURCE / name, to / name)
+            shutil.copy(SOURCE / name, to / name)
+    listed.write_text("\n".join(names))

@@ -35,7 +35,7 @@ def made(*what):
     if "UROCE_RELEASE" in os.environ:
         return pathlib.Path(os.environ["UROCE_RELEASE"])
     output = lib.tmpdir()
-    lib.sh("env", f"UROCE_ROOTS={lib.BUILD / 'releases'}", debian_root.SOURCE / "scripts/release.sh", "--output", output, *what,
+    lib.sh("env", f"UROCE_ROOTS={debian_root.ROOTS}", debian_root.SOURCE / "scripts/release.sh", "--output", output, *what,
            timeout=3000)
     return output
 
