@@ -8,8 +8,9 @@
 #   ./check.sh --long [--resume]  everything else, one at a time: all system tests, programs, rdma_cm, containers, rxe and
 #                                 stock kernels in a guest, packages, the thread sanitizer, many seeds. For an idle
 #                                 machine; --resume leaves out what passed before with the same files
-#   ./check.sh --ci               the first tier, then what fits of --long into UROCE_CI_MINUTES (35) altogether, the
-#                                 tests of what the last day's commits changed first
+#   ./check.sh --ci               the first tier, then what fits of --long into UROCE_CI_MINUTES (35) altogether: unit
+#                                 tests and demo.sh in a root of Debian 13 first, then the tests of what the last day's
+#                                 commits changed
 #   ./check.sh SUITE...           only these suites of meson, in the ordinary build
 #
 # The last line is the result: "N passed, N failed, N skipped" (meson tests). Before it the failed tests are listed again

@@ -6,7 +6,7 @@
 
     --resume     leaves out what passed before with the same files
     --minutes N  starts only what ends within N minutes by EXPECTED or the last run here
-    --touched    first the tests of what the last day's commits changed, then a part that rotates by date
+    --touched    first another Debian and the tests of what the last day's commits changed, then a part that rotates by date
     --list       prints the order, the seconds each is expected to take, and their sum; runs nothing
 
 A test that fails runs once more; it counts as failed if it fails again. The results are in meson-logs/long.json of each
@@ -42,6 +42,9 @@ STEPS = {
 UNSTEADY = {"nic", "release_arm64_pages"}
 # Unit tests with threads, for the thread sanitizer.
 RACES = {"worker-1-adaptive", "worker-2-adaptive", "control-objects", "control-defer"}
+
+# The first of --ci.
+ALWAYS = {"release_trixie"}
 
 # Tests or suites that a changed path concerns, besides a test that is named like the path's file.
 TOUCHES = {
@@ -175,9 +178,10 @@ def touched(found, paths):
 
 
 def by_need(found):
-    """Those that the last changes touch, then the others from one that depends on the date."""
+    """ALWAYS, those that the last changes touch, then the others from one that depends on the date."""
     found = [step for step in found if not (step.suites | {step.name}) & UNSTEADY]
-    first = touched(found, changed())
+    first = [step for step in found if step.name in ALWAYS]
+    first += [step for step in touched(found, changed()) if step not in first]
     rest = [step for step in found if step not in first]
     start = datetime.date.today().toordinal() * 37 % len(rest) if rest else 0
     return first + rest[start:] + rest[:start]
