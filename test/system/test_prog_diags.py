@@ -4,13 +4,17 @@
 install. Also tests the files behind them: counters follow the traffic, the port's state follows the link, and the
 folder "device" exists."""
 import os
+import pathlib
 import re
 
 import lib
 
 PORT = "/sys/class/infiniband/uroce0/ports/1"
 DEVICE = "/sys/class/infiniband/uroce0/device"
-# Files that the kernel has forevery RoCE port.
+# Gives eth0 the folder $0 as its hardware, then becomes the program.
+HARDWARE = ("mount -t tmpfs none /sys/class/net && mkdir /sys/class/net/eth0 && ln -s $0 /sys/class/net/eth0/device && "
+            'exec "$@"')
+# Files that the kernel has for every RoCE port.
 PORT_FILES = ("cap_mask", "lid", "lid_mask_count", "link_layer", "phys_state", "rate", "sm_lid",
               "sm_sl", "state")
 COUNTERS = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_packets",
@@ -58,6 +62,16 @@ def files(side):
     assert int(vendor, 16) == int(re.search(r"vendor_id:\s+(\S+)", said)[1], 16), said
 
 
+def on_pci(side, nic):
+    """On a PCI NIC, device is a link to the NIC's folder, also if the interface's own device is below that."""
+    for hardware in (nic, *nic.glob("virtio[0-9]*")):
+        found = lib.Proc(["unshare", "--mount", "sh", "-c", HARDWARE, hardware, lib.UROCE_RUN, "--socket", side.daemon.socket,
+                          "sh", "-c", f"readlink {DEVICE}; cd -P {DEVICE}; pwd; cat numa_node vendor class"], side.daemon.ns)
+        link, folder, *values = found.result(60).split()
+        assert link.endswith(str(nic)[len("/sys"):]) and folder == str(nic), (link, folder)
+        assert values == [(nic / name).read_text().strip() for name in ("numa_node", "vendor", "class")], values
+
+
 def follows_traffic(link):
     """One program rereads its counter file while another sends: its sysfs view stays current."""
     name = f"{PORT}/counters/port_xmit_data"
@@ -103,6 +117,12 @@ def main():
         ibstatus(output(link.a, "ibstatus"))
     with lib.case("files: those that the kernel has for a port and its hardware"):
         files(link.a)
+    nics = sorted(path.resolve() for path in pathlib.Path("/sys/bus/pci/devices").glob("*"))
+    if nics:
+        with lib.case("files: the device of a PCI NIC is its folder below /sys/devices"):
+            on_pci(link.a, nics[-1])
+    else:
+        lib.skip_case("the device of a PCI NIC", "this machine has no PCI devices")
     with lib.case("files: counters follow the traffic"):
         follows_traffic(link)
     with lib.case("ibstat: the state follows the link"):
