@@ -27,10 +27,12 @@ COMPILED = {
 PYTHON = ("wire_oracle", "wire_mad_oracle", "bench-report")
 # What cannot run by qemu-user 7.2. Each counts as skipped.
 NO_QEMU = {
-    "engine_stopped": "qemu-user has no ptrace",
+    **dict.fromkeys(("engine_stopped", "mem_adopt_pause"), "qemu-user has no ptrace"),
     "ipc-message": "qemu-user receives the descriptors of a message that is only looked at",
+    "page_data": "qemu-user's mremap has no MREMAP_DONTUNMAP",
     "port-udp": "qemu-user has no SO_ATTACH_REUSEPORT_CBPF",
     "verbs-cm": "qemu-user has no robust mutexes",
+    "worker-blame": "qemu-user's vfork does not block the caller",
     "verbs-versions": "the Python of this machine loads the provider",
     "verbs-uroce-run": "qemu-user has no seccomp; programs of this machine in the view",
     **{f"mem_adopt_{what}": "qemu-user has no userfaultfd" for what in (

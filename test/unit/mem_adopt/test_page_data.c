@@ -19,11 +19,7 @@
 #include "page_swap.h"
 #include "raw_mm.h"
 
-#if defined(__aarch64__)
-#define PAGE 16384u /* one page or four; a kernel with pages of 64 KiB cannot run these tests */
-#else
-#define PAGE 4096u
-#endif
+#define PAGE  ((size_t)sysconf(_SC_PAGESIZE))
 #define PAGES 2112u /* 64 blocks of 33 pages, as Ceph's buffers */
 
 static uint64_t asked_pages;
@@ -72,7 +68,8 @@ check_blocks(unsigned block, unsigned there)
 	}
 	memset(found, 0, sizeof(found));
 	asked_pages = 0;
-	for (; page_swap_data(fd, (uintptr_t)at, PAGE, &pos, end, &len) == 0; pos += len) {
+	for (; page_swap_data(fd, (uintptr_t)at, (uint32_t)PAGE, &pos, end, &len) == 0;
+	     pos += len) {
 		assert_true(len != 0 && len % PAGE == 0 && pos + len <= end);
 		memset(found + pos / PAGE, 1, len / PAGE);
 	}
