@@ -112,15 +112,16 @@ setup_targets=''
 # shellcheck disable=SC2086
 setup_build() {
 	local dir=$1 log=$1.log
+	local targets=${setup_targets:-all meson-test-prereq} # since meson 1.7 (Debian 13) all lacks what only tests need
 	shift
 	if [ ! -f "$dir/build.ninja" ]; then
 		setup_say "configuring $dir"
 		setup_run "$log" "configuring $dir" meson setup "$dir" "$@" || { tail -20 "$log" >&2; setup_fail "meson failed"; }
 	fi
 	# print nothing if nothing has changed
-	if ! ninja -C "$dir" -n $setup_targets | grep -q 'no work to do'; then
+	if ! ninja -C "$dir" -n $targets | grep -q 'no work to do'; then
 		setup_say "building $dir"
-		setup_run "$log" "building $dir:" ninja -C "$dir" $setup_targets || { tail -40 "$log" >&2; setup_fail "the build failed"; }
+		setup_run "$log" "building $dir:" ninja -C "$dir" $targets || { tail -40 "$log" >&2; setup_fail "the build failed"; }
 	fi
 	rm -f "$log"
 }
