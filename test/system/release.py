@@ -2,36 +2,45 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds uroce in a root of another Debian release, as a user there would.
 
-release.py RELEASE           runs unit tests and demo.sh there
-release.py RELEASE packages  makes the packages, and installs them in a bare root
+release.py RELEASE      builds and runs unit tests and demo.sh
+release.py RELEASE all  builds everything else; makes the packages, and installs them in a bare root
 
 The root is in the build folder's releases/ (UROCE_ROOTS=DIR: there), made by mmdebstrap at the first run (1.5 GB)."""
+import json
 import shutil
 import sys
 import urllib.request
 
 import debian
 import lib
-from debian_root import MIRROR, ROOTS, SOURCE, Root
+from debian_root import MIRROR, ROOTS, SOURCE, TREE, Root
 
 PACKAGES = {"bookworm": "deb12", "trixie": "deb13", "sid": "debsid"}  # names of scripts/release.sh
+LACKING = ("wire_oracle", "wire_mad_oracle", "bench-report")  # in Python, with packages that the build does not need
 
 
-def build(root, release):
-    with lib.case(f"{release}: the build's packages are installed"):
-        # an earlier run may have been ended in the middle
-        root.bash("dpkg --configure -a\nsetup_packages $BUILD_PACKAGES perftest ibverbs-utils python3-seccomp")
-    with lib.case(f"{release}: everything compiles"):
-        root.bash("[ -e build/build.ninja ] || meson setup build\nninja -C build")
-    with lib.case(f"{release}: unit tests pass"):
-        # those in Python need packages of the tests; the list's form depends on meson's version
-        root.bash("cd build\nmeson test --timeout-multiplier 10 --print-errorlogs $(meson test --list --suite unit"
-                  " | sed -E 's,^.*( / | - uroce:),,' | grep -vE '^(wire_oracle|wire_mad_oracle|bench-report)$')")
+def unit_tests(root):
+    """Names of the unit tests, and what ninja has to build for them."""
+    found = json.loads(root.bash("meson introspect --tests --targets build"))
+    files = {target["id"]: target["filename"] for target in found["targets"]}
+    tests = [test for test in found["tests"] if "uroce:unit" in test["suite"] and test["name"] not in LACKING]
+    return ([test["name"] for test in tests],
+            {name.removeprefix(f"{TREE}/build/") for test in tests for target in test["depends"] for name in files[target]})
+
+
+def most(root, release):
+    with lib.case(f"{release}: unit tests and the demo's programs compile"):
+        names, files = unit_tests(root)
+        root.bash(f"ninja -C build $DEMO_TARGETS {' '.join(files)}")
+    with lib.case(f"{release}: {len(names)} unit tests pass"):
+        root.bash(f"meson test -C build --no-rebuild --timeout-multiplier 10 --print-errorlogs {' '.join(names)}")
     with lib.case(f"{release}: demo.sh succeeds"):
         assert "success: all bytes received as sent" in root.bash("./demo.sh")
 
 
-def packages(root, release):
+def rest(root, release):
+    with lib.case(f"{release}: everything compiles"):
+        root.bash("ninja -C build")
     with lib.case(f"{release}: packages are built, and work in a bare root"):
         output = lib.tmpdir()
         lib.sh("env", f"UROCE_ROOTS={root.folder.parent}", SOURCE / "scripts/release.sh", "--output", output, PACKAGES[release],
@@ -53,7 +62,12 @@ def main(release, what=""):
             urllib.request.urlopen(f"{MIRROR}/dists/{release}/InRelease", timeout=60).close()
         except OSError as failed:
             lib.skip(f"no root of {release} yet, and no mirror of Debian: {failed}")
-    {"": build, "packages": packages}[what](Root.of(release, release), release)
+    root = Root.of(release, release)
+    with lib.case(f"{release}: the build's packages are installed"):
+        # an earlier run may have been ended in the middle
+        root.bash("dpkg --configure -a\nsetup_packages $BUILD_PACKAGES perftest ibverbs-utils python3-seccomp\n"
+                  "[ -e build/build.ninja ] || meson setup build")
+    {"": most, "all": rest}[what](root, release)
 
 
 main(*sys.argv[1:])
