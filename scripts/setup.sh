@@ -72,13 +72,19 @@ setup_installed() {
 	return 1
 }
 
+# Whether this release has none of the packages "a|", by the lists that apt has.
+setup_nowhere() {
+	[ "${1: -1}" = "|" ] && compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null &&
+		! apt-cache show "${1%|}" >/dev/null 2>&1
+}
+
 # setup_packages PACKAGE...: installs missing packages, as root or by sudo without a password.
 setup_packages() {
 	local missing=() sudo=() pkg i
 	command -v dpkg-query >/dev/null ||
 		setup_fail "no dpkg here: please install what this Debian would (names of Debian 12): $*"
 	for pkg in "$@"; do
-		setup_installed "$pkg" || missing+=("$pkg")
+		setup_installed "$pkg" || setup_nowhere "$pkg" || missing+=("$pkg")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	if [ "$(id -u)" != 0 ]; then
