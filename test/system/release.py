@@ -62,7 +62,10 @@ def main(release, what=""):
             urllib.request.urlopen(f"{MIRROR}/dists/{release}/InRelease", timeout=60).close()
         except OSError as failed:
             lib.skip(f"no root of {release} yet, and no mirror of Debian: {failed}")
-    root = Root.of(release, release)
+    try:
+        root = Root.of(release, release)
+    except lib.processes.Failed as failed:
+        lib.skip(f"no root of {release} can be made here: {str(failed).splitlines()[-1]}")
     with lib.case(f"{release}: the build's packages are installed"):
         # an earlier run may have been ended in the middle
         root.bash("dpkg --configure -a\nsetup_packages $BUILD_PACKAGES perftest ibverbs-utils python3-seccomp\n"
