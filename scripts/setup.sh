@@ -11,11 +11,11 @@ BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-de
 TEST_PACKAGES="infiniband-diags git libclang-rt-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
 	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils|
-	qemu-utils qemu-block-extra qemu-system-x86 libaio1|libaio1t64 gdb
+	qemu-utils qemu-block-extra qemu-system-x86 virtiofsd|qemu-system-common libaio1|libaio1t64 gdb
 	iptables nftables python3-jsonschema python3-seccomp"
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
 # chromium (81 MB) looks at the page of `report --html` in test_report_html.py.
-BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev python3-matplotlib
+BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 virtiofsd|qemu-system-common mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev python3-matplotlib
 	chromium|"
 # For the programs of `ninja programs-long`: about 200 MB.
 LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun runc mmdebstrap"

@@ -8,7 +8,7 @@
 # Host packages needed: mmdebstrap e2fsprogs cpio kmod binutils.
 #
 #   KERNEL       SUITE/PACKAGE of the kernel, as trixie/linux-image-amd64 (default: what this machine's apt has as
-#                linux-image-amd64). The cloud flavour has neither RDMA nor 9p.
+#                linux-image-amd64). Debian's cloud flavour (linux-image-cloud-amd64) lacks rdma_rxe.
 set -euo pipefail
 
 out=${1:?usage: build-image.sh OUTDIR}
@@ -39,7 +39,7 @@ cp "$tmp/k/boot/vmlinuz-$kver" "$out/vmlinuz"
 cp "$tmp/k/boot/config-$kver" "$out/kernel-config"
 echo "$kver" >"$out/kernel-version"
 
-for m in rdma_rxe ib_core ib_uverbs ib_umad rdma_cm rdma_ucm veth virtio_net sch_netem 9pnet_virtio; do
+for m in ib_core ib_uverbs ib_umad rdma_cm rdma_ucm veth virtio_net sch_netem virtiofs; do
     find "$mods" -name "$m.ko*" | grep -q . || { echo "build-image: module $m not in $pkg" >&2; exit 1; }
 done
 
@@ -61,7 +61,7 @@ for p in net drivers/infiniband drivers/virtio drivers/block/virtio_blk.ko* driv
          drivers/net/virtio_net.ko* drivers/net/net_failover.ko* drivers/vfio virt/lib \
          drivers/net/ethernet/intel/{e1000e,igb} drivers/net/vmxnet3 drivers/dca drivers/i2c/algos/i2c-algo-bit.ko* \
          drivers/char/virtio_console.ko* drivers/char/hw_random \
-         fs/9p fs/netfs fs/fscache fs/configfs fs/overlayfs fs/ext4 fs/jbd2 fs/mbcache.ko* lib crypto arch/x86/crypto; do
+         fs/fuse fs/configfs fs/overlayfs fs/ext4 fs/jbd2 fs/mbcache.ko* lib crypto arch/x86/crypto; do
     for found in "$mods"/kernel/$p; do # the kernel may have it built in; a later one's modules are compressed
         [ -e "$found" ] || continue
         mkdir -p "$d/kernel/$(dirname "$p")"; cp -r "$found" "$d/kernel/$(dirname "$p")/"
@@ -87,7 +87,7 @@ mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /tmp
 ln -sfn /proc/self/fd /dev/fd
 hostname rxe; ulimit -l unlimited
 modprobe -a virtio_console virtio_net
-mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 host /mnt/host || { echo "guest: no shared folder"; reboot -f; }
+mount -t virtiofs host /mnt/host || { echo "guest: no shared folder"; reboot -f; }
 ip link set lo up
 ln -sfn /proc/self/fd/1 /dev/stdout 2>/dev/null; ln -sfn /proc/self/fd/2 /dev/stderr 2>/dev/null
 # the port named "out" carries the script's output to the host
@@ -114,7 +114,7 @@ chmod 755 "$root/sbin/guest-init"
 i=$tmp/initrd
 mkdir -p "$i"/{bin,dev,proc,sys,ro,rw,new,lib/modules}
 cp "$root/bin/busybox" "$i/bin/busybox"
-list=$(modprobe -d "$root" -S "$kver" --show-depends -a virtio_pci virtio_blk ext4 overlay 9pnet_virtio 9p crc32c_generic 2>/dev/null |
+list=$(modprobe -d "$root" -S "$kver" --show-depends -a virtio_pci virtio_blk ext4 overlay virtiofs crc32c_generic 2>/dev/null |
        awk '$1=="insmod" && !seen[$2]++ {print $2}')
 : >"$i/modules"
 for m in $list; do cp "$m" "$i/lib/modules/"; echo "/lib/modules/$(basename "$m")" >>"$i/modules"; done

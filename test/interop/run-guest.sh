@@ -10,7 +10,7 @@
 #   --mtu N         MTU the NICs are offered with (default 1500)
 #   --share DIR     folder the guest sees as /mnt/host, read-write, and its working
 #                   directory (default: a temporary one)
-#   --root          the guest can mount this machine's root, read-only, as the 9p share "root"
+#   --root          the guest can mount this machine's root, as the virtiofs share "root"
 #   --mem MiB       guest memory (default 2048)       --smp N      vCPUs (default 2)
 #   --timeout S     give up after S seconds (default 600, exit status 124)
 #   --append STR    more kernel command line
@@ -24,14 +24,14 @@
 # ACCEL=kvm or ACCEL=tcg in the environment decides it by hand.
 set -euo pipefail
 img='' script='' share='' mem=2048 smp=2 tmo=600 mtu=1500 mac=52:54:00:77:00:02 append='' pci='' machine=q35
-taps=() args=() root=() monitor=(-monitor none) qemu=(qemu-system-x86_64)
+root='' taps=() args=() monitor=(-monitor none) qemu=(qemu-system-x86_64)
 while [ $# -gt 0 ]; do
     case $1 in
     --tap) taps+=("$2"); shift 2;;
     --mac) mac=$2; shift 2;;
     --mtu) mtu=$2; shift 2;;
     --share) share=$2; shift 2;;
-    --root) root=(-virtfs "local,path=/,mount_tag=root,security_model=none,multidevs=remap,readonly=on"); shift;;
+    --root) root=1; shift;;
     --mem) mem=$2; shift 2;;
     --smp) smp=$2; shift 2;;
     --timeout) tmo=$2; shift 2;;
@@ -54,6 +54,10 @@ for f in vmlinuz initrd.gz root.img; do
     [ -f "$img/$f" ] || { echo "run-guest: $img/$f is missing, run build-image.sh" >&2; exit 2; }
 done
 command -v "${qemu[0]}" >/dev/null || { echo "run-guest: install qemu-system-x86" >&2; exit 2; }
+# Debian 12's is part of qemu-system-common, later releases have a package virtiofsd.
+virtiofsd=/usr/libexec/virtiofsd
+[ -x $virtiofsd ] || virtiofsd=/usr/lib/qemu/virtiofsd
+[ -x $virtiofsd ] || { echo "run-guest: install virtiofsd" >&2; exit 2; }
 
 # KVM needs the device *and* hardware virtualisation: some nested hosts offer a /dev/kvm
 # that only runs specially built guest kernels.
@@ -72,10 +76,11 @@ tcg) acc=(-accel tcg,thread=multi,tb-size=512 -cpu max,la57=off)
 *) echo "run-guest: ACCEL must be kvm or tcg" >&2; exit 2;;
 esac
 
-tmp=
-if [ -z "$share" ]; then tmp=$(mktemp -d); share=$tmp; fi
+tmp=$(mktemp -d)
+servers=()
+trap 'rm -rf "$tmp" "$share/.run"; [ ${#servers[@]} = 0 ] || kill "${servers[@]}" 2>/dev/null || true' EXIT
+[ -n "$share" ] || { share=$tmp/share; mkdir "$share"; }
 share=$(cd "$share" && pwd)
-trap 'rm -rf "$share/.run" ${tmp:+"$tmp"}' EXIT
 rm -rf "$share/.run"; mkdir "$share/.run"
 cp "$script" "$share/.run/script"
 [ ${#args[@]} -gt 0 ] && printf '%q ' "${args[@]}" >"$share/.run/args"
@@ -100,14 +105,28 @@ if [ -n "$pci" ]; then
     done
 fi
 
+# share TAG DIR CACHE: the guest can mount DIR as the virtiofs share TAG. The server ends with QEMU.
+fs=()
+share() {
+    "$virtiofsd" --socket-path="$tmp/$1" -o "source=$2,cache=$3,sandbox=chroot" >"$tmp/$1.log" 2>&1 &
+    servers+=($!)
+    until [ -S "$tmp/$1" ]; do
+        kill -0 $! 2>/dev/null || { echo "run-guest: virtiofsd for $2 has ended:" >&2; cat "$tmp/$1.log" >&2; exit 2; }
+        sleep 0.1
+    done
+    fs+=(-chardev "socket,id=$1,path=$tmp/$1" -device "vhost-user-fs-pci,chardev=$1,tag=$1")
+}
+share host "$share" none
+[ -z "$root" ] || share root / always
+
 set +e
 timeout --foreground "$tmo" "${qemu[@]}" "${acc[@]}" -M "$machine" -smp "$smp" -m "$mem" \
     -nodefaults -no-user-config -display none -no-reboot "${monitor[@]}" \
     -kernel "$img/vmlinuz" -initrd "$img/initrd.gz" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on net.ifnames=0 cryptomgr.notests apparmor=0 audit=0 no_timer_check $append" \
     -drive "file=$img/root.img,format=raw,if=virtio,readonly=on,file.locking=off" \
-    -virtfs "local,path=$share,mount_tag=host,security_model=none,multidevs=remap" \
-    ${root[@]+"${root[@]}"} -device virtio-rng-pci -device virtio-serial-pci \
+    -object "memory-backend-memfd,id=ram,size=${mem}M,share=on" -machine memory-backend=ram "${fs[@]}" \
+    -device virtio-rng-pci -device virtio-serial-pci \
     -chardev file,id=out,path=/dev/stdout -device virtserialport,chardev=out,name=out \
     -serial "file:$share/.run/console" "${net[@]}" </dev/null | cat	# a pipe: the port stays open
 q=${PIPESTATUS[0]}

@@ -7,7 +7,7 @@
 stock_root() {
 	local new=/run/stock/new dir
 	mkdir -p /run/stock/host /run/stock/memory "$new"
-	mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576,cache=loose,ro root /run/stock/host || return
+	mount -t virtiofs -o ro root /run/stock/host || return
 	mount -t tmpfs tmpfs /run/stock/memory
 	mkdir /run/stock/memory/{upper,work}
 	mount -t overlay -o lowerdir=/run/stock/host,upperdir=/run/stock/memory/upper,workdir=/run/stock/memory/work \
