@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Costs of registration on each path, and of an access on the copy path: the figures of
- * doc/memory.md. Prints the median of several runs.
+ * doc/memory.md. Prints the median of several runs. The client's times are processor time, because
+ * the machine may be shared.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +25,24 @@
 #define MAX_RUNS 301
 
 static double
-now_us(void)
+clock_us(clockid_t id)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(id, &t);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static double
+now_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
+}
+
+static double
+cpu_us(void)
+{
+	return clock_us(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static int
@@ -47,38 +60,53 @@ median(double *v, int n)
 	return v[n / 2];
 }
 
+static int
+runs_of(size_t len)
+{
+	return len > (16u << 20) ? 5 : MAX_RUNS;
+}
+
+/* flags: of mmap(); huge: transparent huge pages */
+static uint8_t *
+fresh(size_t len, int flags, int huge)
+{
+	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	if (huge)
+		madvise(p, len, MADV_HUGEPAGE);
+	return p;
+}
+
 static void
-measure(const char *what, size_t len, int flags, int touched, const char *mode)
+measure(const char *what, size_t len, int flags, int touched, int huge, const char *mode)
 {
 	static double build[MAX_RUNS], daemon[MAX_RUNS], release[MAX_RUNS];
-	int runs = len > (16u << 20) ? 5 : MAX_RUNS, path = -1;
+	int runs = runs_of(len), path = -1;
 
 	setenv("UROCE_MR_MODE", mode, 1);
 	for (int i = 0; i < runs; i++) {
 		struct uroce_reg_mr_req req = {.access = ACCESS_WRITE, .length = len};
-		uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, -1, 0);
+		uint8_t *p = fresh(len, flags, huge);
 		int fds[MR_ADOPT_MAX_FDS], id;
 		struct mr_pin *hold;
-		double t[5];
+		double cpu, wall;
 		unsigned nfds;
 
-		CHECK(p != MAP_FAILED);
 		if (touched)
 			memset(p, 1, len);
 		req.addr = (uintptr_t)p;
-		t[0] = now_us();
+		cpu = cpu_us();
 		CHECK(mr_pieces_build(req.addr, len, req.piece, &req.npieces, fds, &nfds, &hold) ==
 		      0);
-		t[1] = now_us();
+		build[i] = cpu_us() - cpu;
+		wall = now_us();
 		CHECK(client_send_reg(&req, fds, nfds, &id, &path) == 0);
-		t[2] = now_us();
+		daemon[i] = now_us() - wall;
 		client_send_dereg(id);
-		t[3] = now_us();
+		cpu = cpu_us();
 		mr_pieces_release(hold);
-		t[4] = now_us();
-		build[i] = t[1] - t[0];
-		daemon[i] = t[2] - t[1];
-		release[i] = t[4] - t[3];
+		release[i] = cpu_us() - cpu;
 		munmap(p, len);
 	}
 	fprintf(stderr,
@@ -87,19 +115,47 @@ measure(const char *what, size_t len, int flags, int touched, const char *mode)
 		median(release, runs));
 }
 
+/* What registration is compared with: memcpy() into memory that was never touched. */
+static void
+measure_memcpy(size_t len, int huge)
+{
+	static double copied[MAX_RUNS];
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	uint8_t *from = fresh(len, flags, huge);
+	int runs = runs_of(len);
+
+	memset(from, 1, len);
+	for (int i = 0; i < runs; i++) {
+		uint8_t *to = fresh(len, flags, huge);
+		double t0 = cpu_us();
+
+		memcpy(to, from, len);
+		__asm__ volatile("" : : "r"(to) : "memory");
+		copied[i] = cpu_us() - t0;
+		munmap(to, len);
+	}
+	munmap(from, len);
+	fprintf(stderr, "%-24s %9zu KiB          client %10.1f us\n",
+		huge ? "memcpy, THP" : "memcpy", len / 1024, median(copied, runs));
+}
+
 static void
 client_register(void)
 {
-	static const size_t size[] = {4096, 1 << 20, 256 << 20};
+	static const size_t size[] = {4096, 1 << 20, 64 << 20, 256 << 20};
 
-	for (unsigned i = 0; i < 3; i++) {
-		measure("private, adopted", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 1, "auto");
-		measure("private, untouched", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 0, "auto");
-		measure("shared", size[i], MAP_SHARED | MAP_ANONYMOUS, 1, "auto");
-		measure("copy", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 1, "copy");
-		if (size[i] % HUGE == 0)
-			measure("hugetlb, adopted", size[i],
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, 1, "auto");
+	for (unsigned i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+		measure_memcpy(size[i], 0);
+		measure("private, adopted", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 1, 0, "auto");
+		measure("private, untouched", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 0, 0, "auto");
+		measure("shared", size[i], MAP_SHARED | MAP_ANONYMOUS, 1, 0, "auto");
+		measure("copy", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 1, 0, "copy");
+		if (size[i] % HUGE != 0)
+			continue;
+		measure("hugetlb, adopted", size[i], MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, 1,
+			0, "auto");
+		measure_memcpy(size[i], 1);
+		measure("THP, adopted", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 1, 1, "auto");
 	}
 }
 
