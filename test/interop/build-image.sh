@@ -40,7 +40,7 @@ cp "$tmp/k/boot/config-$kver" "$out/kernel-config"
 echo "$kver" >"$out/kernel-version"
 
 for m in ib_core ib_uverbs ib_umad rdma_cm rdma_ucm veth virtio_net sch_netem virtiofs; do
-    find "$mods" -name "$m.ko*" | grep -q . || { echo "build-image: module $m not in $pkg" >&2; exit 1; }
+    find "$mods" -name "$m.ko*" | grep -q . || grep -q "/$m\.ko" "$mods/modules.builtin" || { echo "build-image: module $m not in $pkg" >&2; exit 1; }
 done
 
 # --- 2. guest root --------------------------------------------------------
