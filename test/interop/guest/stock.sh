@@ -192,7 +192,8 @@ on() {
 		--inh-caps=-all $lock bash -c "cd; ulimit -l 8192; $2"
 }
 
-# readme SERVER CLIENT: the README's two machines, line for line, with these programs
+# readme SERVER CLIENT: the README's two machines, line for line, with these programs. If the client fails, the server may
+# wait for it forever, so all programs of the user end.
 readme() {
 	local server rc=0
 	on one "uroced & echo \$! >uroced.pid
@@ -200,7 +201,7 @@ uroce-run $1; rc=\$?; kill \$(cat uroced.pid); wait; exit \$rc" >/run/one.log 2>
 	server=$!
 	until_true busy $server || return
 	on two "uroced & echo \$! >uroced.pid
-uroce-run $2; rc=\$?; kill \$(cat uroced.pid); wait; exit \$rc" || rc=$?
+uroce-run $2; rc=\$?; kill \$(cat uroced.pid); wait; exit \$rc" || { rc=$?; pkill -u 1000; }
 	wait $server || rc=$?
 	[ $rc = 0 ] || tail -20 /run/one.log
 	return $rc
