@@ -76,11 +76,10 @@ tcg) acc=(-accel tcg,thread=multi,tb-size=512 -cpu max,la57=off)
 *) echo "run-guest: ACCEL must be kvm or tcg" >&2; exit 2;;
 esac
 
-tmp=$(mktemp -d)
-servers=()
-trap 'rm -rf "$tmp" "$share/.run"; [ ${#servers[@]} = 0 ] || kill "${servers[@]}" 2>/dev/null || true' EXIT
-[ -n "$share" ] || { share=$tmp/share; mkdir "$share"; }
+tmp= servers=()
+if [ -z "$share" ]; then tmp=$(mktemp -d); share=$tmp; fi
 share=$(cd "$share" && pwd)
+trap 'rm -rf "$share/.run" ${tmp:+"$tmp"}; [ ${#servers[@]} = 0 ] || kill "${servers[@]}" 2>/dev/null || true' EXIT
 rm -rf "$share/.run"; mkdir "$share/.run"
 cp "$script" "$share/.run/script"
 [ ${#args[@]} -gt 0 ] && printf '%q ' "${args[@]}" >"$share/.run/args"
@@ -108,13 +107,14 @@ fi
 # share TAG DIR CACHE: the guest can mount DIR as the virtiofs share TAG. The server ends with QEMU.
 fs=()
 share() {
-    "$virtiofsd" --socket-path="$tmp/$1" -o "source=$2,cache=$3,sandbox=chroot" >"$tmp/$1.log" 2>&1 &
+    local at=$share/.run/$1
+    "$virtiofsd" --socket-path="$at" -o "source=$2,cache=$3,sandbox=chroot" >"$at.log" 2>&1 &
     servers+=($!)
-    until [ -S "$tmp/$1" ]; do
-        kill -0 $! 2>/dev/null || { echo "run-guest: virtiofsd for $2 has ended:" >&2; cat "$tmp/$1.log" >&2; exit 2; }
+    until [ -S "$at" ]; do
+        kill -0 $! 2>/dev/null || { echo "run-guest: virtiofsd for $2 has ended:" >&2; cat "$at.log" >&2; exit 2; }
         sleep 0.1
     done
-    fs+=(-chardev "socket,id=$1,path=$tmp/$1" -device "vhost-user-fs-pci,chardev=$1,tag=$1")
+    fs+=(-chardev "socket,id=$1,path=$at" -device "vhost-user-fs-pci,chardev=$1,tag=$1")
 }
 share host "$share" none
 [ -z "$root" ] || share root / always
