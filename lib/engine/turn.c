@@ -120,7 +120,7 @@ engine_may_give(const struct qp *qp)
 		return "it has failed";
 	if (qp->bind.late_n != 0 || qp->bind.late_op.op.state != MEM_LATE_NONE)
 		return "memory that it uses is late";
-	if (qp->bind.reorder != NULL || qp->bind.scoreboard != NULL)
+	if (qp->bind.reorder != NULL || qp->bind.scoreboard != NULL || qp->conn.snd.resend)
 		return "packets were lost and are sent again";
 	return NULL;
 }
@@ -143,14 +143,12 @@ engine_leave(struct engine *e, uint32_t qpn, uint32_t to)
 void
 engine_give(struct engine *e, struct qp *qp, void *wqes)
 {
-	struct qp_snd *snd = &qp->conn.snd;
+	const struct qp_snd *snd = &qp->conn.snd;
 
 	share(qp->bind.send_cq);
 	share(qp->bind.recv_cq);
 	qp_sqes_save(&qp->bind.sqes, snd->tail, snd->head, wqes);
 	engine_forget(e, qp);
-	qp->conn.rcv.holding = false;
-	snd->resend = false;
 	e->leaving_qpn = 0;
 }
 
