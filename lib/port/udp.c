@@ -37,6 +37,7 @@ find_host(struct port *p, const struct port_params *params)
 {
 	struct port_socket *s = p->sockets;
 	char ip[INET6_ADDRSTRLEN + 1] = "";
+	struct in6_addr v6;
 	uint8_t v4[4];
 	int rc;
 
@@ -53,8 +54,9 @@ find_host(struct port *p, const struct port_params *params)
 	if (inet_pton(AF_INET, ip, v4) == 1) {
 		memset(s->gid + 10, 0xff, 2);
 		memcpy(s->gid + 12, v4, 4);
-	} else if (inet_pton(AF_INET6, ip, s->gid) != 1 ||
-		   IN6_IS_ADDR_LINKLOCAL((struct in6_addr *)s->gid)) {
+	} else if (inet_pton(AF_INET6, ip, &v6) == 1 && !IN6_IS_ADDR_LINKLOCAL(&v6)) {
+		memcpy(s->gid, &v6, sizeof(s->gid));
+	} else {
 		PORT_LOG(ERR, p->name,
 			 "%s is not a unicast address; for a link-local one use iface=", ip);
 		return -EINVAL;
