@@ -120,7 +120,7 @@ engine_may_give(const struct qp *qp)
 		return "it has failed";
 	if (qp->bind.late_n != 0 || qp->bind.late_op.op.state != MEM_LATE_NONE)
 		return "memory that it uses is late";
-	if (qp->bind.reorder != NULL || qp->bind.scoreboard != NULL || qp->conn.snd.resend)
+	if (!qp_sr_is_idle(qp))
 		return "packets were lost and are sent again";
 	return NULL;
 }

@@ -70,17 +70,18 @@ struct qp_bind {
 	const struct qp_ah_table *ahs; /* of its context (UD) */
 	const uint16_t *pkeys;         /* as in struct qp_create */
 
-	uint32_t recv_pd;  /* domain of the receive buffers: the SRQ's, or pd */
-	uint16_t worker;   /* qp_worker */
-	uint16_t run_slot; /* parked: slot of the run list */
-	bool in_eal;       /* the QP's memory is from the EAL heap */
-	bool fixed;        /* never moves to another worker (qp_create) */
-	bool pinned;       /* moves only if the operator wants it; atomic */
-	uint64_t moved_ns; /* time of the last move; 0: never moved */
-	uint64_t moves;    /* how often it has moved */
-	uint8_t plain;     /* QP_PLAIN_*, in addition to the env's */
-	void *timer;       /* the worker's */
-	void *owner;       /* the control thread's object */
+	uint32_t recv_pd;        /* domain of the receive buffers: the SRQ's, or pd */
+	uint16_t worker;         /* qp_worker */
+	uint16_t run_slot;       /* parked: slot of the run list */
+	bool in_eal;             /* the QP's memory is from the EAL heap */
+	bool fixed;              /* never moves to another worker (qp_create) */
+	bool pinned;             /* moves only if the operator wants it; atomic */
+	uint64_t moved_ns;       /* time of the last move; 0: never moved */
+	uint64_t moves;          /* how often it has moved */
+	uint64_t rx_bytes_asked; /* conn.rx_bytes when another worker last asked for it */
+	uint8_t plain;           /* QP_PLAIN_*, in addition to the env's */
+	void *timer;             /* the worker's */
+	void *owner;             /* the control thread's object */
 	struct qp_recorder *recorder;
 	struct cc_param cc; /* congestion policy of connections that begin (qp/congestion.h) */
 	/* the engine's packets that wait for this QP's memory (engine/rx_late.c) */

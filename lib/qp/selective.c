@@ -213,6 +213,15 @@ scoreboard_is_idle(const struct qp_scoreboard *m)
 	       m->reads.wanted.n == 0 && m->reads.nasks == 0;
 }
 
+bool
+qp_sr_is_idle(const struct qp *qp)
+{
+	const struct qp_scoreboard *m = qp->bind.scoreboard;
+
+	return qp->bind.reorder == NULL && !qp->conn.snd.resend &&
+	       (m == NULL || scoreboard_is_idle(m));
+}
+
 #define LOOK_AT 16u /* scoreboards for one packet; the next one looks at the next scoreboards */
 
 /* A scoreboard that its QP does not need now. NULL: none was found among LOOK_AT. */

@@ -312,7 +312,9 @@ uint32_t qp_reorder_drop(struct qp_sr_pool *p, struct qp *qp);
 struct qp_scoreboard *qp_scoreboard_take(struct qp_sr_pool *p, struct qp *qp);
 /* Worker. Clears the scoreboard of qp, if it has one: it retransmits everything in order. */
 void qp_scoreboard_clear(struct qp *qp);
-/* Worker. Returns all that qp has of p: on reset, error, destroy. p may be NULL. */
+/* Worker. Is nothing missing on either side, as far as qp knows? qp_sr_drop then loses nothing. */
+bool qp_sr_is_idle(const struct qp *qp);
+/* Worker. Returns all that qp has of p: on reset, error, destroy, move. p may be NULL. */
 void qp_sr_drop(struct qp_sr_pool *p, struct qp *qp);
 
 #endif

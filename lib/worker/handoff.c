@@ -11,7 +11,7 @@ handoff_to(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 	if (unlikely(move_keeps(w, worker, qpn, m)))
 		return;
 	if (w->from_port && m->hash.usr == ENGINE_RX_FRAME)
-		move_stray(w, m->port, worker, qpn);
+		move_stray(w, m, worker, qpn);
 	if (likely(rte_ring_enqueue(w->ws->worker[worker]->in, m) == 0)) {
 		w->poke |= 1u << worker;
 		return;

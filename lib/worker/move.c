@@ -3,14 +3,14 @@
  * A QP moves to the worker that receives its packets. All of its state is in struct qp, so what
  * moves is who may use it (engine/engine.h):
  *
- *   worker B gets many frames of a QP of worker A, or the operator wants it there
+ *   worker B gets frames of a QP of worker A, or the operator wants it there
  *   B puts a message into A's ring, behind all frames of the QP that it has passed to A, and keeps
  *     the QP's frames from now on
- *   A, at the end of the iteration that finds the message: refuses, or tells all workers to pass
- *     the QP's frames to B, which keeps them
- *   A, when each worker has begun another iteration since then, and A has received the frames that
- *     were in its ring: gives the QP to B
- *   B, in its next iteration: has the QP, and receives the frames that it has kept
+ *   A, at the end of the iteration that finds the message: refuses, as it does if most frames of
+ *     the QP have come elsewhere, or tells all workers to pass the QP's frames to B, which keeps
+ * them A, when each worker has begun another iteration since then, and A has received the frames
+ * that were in its ring: gives the QP to B B, in its next iteration: has the QP, and receives the
+ * frames that it has kept
  *
  * Frames of a QP that come through one queue keep their order, whichever worker has that queue. If
  * B has no place for a frame, it is lost. A worker asks for one QP at a time, and gives one at a
@@ -24,8 +24,7 @@
 #include "worker/worker_parts.h"
 
 #define REST_NS      10000000ull /* between two moves of a QP */
-#define ASK_AFTER    64u         /* frames, and as many more at random .. */
-#define LATELY       26          /* .. within this many bits of ns: 67 ms */
+#define ASK_AFTER    64u         /* frames, and as many more at random */
 #define REFUSED_MOST 64          /* iterations in which the port refused frames */
 #define TRIES        100         /* of worker_move_qp */
 
@@ -51,9 +50,9 @@ refuse(struct worker *by)
 	__atomic_store_n(&by->move.state, MOVE_REFUSED, __ATOMIC_RELEASE);
 }
 
-/* Asks the worker for its QP. False: not now. */
+/* Asks the worker for its QP, of which this many bytes have come here. False: not now. */
 static bool
-ask(struct worker *w, uint32_t worker, uint32_t qpn, bool by_operator)
+ask(struct worker *w, uint32_t worker, uint32_t qpn, uint64_t bytes, bool by_operator)
 {
 	struct worker_move *mv = &w->move;
 
@@ -61,6 +60,7 @@ ask(struct worker *w, uint32_t worker, uint32_t qpn, bool by_operator)
 	if (state_of(w) != MOVE_NONE || mv->nframes != 0 || !qp_sqes_may_load(w->sqes))
 		return false;
 	mv->qpn = qpn;
+	mv->asked_bytes = bytes;
 	/* Before the message: the answer may come at once. */
 	__atomic_store_n(&mv->state, MOVE_ASKED, __ATOMIC_RELEASE);
 	if (rte_ring_enqueue(w->ws->worker[worker]->in, message_make(qpn, w->index, by_operator)) !=
@@ -73,25 +73,25 @@ ask(struct worker *w, uint32_t worker, uint32_t qpn, bool by_operator)
 }
 
 void
-move_stray(struct worker *w, uint16_t dev, uint32_t worker, uint32_t qpn)
+move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t qpn)
 {
 	struct worker_move *mv = &w->move;
 	struct worker_stray *s = &mv->stray[qpn & w->engine.qps->mask];
-	uint8_t time = (uint8_t)(w->now_ns >> LATELY);
 	const struct qp *qp;
 
 	/* A worker without a queue has QPs in order to share the work. */
-	if (worker >= w->dev[dev].rx_workers)
+	if (worker >= w->dev[m->port].rx_workers)
 		return;
-	if (s->time != time)
-		*s = (struct worker_stray){.time = time};
+	if (s->qpn != qpn)
+		*s = (struct worker_stray){.qpn = qpn};
+	s->bytes += m->pkt_len;
 	if (likely(++s->frames < ASK_AFTER + mv->random % ASK_AFTER))
 		return;
-	s->frames = 0;
 	mv->random = mv->random * 1664525u + 1013904223u + w->index; /* Numerical Recipes */
 	qp = qp_table_find(w->engine.qps, qpn);
-	if (qp != NULL && !qp->bind.fixed && !__atomic_load_n(&qp->bind.pinned, __ATOMIC_RELAXED))
-		(void)ask(w, worker, qpn, false);
+	if (qp == NULL || qp->bind.fixed || __atomic_load_n(&qp->bind.pinned, __ATOMIC_RELAXED) ||
+	    ask(w, worker, qpn, s->bytes, false))
+		*s = (struct worker_stray){.qpn = qpn};
 }
 
 bool
@@ -137,15 +137,29 @@ may_move(const struct worker *w)
 	return __atomic_load_n(&w->ws->no_moves, __ATOMIC_RELAXED) == 0;
 }
 
+/*
+ * Do most frames of qp, which w has, come to the queues of the worker that asks? All that were
+ * handed over before the message have been received.
+ */
+static bool
+comes_there(const struct worker *w, struct qp *qp)
+{
+	uint64_t all = qp->conn.rx_bytes - qp->bind.rx_bytes_asked;
+	uint64_t there = w->ws->worker[w->move.to]->move.asked_bytes;
+
+	qp->bind.rx_bytes_asked = qp->conn.rx_bytes;
+	return 2 * there >= all &&
+	       (qp->bind.moved_ns == 0 || w->now_ns - qp->bind.moved_ns >= REST_NS);
+}
+
 /* May qp, which w has, begin to leave it? */
 static bool
-may_leave(const struct worker *w, const struct qp *qp)
+may_leave(const struct worker *w, struct qp *qp)
 {
 	if (!may_move(w) || engine_may_give(qp) != NULL)
 		return false;
 	return w->move.by_operator ||
-	       (!__atomic_load_n(&qp->bind.pinned, __ATOMIC_RELAXED) &&
-		(qp->bind.moved_ns == 0 || w->now_ns - qp->bind.moved_ns >= REST_NS));
+	       (!__atomic_load_n(&qp->bind.pinned, __ATOMIC_RELAXED) && comes_there(w, qp));
 }
 
 static void
@@ -185,6 +199,7 @@ give(struct worker *w, struct qp *qp, struct worker *to)
 {
 	qp->bind.moved_ns = w->now_ns;
 	qp->bind.moves++;
+	qp->bind.rx_bytes_asked = qp->conn.rx_bytes;
 	if (w->ws->qp_leaves != NULL)
 		w->ws->qp_leaves(w, qp);
 	if (qp->conn.loopback)
@@ -319,7 +334,7 @@ ask_on_worker(struct worker *w, void *arg)
 {
 	struct move_call *c = arg;
 
-	(void)ask(w, c->from, c->qp->conn.qpn, true);
+	(void)ask(w, c->from, c->qp->conn.qpn, 0, true);
 }
 
 struct why_call {

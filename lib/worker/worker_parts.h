@@ -132,11 +132,13 @@ struct worker_move {
 	uint8_t *wqes; /* ENGINE_MOVE_BYTES */
 	uint32_t nframes;
 	struct rte_mbuf *frame[MOVE_FRAMES];
-	/* by slot of the QP table: frames of another worker's QP that came to a queue of this one
-	 * lately, and their time */
+	/* by slot of the QP table: a QP of another worker, and its frames that came to a queue of
+	 * this one since it was asked for */
 	struct worker_stray {
-		uint8_t frames, time;
+		uint32_t qpn, frames;
+		uint64_t bytes;
 	} * stray;
+	uint64_t asked_bytes; /* those of the QP that is asked for */
 	uint32_t random;
 	/* another worker asks for a QP of this one */
 	bool is_asked;
@@ -376,8 +378,9 @@ move_is_message(const void *in)
 void move_asked(struct worker *w, const void *message);
 /* m, for a QP of another worker, has come: takes it and returns true if this worker keeps it. */
 bool move_keeps(struct worker *w, uint32_t worker, uint32_t qpn, struct rte_mbuf *m);
-/* The same, of a queue of dev: counts it, and asks for the QP if there are many. */
-void move_stray(struct worker *w, uint16_t dev, uint32_t worker, uint32_t qpn);
+/* m, for a QP of another worker, has come to a queue: counts it, and asks for the QP if many have.
+ */
+void move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t qpn);
 /* The end of an iteration: answers the worker that asks. */
 void move_answer(struct worker *w);
 static inline void

@@ -74,7 +74,15 @@ def write_bw(link):
 def follow(link):
     """Rings join the queues of one worker: each pair of QPs ends up on one, because one of them follows the other."""
     procs = write_bw(link)
+    try:
+        followed(link)
+    finally:
+        for proc in procs:
+            proc.kill()
+    link.nothing_left()
 
+
+def followed(link):
     def together():
         here, there = qps(link.a), {qp["qpn"]: qp for qp in qps(link.b)}
         return all(qp["worker"] == there[qp["dest_qpn"]]["worker"] for qp in here) and [*here, *there.values()]
@@ -92,9 +100,6 @@ def follow(link):
     assert {qp["qpn"]: qp for qp in rows}[one["qpn"]]["worker"] == elsewhere, rows
     assert set_worker(link.a, one["qpn"], "auto") is None
     assert not {qp["qpn"]: qp for qp in qps(link.a)}[one["qpn"]]["worker_pinned"]
-    for proc in procs:
-        proc.kill()
-    link.nothing_left()
 
 
 def killed(link):

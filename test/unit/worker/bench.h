@@ -71,6 +71,7 @@ void ring_bell(uint32_t qpn);
 
 /* test_move.c */
 void qp_follows_its_frames(void **state);
+void qp_stays_where_most_frames_come(void **state);
 void frames_of_a_moving_qp_keep_their_order(void **state);
 void refused_move_loses_nothing(void **state);
 void stopped_moves_wait(void **state);

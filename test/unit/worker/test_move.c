@@ -87,6 +87,26 @@ qp_follows_its_frames(void **state)
 }
 
 void
+qp_stays_where_most_frames_come(void **state)
+{
+	struct qp *qp = qp_on(nworkers - 1);
+	uint32_t n = received(), i;
+
+	/* As if its own worker had got more: the first to ask, for 64 to 127 frames, is refused. */
+	qp->bind.rx_bytes_asked = 0 - 1000000ull;
+	for (i = 0; i < 127; i++)
+		send_to_qp(i);
+	all_came(n, 127);
+	assert_int_equal(qp_worker(qp), nworkers - 1);
+	assert_int_equal(qp->bind.moves, 0);
+	for (; i < 255; i++)
+		send_to_qp(i);
+	all_came(n, 255);
+	assert_int_equal(qp_worker(qp), 0);
+	qp_off(qp);
+}
+
+void
 frames_of_a_moving_qp_keep_their_order(void **state)
 {
 	struct qp *qp = qp_on(0);

@@ -477,6 +477,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(handoff_to_the_owner_keeps_device_and_order),
 		cmocka_unit_test(loopback_reaches_the_owner_and_not_the_wire),
 		cmocka_unit_test(qp_follows_its_frames),
+		cmocka_unit_test(qp_stays_where_most_frames_come),
 		cmocka_unit_test(frames_of_a_moving_qp_keep_their_order),
 		cmocka_unit_test(refused_move_loses_nothing),
 		cmocka_unit_test(stopped_moves_wait),
