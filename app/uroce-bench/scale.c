@@ -132,17 +132,22 @@ client(struct worker *w, void *ctx, bool first)
 	return false;
 }
 
-/* The client looks at doorbell rings that overflow; 1024 entries are more than a worker's QPs. */
-static bool
-no_overflow(struct worker *w, void *ctx, bool first)
-{
-	return false;
-}
-
 static uint32_t
 qpn_of(const struct scale_set *s, unsigned side, unsigned worker, uint32_t i)
 {
 	return RC_QPN_BASE + (side * s->n + worker) * s->o.qps + i;
+}
+
+/* Doorbells of the station's QPs on another worker were lost: rings for all that this one has. */
+static bool
+rang_all(struct worker *w, void *ctx, bool first)
+{
+	struct station *st = ctx;
+
+	for (unsigned side = 0; side < 2; side++)
+		for (uint32_t i = 0; i < st->set->o.qps; i++)
+			engine_doorbell(worker_engine(w), qpn_of(st->set, side, st->index, i));
+	return false;
 }
 
 /*
@@ -249,7 +254,7 @@ station_open(struct scale_set *s, unsigned i)
 		st->db[k] = rc_zalloc(sizeof(*st->db[k]));
 		if (st->db[k] == NULL ||
 		    worker_add_doorbell(worker_get(s->ws, k), st->db[k], &st->db[k]->waiter, 0,
-					k == i ? client : no_overflow, st) != 0)
+					k == i ? client : rang_all, st) != 0)
 			bench_die("no memory");
 	}
 	for (unsigned side = 0; side < 2; side++) {

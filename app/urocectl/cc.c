@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cc, probe, set worker: the congestion policy and the probes of a running device, or of one of its
- * QPs; the worker of a QP. */
+/*
+ * cc, probe: the congestion policy and the probes of a running device, or of one of its QPs.
+ * set worker: the worker of a QP.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "urocectl.h"

@@ -85,7 +85,7 @@ enum quota_kind {
 
 #define QUOTA_UNLIMITED   UINT64_MAX
 #define QUOTA_REFUSAL_MAX 240
-#define QUOTA_QP_LIMITS   5 /* on what one QP may ask for (refuse_cap) */
+#define QUOTA_QP_LIMITS   5 /* capabilities of a QP that have a limit (refuse_cap) */
 
 /* What option quota-by says a user is. */
 enum quota_by {

@@ -10,7 +10,7 @@
  *   engine_next_ns   returns when engine_run can next run a paced QP
  *   engine_timer     handles a QP whose deadline has passed
  *   engine_last_ack, engine_last_turn, engine_forget  remove a QP that is destroyed
- *   engine_may_give, engine_give, engine_take  move a QP to another engine
+ *   engine_may_give, engine_leave, engine_give, engine_take  move a QP to another engine
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -395,9 +395,10 @@ void engine_leave(struct engine *e, uint32_t qpn, uint32_t to);
  */
 void engine_give(struct engine *e, struct qp *qp, void *wqes);
 /*
- * Takes qp with the contents of wqes; counters: those of this engine and the QP's device. e's pool
- * of copies keeps QP_QP_CHUNKS, or false: it has too little memory, and nothing has changed. The
- * caller has given it a timer that is not set. Its next turn arms the doorbell and sets the timer.
+ * Takes qp, with the copies of WQEs that engine_give has written to wqes. counters: this engine's
+ * block of the QP's device. The QP's timer is not set; its next turn sets it and arms the doorbell.
+ * Returns false, and changes nothing, if e's pool of copies has too little memory
+ * (qp_sqes_may_load).
  */
 bool engine_take(struct engine *e, struct qp *qp, const void *wqes, struct counter_block *counters);
 

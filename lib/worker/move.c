@@ -3,14 +3,14 @@
  * A QP moves to the worker that receives its packets. All of its state is in struct qp, so what
  * moves is who may use it (engine/engine.h):
  *
- *   worker B gets frames of a QP of worker A, or the operator wants it there
- *   B puts a message into A's ring, behind all frames of the QP that it has passed to A, and keeps
- *     the QP's frames from now on
- *   A, at the end of the iteration that finds the message: refuses, as it does if most frames of
- *     the QP have come elsewhere, or tells all workers to pass the QP's frames to B, which keeps
- * them A, when each worker has begun another iteration since then, and A has received the frames
- * that were in its ring: gives the QP to B B, in its next iteration: has the QP, and receives the
- * frames that it has kept
+ *   1. Worker B gets frames of a QP of worker A, or the operator wants the QP there. B puts a
+ *      message into A's ring, behind all frames of the QP that it has passed to A, and keeps the
+ *      QP's frames from now on.
+ *   2. A, at the end of the iteration that finds the message, refuses, for example because most
+ *      frames of the QP came elsewhere. Or it makes all workers pass the QP's frames to B.
+ *   3. A waits until each worker has begun another iteration, and until A has received the frames
+ *      that were in its ring then. It gives the QP to B.
+ *   4. B, in its next iteration, has the QP, and receives the frames that it has kept.
  *
  * Frames of a QP that come through one queue keep their order, whichever worker has that queue. If
  * B has no place for a frame, it is lost. A worker asks for one QP at a time, and gives one at a
@@ -31,7 +31,7 @@
 _Static_assert(UROCE_MAX_WORKERS <= 16, "a message has four bits for a worker");
 _Static_assert(UROCE_MAX_WORKERS <= QP_TABLE_COMES, "a table entry has room for a flag");
 
-/* A message: the QPN; who asks; is it for the operator; the mark of a message. */
+/* Encodes, from the top bits down: QPN, index of the worker that asks, by_operator, 1. */
 static void *
 message_make(uint32_t qpn, unsigned by, bool by_operator)
 {

@@ -378,7 +378,7 @@ move_is_message(const void *in)
 void move_asked(struct worker *w, const void *message);
 /* m, for a QP of another worker, has come: takes it and returns true if this worker keeps it. */
 bool move_keeps(struct worker *w, uint32_t worker, uint32_t qpn, struct rte_mbuf *m);
-/* m, for a QP of another worker, has come to a queue: counts it, and asks for the QP if many have.
+/* m has come to a queue, for a QP of another worker: counts it, and asks for the QP in the end.
  */
 void move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t qpn);
 /* The end of an iteration: answers the worker that asks. */

@@ -95,7 +95,7 @@ def second_tier(folder):
     assert fake.main("--resume") == ["chance", "chance", "good", "wrong", "wrong"]
     # Only what fits: "good" took a second, others are not known.
     assert fake.main("--minutes", "0.5") == ["good"]
-    # What the changes touch comes first, whatever the date, behind what runs always.
+    # Tests that always run come first, then those of the changes, whatever the date.
     long.changed = lambda: {"lib/cm/path.c", "README.md"}
     assert set(fake.main("--touched")[:2]) <= {"good", "wrong"} and fake.ran[-1] == "chance", fake.ran
     long.ALWAYS = {"chance"}
