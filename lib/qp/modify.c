@@ -341,6 +341,7 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	qp->conn.why = 0;
 	qp->conn.mtu = 0;
 	memset(sq->hdr, 0, sizeof(*sq->hdr));
+	sq->hdr->worker = qp->bind.worker;
 	if (rq->hdr != NULL)
 		memset(rq->hdr, 0, sizeof(*rq->hdr));
 	qp->conn.state = QP_RESET;

@@ -437,6 +437,18 @@ reset_clears_all_attributes(void **state)
 	assert_memory_equal(&q, &zero, sizeof(q));
 }
 
+/* The client must find the doorbell ring of the QP's worker when it uses the QP again. */
+static void
+reset_keeps_the_worker_of_doorbells(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	c->qp->bind.worker = c->qp->bind.sq.hdr->worker = 3;
+	assert_int_equal(conn_to(c, QP_RESET), 0);
+	assert_int_equal(c->qp->bind.sq.hdr->worker, 3);
+	assert_int_equal(c->qp->bind.sq.hdr->cons, 0);
+}
+
 int
 main(void)
 {
@@ -451,6 +463,7 @@ main(void)
 		bench_test(query_returns_what_was_set),
 		bench_test(query_returns_automatic_changes),
 		bench_test(reset_clears_all_attributes),
+		bench_test(reset_keeps_the_worker_of_doorbells),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
