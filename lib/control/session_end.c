@@ -4,11 +4,12 @@
  * for the control thread: a step that visits objects does so in slices, one per turn of the loop.
  * Each step begins when no worker uses the objects that the previous step removed:
  *
- *   1  packets no longer find its QPs; each worker drops them and its doorbell ring, in parts.
- *      WRs posted to UC and UD QPs are sent, so its regions still exist.
- *   2  its windows and regions are hidden
- *   3  windows that are bound to its regions, other contexts' too, are hidden
- *   4  those are unbound; everything is freed. Without such windows this follows step 2.
+ *   1  packets no longer find its QPs, and none of them moves to another worker any more (move.c)
+ *   2  each worker drops its QPs and its doorbell ring, in parts. WRs posted to UC and UD QPs are
+ *      sent, so its regions still exist.
+ *   3  its windows and regions are hidden
+ *   4  windows that are bound to its regions, other contexts' too, are hidden
+ *   5  those are unbound; everything is freed. Without such windows this follows step 3.
  */
 #include "control/obj.h"
 #include "control/session.h"
@@ -187,23 +188,29 @@ leave_on_worker(struct worker *w, void *arg)
 }
 
 static void
-hide_queues(struct defer *df)
+leave_workers(struct defer *df)
 {
-	static const struct object_kind *const kinds[] = {&qp_kind};
 	struct session *s = WATCH_OF(df, struct session, end.defer);
 	uint32_t n = s->d->nworkers;
 
-	if (!slice(s, kinds, sizeof(kinds) / sizeof(kinds[0]), object_hide_some)) {
-		take_turn(s, hide_queues);
-		return;
-	}
-	worker_moves_settle(s->d->workers); /* each QP is in one worker's list from now on */
 	for (uint32_t i = 0; i < n; i++) {
 		s->end.job[i].run = leave_on_worker;
 		s->end.job[i].arg = s;
 		worker_post(worker_get(s->d->workers, i), &s->end.job[i]);
 	}
 	wait_for_workers(s, n, hide_memory);
+}
+
+static void
+hide_queues(struct defer *df)
+{
+	static const struct object_kind *const kinds[] = {&qp_kind};
+	struct session *s = WATCH_OF(df, struct session, end.defer);
+
+	if (slice(s, kinds, sizeof(kinds) / sizeof(kinds[0]), object_hide_some))
+		wait_for_workers(s, 0, leave_workers);
+	else
+		take_turn(s, hide_queues);
 }
 
 void

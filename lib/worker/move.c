@@ -254,7 +254,7 @@ move_answer(struct worker *w)
 		}
 		return;
 	}
-	/* One that is being destroyed stays (worker_moves_settle). */
+	/* One that is being destroyed stays (worker.h). */
 	if (qp_table_find(qps, qp->conn.qpn) != qp) {
 		stay(w);
 	} else if (is_ready(w)) {
@@ -297,17 +297,10 @@ move_receive_kept(struct worker *w)
 /* ---- control thread ---- */
 
 void
-worker_moves_settle(struct worker_set *ws)
-{
-	if (ws->n > 1)
-		worker_quiesce(ws);
-}
-
-void
 worker_moves_stop(struct worker_set *ws)
 {
-	if (__atomic_add_fetch(&ws->no_moves, 1, __ATOMIC_RELAXED) == 1)
-		worker_moves_settle(ws);
+	if (__atomic_add_fetch(&ws->no_moves, 1, __ATOMIC_RELAXED) == 1 && ws->n > 1)
+		worker_quiesce(ws);
 }
 
 void

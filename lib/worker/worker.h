@@ -117,15 +117,14 @@ bool worker_job_done(const struct worker_job *job);
  * bursts.
  *
  * Control thread. From worker_moves_stop until worker_moves_go, which may be nested, QPs stay where
- * they are, so that a worker_call_all reaches each once.
+ * they are, so that a worker_call_all reaches each once. worker_moves_stop blocks until each worker
+ * has begun another iteration.
+ *
+ * A QP that has left the table does not move any more after a grace period. If it was given away
+ * before, its new worker takes it before its next call or job.
  */
 void worker_moves_stop(struct worker_set *ws);
 void worker_moves_go(struct worker_set *ws);
-/*
- * Control thread. Waits until no QP that has left the table moves any more. One that was given away
- * before is taken by its worker before anything that the caller makes the worker do next.
- */
-void worker_moves_settle(struct worker_set *ws);
 /* Control thread. worker_call_all for a function that looks for QPs of its worker (qp_worker). */
 void worker_call_qps(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg);
 /*

@@ -147,11 +147,6 @@ worker_moves_go(struct worker_set *ws)
 {
 }
 
-void
-worker_moves_settle(struct worker_set *ws)
-{
-}
-
 const char *
 worker_move_qp(struct worker_set *ws, const struct qp *qp, unsigned i)
 {
