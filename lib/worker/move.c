@@ -12,9 +12,9 @@
  *      that were in its ring then. It gives the QP to B.
  *   4. B, in its next iteration, has the QP, and receives the frames that it has kept.
  *
- * Frames of a QP that come through one queue keep their order, whichever worker has that queue. If
- * B has no place for a frame, it is lost. A worker asks for one QP at a time, and gives one at a
- * time.
+ * Frames of a QP that come through one queue keep their order, whichever worker has that queue,
+ * unless the QP stays with A after step 2. If B has no place for a frame, it is lost. A worker asks
+ * for one QP at a time, and gives one at a time.
  *
  * A QP with frames in both queues, or two QPs that follow each other, would move all the time: a QP
  * stays for REST_NS, and how many frames make a worker ask is drawn at random.
@@ -182,15 +182,13 @@ static bool
 is_ready(struct worker *w)
 {
 	struct worker_move *mv = &w->move;
-	const struct qp_bind *b = &mv->leaves->bind;
 
 	if (!mv->over) {
 		mv->over = worker_grace_over(w->ws, mv->token);
 		mv->rest = rte_ring_count(w->in);
 		return false;
 	}
-	return mv->rest == 0 && may_move(w) && b->late_n == 0 &&
-	       b->late_op.op.state == MEM_LATE_NONE &&
+	return mv->rest == 0 && may_move(w) &&
 	       (w->engine.env.tx_n == 0 || ++mv->refused >= REFUSED_MOST);
 }
 
@@ -254,8 +252,11 @@ move_answer(struct worker *w)
 		}
 		return;
 	}
-	/* One that is being destroyed stays (worker.h). */
-	if (qp_table_find(qps, qp->conn.qpn) != qp) {
+	/*
+	 * One that is being destroyed stays (worker.h). So does one that has state that cannot move
+	 * since it began to leave: the other worker may keep the very frames that would end that.
+	 */
+	if (qp_table_find(qps, qp->conn.qpn) != qp || engine_may_give(qp) != NULL) {
 		stay(w);
 	} else if (is_ready(w)) {
 		mv->leaves = NULL;

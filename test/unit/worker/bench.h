@@ -74,6 +74,7 @@ void qp_follows_its_frames(void **state);
 void qp_stays_where_most_frames_come(void **state);
 void frames_of_a_moving_qp_keep_their_order(void **state);
 void refused_move_loses_nothing(void **state);
+void qp_that_cannot_leave_after_all_stays(void **state);
 void stopped_moves_wait(void **state);
 void job_runs_where_its_qp_is(void **state);
 

@@ -116,20 +116,26 @@ engine_set_hostif(struct engine *e, uint16_t dev, bool hostif)
 {
 }
 
-bool fake_may_give = true;
+enum fake_gives fake_gives;
 uint32_t fake_disorder;
+static bool fake_leaves; /* atomic */
 
 const char *
 engine_may_give(const struct qp *qp)
 {
-	return __atomic_load_n(&fake_may_give, __ATOMIC_RELAXED) ? NULL : "the test refuses";
+	enum fake_gives gives = __atomic_load_n(&fake_gives, __ATOMIC_RELAXED);
+	bool leaves = __atomic_load_n(&fake_leaves, __ATOMIC_RELAXED);
+
+	return gives == FAKE_GIVES || (gives == FAKE_GIVES_NOT_THEN && !leaves)
+		       ? NULL
+		       : "the test refuses";
 }
 
 void
 engine_give(struct engine *e, struct qp *qp, void *wqes)
 {
 	fake[e->worker].given++;
-	e->leaving_qpn = 0;
+	engine_leave(e, 0, 0);
 	*(uint32_t *)wqes = qp->conn.qpn;
 }
 
@@ -137,6 +143,7 @@ void
 engine_leave(struct engine *e, uint32_t qpn, uint32_t to)
 {
 	e->leaving_qpn = qpn;
+	__atomic_store_n(&fake_leaves, qpn != 0, __ATOMIC_RELAXED);
 	if (qpn != 0)
 		qp_table_own(e->qps, qpn, QP_TABLE_COMES | to);
 }

@@ -68,7 +68,8 @@ extern struct fake_worker fake[UROCE_MAX_WORKERS];
 /* Number n of a fake_worker, as seen by another thread. */
 #define FAKE_COUNT(n) __atomic_load_n(&(n), __ATOMIC_ACQUIRE)
 
-extern bool fake_may_give;     /* atomic */
+/* Whether QPs may move; FAKE_GIVES_NOT_THEN: they may until they leave. Atomic. */
+extern enum fake_gives { FAKE_GIVES, FAKE_GIVES_NOT, FAKE_GIVES_NOT_THEN } fake_gives;
 extern uint32_t fake_disorder; /* FAKE_QP frames that came out of order, or to another QP; atomic */
 
 /*

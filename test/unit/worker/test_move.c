@@ -130,20 +130,42 @@ refused_move_loses_nothing(void **state)
 	struct qp *qp = qp_on(nworkers - 1);
 	uint32_t n = received(), i;
 
-	__atomic_store_n(&fake_may_give, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&fake_gives, FAKE_GIVES_NOT, __ATOMIC_RELAXED);
 	for (i = 0; i < 500; i++)
 		send_to_qp(i);
 	all_came(n, 500);
 	if (nworkers != 1)
 		assert_string_equal(worker_move_qp(ws, qp, 0), "the test refuses");
 	assert_int_equal(qp_worker(qp), nworkers - 1);
-	__atomic_store_n(&fake_may_give, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&fake_gives, FAKE_GIVES, __ATOMIC_RELAXED);
 	assert_null(worker_move_qp(ws, qp, 0));
 	qp->bind.fixed = true;
 	assert_null(worker_move_qp(ws, qp, 0)); /* it is there */
 	if (nworkers != 1)
 		assert_non_null(worker_move_qp(ws, qp, 1));
 	assert_int_equal(qp_worker(qp), 0);
+	qp_off(qp);
+}
+
+/* Memory is late, or a packet is lost, when the QP has begun to leave. */
+void
+qp_that_cannot_leave_after_all_stays(void **state)
+{
+	struct qp *qp = qp_on(nworkers - 1);
+	uint32_t n = received(), i, seq = 0;
+
+	qp->bind.pinned = true;
+	__atomic_store_n(&fake_gives, FAKE_GIVES_NOT_THEN, __ATOMIC_RELAXED);
+	for (i = 1; i < 20; i++) {
+		for (uint32_t k = 0; k < i; k++)
+			send_to_qp(seq++);
+		assert_true(nworkers == 1 || worker_move_qp(ws, qp, 0) != NULL);
+	}
+	all_came(n, seq);
+	assert_int_equal(qp_worker(qp), nworkers - 1);
+	assert_int_equal(qp->bind.moves, 0);
+	__atomic_store_n(&fake_gives, FAKE_GIVES, __ATOMIC_RELAXED);
+	assert_null(worker_move_qp(ws, qp, 0));
 	qp_off(qp);
 }
 

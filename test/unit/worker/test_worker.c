@@ -480,6 +480,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(qp_stays_where_most_frames_come),
 		cmocka_unit_test(frames_of_a_moving_qp_keep_their_order),
 		cmocka_unit_test(refused_move_loses_nothing),
+		cmocka_unit_test(qp_that_cannot_leave_after_all_stays),
 		cmocka_unit_test(stopped_moves_wait),
 		cmocka_unit_test(job_runs_where_its_qp_is),
 		cmocka_unit_test(frames_refused_by_a_full_port_are_sent_later_in_order),
