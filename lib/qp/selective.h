@@ -235,6 +235,9 @@ struct qp_reads {
 	uint32_t seen_psn;          /* what is missing before it is in wanted or in ask */
 	uint32_t last_wqe;          /* number of the WQE of the last PSN looked up; a hint */
 	uint32_t ask_end_psn;       /* no response of an ask has this PSN or a later one */
+	uint32_t lost_psn;          /* with tail: the responses from una_psn up to it are lost .. */
+	uint32_t piece;             /* .. and this many are requested again at a time */
+	bool tail;
 	uint32_t nasks;
 	struct qp_ask ask[QP_SR_ASKS]; /* in the order of requesting */
 };

@@ -243,6 +243,17 @@ fits(const struct qp *qp, const struct qp_sq_entry *e, const struct wire_pkt *pk
 	       req_read_resp_fits(qp, e, psn_diff(pkt->psn, e->first_psn) & WIRE_PSN_MASK, pkt);
 }
 
+/* All responses before end that are not here when una_psn has come to them are lost. */
+static void
+lose_tail(struct qp_reads *r, uint32_t end)
+{
+	if (!r->tail)
+		r->piece = QP_READ_AGAIN_PKTS;
+	if (!r->tail || psn_lt(r->lost_psn, end))
+		r->lost_psn = end;
+	r->tail = true;
+}
+
 __rte_noinline bool
 req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -255,10 +266,12 @@ req_rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	e = entry_near(qp, &m->reads, pkt->psn);
 	if (e == NULL || !fits(qp, e, pkt))
 		return false;
-	if (psn_diff(pkt->psn, qp->conn.snd.una_psn) >= (int32_t)QP_SR_READ_WINDOW)
-		return true; /* it is requested again later */
 	executed(qp, m,
 		 e->npkts <= QP_READ_CHUNK_PKTS ? req_requested_end(qp, e) : psn_add(pkt->psn, 1));
+	if (psn_diff(pkt->psn, qp->conn.snd.una_psn) >= (int32_t)QP_SR_READ_WINDOW) {
+		lose_tail(&m->reads, psn_add(pkt->psn, 1));
+		return true; /* it is requested again later */
+	}
 	if (!qp_resp_psns_has(&m->reads.here, pkt->psn)) {
 		if (!store_early(env, qp, e, pkt))
 			return true;
@@ -322,6 +335,50 @@ catch_up(struct qp_env *env, struct qp *qp)
 	}
 }
 
+/*
+ * The responses from una_psn on are lost, up to the first one that is here: the next piece of those
+ * of the oldest WQE, e, is requested again. Returns their number.
+ */
+static uint32_t
+lose_piece(struct qp *qp, struct qp_scoreboard *m, const struct qp_sq_entry *e)
+{
+	uint32_t una = qp->conn.snd.una_psn, end = req_requested_end(qp, e), n = 0;
+	struct qp_reads *r = &m->reads;
+
+	while (n < r->piece && psn_lt(psn_add(una, n), end) &&
+	       !qp_resp_psns_has(&r->here, psn_add(una, n)))
+		n++;
+	end = psn_add(una, n);
+	if (psn_lt(r->seen_psn, end))
+		r->seen_psn = end;
+	return want(qp, m, una, end);
+}
+
+/*
+ * Requests the next piece when all of the piece before it has arrived, twice as much each time: no
+ * response behind it will show that it is missing.
+ */
+static void
+tail_progress(struct qp_env *env, struct qp *qp)
+{
+	struct qp_scoreboard *m = qp->bind.scoreboard;
+	const struct qp_snd *snd = &qp->conn.snd;
+	const struct qp_sq_entry *e;
+	struct qp_reads *r;
+
+	if (m == NULL || !m->reads.tail)
+		return;
+	r = &m->reads;
+	r->tail = snd->tail != snd->head && psn_lt(snd->una_psn, r->lost_psn);
+	if (!r->tail || r->nasks + r->wanted.n + r->here.n != 0)
+		return;
+	e = qp_sq_entry(qp, snd->tail);
+	if (!req_fetches(e))
+		return;
+	r->piece = RTE_MIN(2 * r->piece, QP_SR_ASKS * QP_READ_AGAIN_PKTS);
+	lost(env, qp, lose_piece(qp, m, e));
+}
+
 __rte_noinline void
 req_reads_progress(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
@@ -331,28 +388,23 @@ req_reads_progress(struct qp_env *env, struct qp *qp, uint32_t psn)
 	if (m->reads.nasks != 0)
 		lost(env, qp, asks_see(env, qp, m, psn));
 	catch_up(env, qp);
+	tail_progress(env, qp);
 }
 
 void
 req_reads_lose_all(struct qp *qp, struct qp_scoreboard *m)
 {
-	const struct qp_snd *snd = &qp->conn.snd;
-	const struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
+	const struct qp_sq_entry *e = qp_sq_entry(qp, qp->conn.snd.tail);
 	struct qp_reads *r = &m->reads;
-	uint32_t end = req_requested_end(qp, e), n = 0;
 
 	while (r->nasks != 0) {
 		struct qp_ask a = r->ask[--r->nasks];
 
 		want(qp, m, a.next_psn, ask_end(&a));
 	}
-	while (n < QP_READ_AGAIN_PKTS && psn_lt(psn_add(snd->una_psn, n), end) &&
-	       !qp_resp_psns_has(&r->here, psn_add(snd->una_psn, n)))
-		n++;
-	end = psn_add(snd->una_psn, n);
-	want(qp, m, snd->una_psn, end);
-	if (psn_lt(r->seen_psn, end))
-		r->seen_psn = end;
+	r->tail = false;
+	lose_tail(r, req_requested_end(qp, e));
+	(void)lose_piece(qp, m, e);
 }
 
 /* Requests n responses of e again, WQE number i. */

@@ -159,6 +159,47 @@ lost_end_of_a_read_is_requested_by_the_probe(void **state)
 	expect_done(c, 8);
 }
 
+/* All from one response on are lost, and none shows it: one probe for all of them, not one for 64.
+ */
+REQUIREMENT("SR-04")
+static void
+lost_end_of_a_long_read_needs_one_probe(void **state)
+{
+	struct conn *c = reading(state, 120);
+
+	respond(c, 0, 120, 0, 10);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	expect_part(c, 10, 64);
+	pkt_none(c);
+	respond(c, 10, 64, 0, 63);
+	pkt_none(c);
+	respond(c, 10, 64, 63, 64);
+	expect_part(c, 74, 46);
+	pkt_none(c);
+	respond(c, 74, 46, 0, 46);
+	expect_done(c, 120);
+	pkt_none(c);
+}
+
+/* As before, but the responses were late: none is requested again behind those that arrive. */
+REQUIREMENT("SR-04")
+static void
+late_end_of_a_long_read_is_not_requested_again(void **state)
+{
+	struct conn *c = reading(state, 120);
+
+	respond(c, 0, 120, 0, 10);
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	expect_part(c, 10, 64);
+	respond(c, 0, 120, 10, 120);
+	expect_part(c, 74, 46); /* the first 64 might be the answer */
+	expect_done(c, 120);
+	respond(c, 10, 64, 0, 64);
+	respond(c, 74, 46, 0, 46);
+	pkt_none(c);
+	cqe_none(c);
+}
+
 /* A NAK leads to go-back-N, which forgets early data. */
 REQUIREMENT("SR-02")
 static void
@@ -566,6 +607,8 @@ main(void)
 		bench_test(lost_repeat_shows_when_a_later_one_arrives),
 		bench_test(ack_behind_missing_data_is_remembered),
 		bench_test(lost_end_of_a_read_is_requested_by_the_probe),
+		bench_test(lost_end_of_a_long_read_needs_one_probe),
+		bench_test(late_end_of_a_long_read_is_not_requested_again),
 		bench_test(nak_requests_everything_again),
 		bench_test(nak_forgets_long_round_trips_of_reads),
 		bench_test(nak_keeps_short_round_trips_of_reads),
