@@ -30,7 +30,7 @@ struct worker_set {
 	uint64_t token; /* of the last grace period */
 };
 
-char fake_said[256];
+char fake_said[512];
 unsigned fake_qps, fake_doorbells, fake_calls;
 uint32_t fake_sends_to;
 bool fake_sends;

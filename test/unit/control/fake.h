@@ -14,7 +14,7 @@
  * The requests to workers since fake_reset, one word each: "forget" a QP, "doorbell": leave a ring;
  * "grace": the start of a grace period; "quiesce", "readers": the control thread waits.
  */
-extern char fake_said[256];
+extern char fake_said[512];
 /* Numbers of QPs that workers have and of doorbell rings that they watch. */
 extern unsigned fake_qps, fake_doorbells;
 extern uint32_t fake_sends_to; /* the address handle of posted datagrams; 0: any */
