@@ -80,7 +80,7 @@ struct daemon {
 	struct mr_table mrs;
 	struct qp_table qps;
 	struct worker_set *workers;
-	uint32_t nworkers; /* a power of two */
+	uint32_t nworkers;
 	bool huge;         /* huge pages exist and may be used */
 	bool shared_cores; /* clients should yield when idle */
 

@@ -232,6 +232,7 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 	struct port_params params = {
 		.name = spec->port,
 		.nqueues = dev->d->nworkers,
+		.qpn_mask = dev->d->qps.mask, /* qpn_take */
 		.link_mtu = spec->mtu != 0 ? spec->mtu + WIRE_IP_OVERHEAD : 0u,
 		.mac = spec->has_mac ? spec->mac : NULL,
 		.vlan = spec->vlan,

@@ -80,6 +80,7 @@ struct port {
 	char netdev[32]; /* kernel interface under it, or "" */
 	uint8_t mac[6];
 	uint16_t nrxq, ntxq;
+	uint32_t qpn_mask; /* as in struct port_params */
 	int rx_fd;         /* readable while frames wait in the first queue; 0: none */
 	uint32_t link_mtu; /* longest IP packet, bytes */
 	uint16_t vlan;     /* as in struct port_params */
@@ -126,10 +127,14 @@ struct port_params {
 	/*
 	 * Open a UDP socket instead of an ethdev: on this address of the host ("10.9.0.1" or
 	 * "fd00::1"; a prefix length is ignored), or on all addresses of this interface. At most
-	 * one is not NULL. name, mac, vlan and the descriptors are then ignored. Received packets
-	 * are spread over the queues by destination QPN modulo nqueues, a power of two.
+	 * one is not NULL. name, mac, vlan and the descriptors are then ignored.
 	 */
 	const char *udp_addr, *udp_netdev;
+	/*
+	 * Bits of a QPN. Sockets spread received packets over the queues by their destination QPN:
+	 * (QPN & qpn_mask) % nqueues.
+	 */
+	uint32_t qpn_mask;
 	/*
 	 * Open a packet socket on this interface of the host instead of an ethdev; NULL: do not.
 	 * mac and vlan are as above, but for a NULL mac one is derived from the interface's.

@@ -94,6 +94,7 @@ port_socket_open(struct port *p, const struct port_params *params, struct rte_me
 		.id = PORT_IDS_MAX,
 		.nrxq = n,
 		.ntxq = n,
+		.qpn_mask = params->qpn_mask,
 		.tx_multi_seg = true,
 		.tx_copies = true,
 		.sockets = calloc(n, sizeof(*p->sockets)),

@@ -178,7 +178,8 @@ steer(const struct port *p)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct wire_bth, fb_qpn)),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffffu & (p->nrxq - 1u)),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, p->qpn_mask),
+		BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, p->nrxq),
 		BPF_STMT(BPF_RET | BPF_A, 0),
 	};
 	struct sock_fprog program = {.len = RTE_DIM(code), .filter = code};

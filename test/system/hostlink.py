@@ -7,6 +7,7 @@ import threading
 
 import lib
 
+THREE_WORKERS = ("--workers", "3")
 ADDRESSES = (("10.9.0.1", "fd00::1"), ("10.9.0.2", "fd00::2"))
 
 
@@ -95,6 +96,17 @@ def beside_tcp(link):
 def no_drops(daemon, *reasons):
     drops = daemon.counters("drops")
     assert not any(drops.get(reason, 0) for reason in reasons), drops
+
+
+def no_handoff(link, workers):
+    """Each worker has received, and none got a packet of another's QPs. With sr=off: queries are to QP 1, of no worker."""
+    for side in (link.a, link.b):
+        shown = side.daemon.show("port")["port"][0]
+        assert (shown["rx_queues"], shown["tx_queues"]) == (workers, workers), shown
+        stats = side.daemon.show("stats")["stats"][0]
+        assert stats["total"]["rx_handoff"] == 0, stats
+        received = [worker["rx_frames"] for worker in stats["workers"]]
+        assert len(received) == workers and all(received), stats
 
 
 def follow_kernel(link):

@@ -18,7 +18,8 @@ from scapy.packet import Raw  # noqa: E402
 import cli  # noqa: E402
 import lib  # noqa: E402
 import perftool  # noqa: E402
-from hostlink import ADDRESSES, beside_tcp, follow_kernel, gids, no_drops, pingpong, spaces  # noqa: E402
+from hostlink import (ADDRESSES, THREE_WORKERS, beside_tcp, follow_kernel, gids, no_drops, no_handoff,  # noqa: E402
+                      pingpong, spaces)
 
 UNPRIVILEGED = ("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups",
                 "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
@@ -60,17 +61,6 @@ def check_no_privilege(daemon):
     assert re.search(r"^CapEff:\s*0+$", status, re.M), status
     assert re.search(r"^CapPrm:\s*0+$", status, re.M), status
     assert re.search(rf"^Uid:\s*{NOBODY}\s+{NOBODY}", status, re.M), status
-
-
-def no_handoff(link):
-    """Both workers received, and none got a packet of the other's QPs. With sr=off: queries are to QP 1, of no worker."""
-    for side in (link.a, link.b):
-        shown = side.daemon.show("port")["port"][0]
-        assert (shown["rx_queues"], shown["tx_queues"]) == (2, 2), shown
-        stats = side.daemon.show("stats")["stats"][0]
-        assert stats["total"]["rx_handoff"] == 0, stats
-        workers = [worker["rx_frames"] for worker in stats["workers"]]
-        assert len(workers) == 2 and all(workers), stats
 
 
 def groups(link, group, index):
@@ -175,14 +165,14 @@ def main():
         link = link_udp(1500, "addr={v4},sr=off", lib.TWO_WORKERS)
         for _ in range(2):
             pingpong(link, "-g", "1", "-s", "65536", "-n", "50")
-        no_handoff(link)
+        no_handoff(link, 2)
         pingpong(link, "-g", "0", "-n", "50")  # without a link-local address a copy of GID 1
         link.stop()
-    with lib.case("two workers: each has a socket, which gets the packets of its QPs"):
-        link = link_udp(9000, "iface=eth0,sr=off", lib.TWO_WORKERS)
-        for index in ("1", "2") * 2:
+    with lib.case("three workers: each has a socket, which gets the packets of its QPs"):
+        link = link_udp(9000, "iface=eth0,sr=off", THREE_WORKERS)
+        for index in ("1", "2") * 3:
             pingpong(link, "-g", index, "-m", "4096", "-s", "65536", "-n", "50")
-        no_handoff(link)
+        no_handoff(link, 3)
         groups(link, "::ffff:239.1.2.3", 1)
         link.nothing_left()
         link.stop()

@@ -246,9 +246,9 @@ what_the_kernel_refuses_is_counted(void **state)
 }
 
 static struct port
-open_port(const char *addr, uint16_t nqueues)
+open_port(const char *addr, uint16_t nqueues, uint32_t qpn_mask)
 {
-	struct port_params params = {.nqueues = nqueues, .udp_addr = addr};
+	struct port_params params = {.nqueues = nqueues, .udp_addr = addr, .qpn_mask = qpn_mask};
 	struct port p;
 
 	assert_int_equal(port_open(&p, &params, pool), 0);
@@ -302,7 +302,7 @@ traffic_class_and_ecn_go_out_and_come_in(void **state)
 	struct port p;
 
 	check_class(&port, &v4);
-	p = open_port("::1", 1);
+	p = open_port("::1", 1, 0);
 	check_class(&p, &v6);
 	port_close(&p);
 	/* a socket of both families */
@@ -313,14 +313,14 @@ traffic_class_and_ecn_go_out_and_come_in(void **state)
 	check_class(&p, &v4);
 	check_class(&p, &v6);
 	port_close(&p);
-	port = open_port("127.0.0.1", 1);
+	port = open_port("127.0.0.1", 1, 0);
 	queue = port_queue_of(&port, 0);
 }
 
 static void
-each_queue_gets_the_packets_of_its_qpns(void **state)
+check_queues(uint16_t queues, uint32_t mask)
 {
-	struct port p = open_port("127.0.0.3", 4);
+	struct port p = open_port("127.0.0.3", queues, mask);
 	struct sockaddr_in to = lo_address(WIRE_UDP_PORT);
 	int none = 0;
 
@@ -332,7 +332,7 @@ each_queue_gets_the_packets_of_its_qpns(void **state)
 				   (uint8_t)(qpn >> 16),
 				   (uint8_t)(qpn >> 8),
 				   (uint8_t)qpn};
-		struct port_queue q = port_queue_of(&p, (uint16_t)(qpn % 4));
+		struct port_queue q = port_queue_of(&p, (uint16_t)((qpn & mask) % queues));
 		struct rte_mbuf *m;
 
 		assert_int_equal(sendto(peer, bth, sizeof(bth), 0, (struct sockaddr *)&to,
@@ -342,7 +342,7 @@ each_queue_gets_the_packets_of_its_qpns(void **state)
 		assert_memory_equal(rte_pktmbuf_mtod_offset(m, uint8_t *, HDR), bth, sizeof(bth));
 		rte_pktmbuf_free(m);
 	}
-	for (uint16_t i = 0; i < 4; i++) {
+	for (uint16_t i = 0; i < queues; i++) {
 		assert_int_not_equal(port_rx_fd(&p, i), 0);
 		for (uint16_t k = 0; k < i; k++)
 			assert_int_not_equal(port_rx_fd(&p, i), port_rx_fd(&p, k));
@@ -350,11 +350,20 @@ each_queue_gets_the_packets_of_its_qpns(void **state)
 	port_close(&p);
 }
 
+/* Their number need not be a power of two. */
+static void
+each_queue_gets_the_packets_of_its_qpns(void **state)
+{
+	check_queues(4, 0xffffff);
+	check_queues(3, 0x3fff);
+	check_queues(7, 0xfff);
+}
+
 /* Several sockets of one port share the address, but with no other program. */
 static void
 nobody_joins_the_sockets_of_a_port(void **state)
 {
-	struct port p = open_port("127.0.0.3", 2), other;
+	struct port p = open_port("127.0.0.3", 2, 0), other;
 	struct port_params params = {.udp_addr = "127.0.0.3"};
 
 	for (params.nqueues = 1; params.nqueues <= 2; params.nqueues++)
