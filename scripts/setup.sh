@@ -8,7 +8,7 @@
 # libclang-rt-dev, and its DPDK (21.11) is too old.
 BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev librdmacm-dev libjansson-dev
 	libssl-dev libseccomp-dev libsystemd-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
-TEST_PACKAGES="infiniband-diags git libclang-rt-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
+TEST_PACKAGES="infiniband-diags ethtool git libclang-rt-dev clang-format ibverbs-utils tcpdump tshark python3-scapy python3-prometheus-client dpdk-dev
 	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils|
 	qemu-utils qemu-block-extra qemu-system-x86 virtiofsd|qemu-system-common libaio1|libaio1t64 gdb

@@ -7,12 +7,16 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "port/host.h"
 #include "port/log.h"
 #include "wire/hdr.h"
 
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23
+#endif
+#ifndef PACKET_FANOUT_FLAG_IGNORE_OUTGOING
+#define PACKET_FANOUT_FLAG_IGNORE_OUTGOING 0x4000 /* ignored by Linux 6.1 */
 #endif
 
 /*
@@ -42,50 +46,119 @@ join(const struct port *p)
 		       : -errno;
 }
 
-/* Binds the socket to the interface, which starts reception. Returns 0 or -errno. */
+/*
+ * Opens the socket of a queue and binds it to the interface. It receives nothing yet. Replaces the
+ * one that the queue has: a socket of a group cannot be bound again. Returns 0 or -errno.
+ */
 static int
-attach(const struct port *p)
+open_socket(const struct port *p, struct port_socket *s)
 {
-	const struct port_socket *s = p->sockets;
 	struct sockaddr_ll at = {
 		.sll_family = AF_PACKET,
 		.sll_protocol = htons(ETH_P_ALL),
-		.sll_ifindex = (int)s->ifindex,
+		.sll_ifindex = (int)p->sockets->ifindex,
 	};
-	int rc = join(p);
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
 
+	if (fd < 0)
+		return -errno;
+	if (s->fd >= 0) {
+		rc = dup2(fd, s->fd); /* the worker may be using the number */
+		close(fd);
+		if (rc < 0)
+			return -errno;
+	} else {
+		s->fd = fd;
+	}
+	rc = packet_filter_nothing(s->fd);
 	if (rc != 0)
 		return rc;
+	if (!socket_set(s, SOL_PACKET, PACKET_VNET_HDR, 1) ||
+	    !socket_set(s, SOL_PACKET, PACKET_AUXDATA, 1) ||
+	    !socket_set(s, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1))
+		return -errno;
+	socket_set(s, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	socket_buffers(s, s == p->sockets);
 	return bind(s->fd, (struct sockaddr *)&at, sizeof(at)) == 0 ? 0 : -errno;
+}
+
+/*
+ * Makes a group of the sockets of all queues, each of which gets the packets of its workers' QPs
+ * (packet_steer). Returns 0 or -errno: before Linux 4.13, or while the interface is down.
+ */
+static int
+group(const struct port *p)
+{
+	const uint32_t kind = PACKET_FANOUT_CBPF | PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+	const struct port_socket *s = p->sockets;
+	int value;
+	socklen_t len = sizeof(value);
+
+	if (!socket_set(s, SOL_PACKET, PACKET_FANOUT,
+			(int)(kind | PACKET_FANOUT_FLAG_UNIQUEID) << 16) ||
+	    getsockopt(s->fd, SOL_PACKET, PACKET_FANOUT, &value, &len) != 0)
+		return -errno;
+	for (uint16_t q = 1; q < p->nrxq; q++) {
+		if (!socket_set(&s[q], SOL_PACKET, PACKET_FANOUT,
+				(int)(kind << 16 | (value & 0xffff))))
+			return -errno;
+	}
+	return packet_steer(p);
+}
+
+/* Leaves only the first queue. */
+static void
+one_queue(struct port *p, int why)
+{
+	PORT_LOG(NOTICE, p->name,
+		 "one socket for all workers, because the kernel makes no group of several (%s): "
+		 "workers pass packets on, which is slower",
+		 strerror(-why));
+	for (uint16_t q = 1; q < p->nrxq; q++) {
+		close(p->sockets[q].fd);
+		p->sockets[q].fd = -1;
+		socket_fini(&p->sockets[q]);
+	}
+	p->nrxq = p->ntxq = 1;
+}
+
+/* Opens the sockets of all queues, which start to receive. Returns 0 or -errno. */
+static int
+attach(struct port *p)
+{
+	int rc = 0;
+
+	for (uint16_t q = 0; q < p->nrxq && rc == 0; q++)
+		rc = open_socket(p, &p->sockets[q]);
+	if (rc == 0)
+		rc = join(p);
+	if (rc == 0 && p->nrxq > 1) {
+		rc = group(p);
+		if (rc != 0 && !p->started) {
+			one_queue(p, rc);
+			rc = open_socket(p, p->sockets); /* out of the group */
+			if (rc == 0)
+				rc = join(p);
+		}
+	}
+	for (uint16_t q = 0; q < p->nrxq && rc == 0; q++)
+		rc = packet_filter_set(p->sockets[q].fd, p->mac, p->shared);
+	return rc;
 }
 
 int
 packet_open(struct port *p)
 {
-	struct port_socket *s = p->sockets;
 	int rc = p->shared ? port_udp_hold(p, true) : 0;
 
 	if (rc != 0)
 		return rc;
-	s->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (s->fd < 0) {
-		rc = -errno;
-		PORT_LOG(ERR, p->name, "no packet socket: %s%s", strerror(-rc),
-			 rc == -EPERM ? ": it needs CAP_NET_RAW; port=udp needs no privilege" : "");
-		return rc;
-	}
-	rc = packet_filter_set(s->fd, p->mac, p->shared);
-	if (rc == 0 && (!socket_set(s, SOL_PACKET, PACKET_VNET_HDR, 1) ||
-			!socket_set(s, SOL_PACKET, PACKET_AUXDATA, 1) ||
-			!socket_set(s, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)))
-		rc = -errno;
-	socket_set(s, SOL_SOCKET, SO_RXQ_OVFL, 1);
-	socket_buffers(s, true);
-	s->tx.gso = true;
-	if (rc == 0)
-		rc = attach(p);
+	for (uint16_t q = 0; q < p->nrxq; q++)
+		p->sockets[q].tx.gso = true;
+	rc = attach(p);
 	if (rc != 0)
-		PORT_LOG(ERR, p->name, "no packet socket on %s: %s", p->netdev, strerror(-rc));
+		PORT_LOG(ERR, p->name, "no packet socket on %s: %s%s", p->netdev, strerror(-rc),
+			 rc == -EPERM ? ": it needs CAP_NET_RAW; port=udp needs no privilege" : "");
 	return rc;
 }
 

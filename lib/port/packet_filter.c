@@ -13,6 +13,7 @@
 
 #define TAKE                  0x40000 /* bytes: all of a super-frame */
 #define ND_ADVERT             136
+#define BTH_QPN               4 /* offset of the word with the destination QPN */
 #define LOAD(size, at)        BPF_STMT(BPF_LD | BPF_##size | BPF_ABS, (uint32_t)(at))
 #define ANCILLARY(what)       LOAD(W, SKF_AD_OFF + SKF_AD_##what)
 #define IF_EQ(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
@@ -26,6 +27,37 @@ attach(int fd, struct sock_filter *code, size_t n)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) == 0 ? 0 : -errno;
 }
 
+int
+packet_filter_nothing(int fd)
+{
+	struct sock_filter code[] = {RETURN(0)};
+
+	return attach(fd, code, 1);
+}
+
+#define NETWORK(size, at) LOAD(size, SKF_NET_OFF + (at))
+
+/* A frame that is no UDP packet goes anywhere: the slow path gets it from any worker. */
+int
+packet_steer(const struct port *p)
+{
+	struct sock_filter code[] = {
+		/* 0 */ NETWORK(B, 0),
+		/* 1 */ IF_EQ(0x45, 2, 0), /* RoCE has no options */
+		/* 2 */ NETWORK(W, sizeof(struct wire_ipv6) + WIRE_UDP_LEN + BTH_QPN),
+		/* 3 */ BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0),
+		/* 4 */ NETWORK(W, sizeof(struct wire_ipv4) + WIRE_UDP_LEN + BTH_QPN),
+		/* 5 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, p->qpn_mask),
+		/* 6 */ BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, p->nrxq),
+		/* 7 */ BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	struct sock_fprog prog = {.len = RTE_DIM(code), .filter = code};
+
+	return setsockopt(p->sockets->fd, SOL_PACKET, PACKET_FANOUT_DATA, &prog, sizeof(prog)) == 0
+		       ? 0
+		       : -errno;
+}
+
 /* Takes frames to this MAC and to groups. */
 static int
 filter_own(int fd, const uint8_t mac[6])
@@ -34,9 +66,16 @@ filter_own(int fd, const uint8_t mac[6])
 	uint32_t low =
 		(uint32_t)mac[2] << 24 | (uint32_t)mac[3] << 16 | (uint32_t)mac[4] << 8 | mac[5];
 	struct sock_filter code[] = {
-		LOAD(W, 2),        IF_EQ(low, 0, 2), LOAD(H, 0),
-		IF_EQ(high, 2, 0), LOAD(B, 0),       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 1, 0, 1),
-		RETURN(TAKE),      RETURN(0),
+		/* 0 */ ANCILLARY(PKTTYPE),
+		/* 1 */ IF_EQ(PACKET_OUTGOING, 7, 0),
+		/* 2 */ LOAD(W, 2),
+		/* 3 */ IF_EQ(low, 0, 2),
+		/* 4 */ LOAD(H, 0),
+		/* 5 */ IF_EQ(high, 2, 0),
+		/* 6 */ LOAD(B, 0),
+		/* 7 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 1, 0, 1),
+		/* 8 */ RETURN(TAKE),
+		/* 9 */ RETURN(0),
 	};
 
 	return attach(fd, code, sizeof(code) / sizeof(code[0]));
@@ -50,8 +89,9 @@ static int
 filter_shared(int fd)
 {
 	struct sock_filter code[] = {
+		/* PACKET_OTHERHOST, PACKET_OUTGOING */
 		/*  0 */ ANCILLARY(PKTTYPE),
-		/*  1 */ IF_EQ(PACKET_OTHERHOST, 21, 0),
+		/*  1 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, PACKET_OTHERHOST, 21, 0),
 		/*  2 */ ANCILLARY(VLAN_TAG),
 		/*  3 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0xfff, 19, 0),
 		/*  4 */ LOAD(H, 12),
@@ -112,7 +152,6 @@ udp_bound(int family, const char *netdev)
 int
 port_udp_hold(struct port *p, bool tell)
 {
-	struct sock_filter nothing[] = {RETURN(0)};
 	int fd = udp_bound(AF_INET6, p->netdev), one = 1, least = 1;
 
 	if (fd == -EAFNOSUPPORT)
@@ -127,7 +166,7 @@ port_udp_hold(struct port *p, bool tell)
 			 strerror(-fd));
 	if (fd < 0)
 		return fd;
-	(void)attach(fd, nothing, 1);
+	(void)packet_filter_nothing(fd);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least));
 	/* without this, the kernel would cut each super-frame only to drop its packets */
 	(void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one));

@@ -84,7 +84,7 @@ port_socket_open(struct port *p, const struct port_params *params, struct rte_me
 {
 	bool packet = params->packet_netdev != NULL;
 	const char *on = packet ? params->packet_netdev : params->udp_netdev;
-	uint16_t n = packet ? 1 : (uint16_t)params->nqueues;
+	uint16_t n = (uint16_t)params->nqueues;
 	int rc;
 
 	if (on == NULL)

@@ -240,21 +240,27 @@ int port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
 
 /* Finds the interface and its MAC. Returns 0, or -errno after logging the error. */
 int packet_find(struct port *p, const struct port_params *params);
-/* Opens the socket. Returns 0, or -errno after logging the error. */
+/*
+ * Opens the sockets of all queues; leaves one queue, which it logs, if the kernel makes no group of
+ * several. Returns 0, or -errno after logging the error.
+ */
 int packet_open(struct port *p);
 /*
- * Returns true if the interface exists and the socket is bound to it. If the interface was replaced
- * by another of the same name, binds the socket to that one.
+ * Returns true if the interface exists and the sockets are bound to it. If the interface was
+ * replaced by another of the same name, opens sockets on that one.
  */
 bool port_packet_present(struct port *p);
 
 /* packet_filter.c. */
 
-/*
- * Attaches the filter to fd. Frames received before this call are not filtered. Returns 0 or
- * -errno.
- */
+/* Each replaces the filter of fd. Returns 0 or -errno. */
+int packet_filter_nothing(int fd); /* receives nothing */
 int packet_filter_set(int fd, const uint8_t mac[6], bool shared);
+/*
+ * Spreads the packets that the group of p's sockets receives over them, in the order in which they
+ * joined: as qpn_mask says (struct port_params). Returns 0 or -errno.
+ */
+int packet_steer(const struct port *p);
 /*
  * Binds UDP port 4791 on p's interface, so that the kernel does not reply to RoCE packets with
  * "port unreachable", and replaces the previous socket (p->hold_fd). The socket never receives

@@ -7,7 +7,7 @@ import subprocess
 
 import lib
 import perftool
-from hostlink import ADDRESSES, beside_tcp, follow_kernel, gids, no_drops, pingpong, spaces
+from hostlink import ADDRESSES, THREE_WORKERS, beside_tcp, follow_kernel, gids, no_drops, no_handoff, pingpong, spaces
 
 WIRE_CHECK = lib.BUILD / "test/wire-check"
 OWN = "name=uroce0,port=packet,iface=eth0,addr=10.9.0.10{i}/24,addr=fd00::10{i}/64"
@@ -16,16 +16,16 @@ UDP = "name=uroce0,port=udp,iface=eth0"
 AF_PACKET = "name=uroce0,port=net_af_packet0,addr=10.9.0.10{i}/24,addr=fd00::10{i}/64"
 
 
-def side(ns, i, spec, extra=lib.ONE_WORKER):
+def side(ns, i, spec, extra=lib.ANY_WORKERS, before=()):
     """Side i (1 or 2). spec: of its device, with {i}."""
     vdevs = [lib.af_packet("eth0")] if "af_packet" in spec else []
-    return lib.Side(lib.Daemon(vdevs, [spec.format(i=i)], ns, extra), "uroce0", ADDRESSES[i - 1][0])
+    return lib.Side(lib.Daemon(vdevs, [spec.format(i=i)], ns, extra, before=before), "uroce0", ADDRESSES[i - 1][0])
 
 
-def join(spec_a, spec_b=None, mtu=9000, extra=lib.ONE_WORKER):
+def join(spec_a, spec_b=None, mtu=9000, **more):
     """Two daemons in two namespaces over a veth."""
     specs = (spec_a, spec_b or spec_a)
-    sides = [side(ns, i, spec, extra) for i, (ns, spec) in enumerate(zip(spaces(mtu), specs), 1)]
+    sides = [side(ns, i, spec, **more) for i, (ns, spec) in enumerate(zip(spaces(mtu), specs), 1)]
     return lib.Link("packet", *sides, 4096 if mtu > 4200 else 1024)
 
 
@@ -175,11 +175,16 @@ def routed():
     link.stop()
 
 
+def cut_by_kernel(ns):
+    """The kernel cuts all super-frames that eth0 sends. A small gso_max_size spares those of two ACKs."""
+    lib.sh("ethtool", "-K", "eth0", "tx-udp-segmentation", "off", ns=ns)
+
+
 def mixed(spec_a, spec_b, v6=True):
     """Different ports over one veth. af_packet takes no super-frames: the other side's kernel cuts them."""
     ends = spaces(4200)
     if "af_packet" in spec_b:
-        lib.sh("ip", "-n", ends[0], "link", "set", "eth0", "gso_max_size", "500")
+        cut_by_kernel(ends[0])
     a, b = (side(ns, i, spec) for i, (ns, spec) in enumerate(zip(ends, (spec_a, spec_b)), 1))
     link = lib.Link("mixed", a, b, 4096)
     for index in ("1", "2") if v6 else ("1",):
@@ -193,7 +198,7 @@ def mixed(spec_a, spec_b, v6=True):
 def cut_on_the_wire():
     """The frames that a kernel cuts from super-frames are correct, including their ICRC."""
     ends = spaces(4200)
-    lib.sh("ip", "-n", ends[0], "link", "set", "eth0", "gso_max_size", "500")
+    cut_by_kernel(ends[0])
     a, b = (side(ns, i, SHARE) for i, ns in enumerate(ends, 1))
     link = lib.Link("cut", a, b, 4096)
     path = lib.tmpdir() / "cut.pcap"
@@ -221,6 +226,31 @@ def vlan():
     link.stop()
 
 
+def workers(spec, mtu):
+    """Each worker has a socket, which gets the packets of its QPs; also on an interface made anew."""
+    link = join(f"{spec},sr=off", mtu=mtu, extra=THREE_WORKERS)
+    for text in ("10.9.0.", "fd00:") * 3:
+        pingpong(link, "-g", gid_of(link.a.daemon, text), "-s", "65536", "-n", "50")
+    no_handoff(link, 3)
+    for _ in range(3):
+        vanish(link, spec)
+    no_handoff(link, 3)
+    link.nothing_left()
+    link.stop()
+
+
+def one_socket():
+    """The kernel makes no group of sockets: one for all workers."""
+    link = join(OWN, extra=THREE_WORKERS, before=("env", "ASAN_OPTIONS=verify_asan_link_order=0", f"LD_PRELOAD={lib.BUILD / 'test/system/libnogroup.so'}"))
+    for _ in range(3):
+        pingpong(link, "-g", "1", "-s", "65536", "-n", "50")
+    for side_ in (link.a, link.b):
+        assert "one socket for all workers" in side_.daemon.proc.output(), side_.daemon.proc.tail()
+        assert side_.daemon.show("port")["port"][0]["rx_queues"] == 1
+    vanish(link, OWN)
+    link.stop()
+
+
 def refusals():
     """Invalid arguments are refused at the start."""
     ns = spaces(1500)[0]
@@ -244,11 +274,11 @@ def main():
     share()
     with lib.case("VLAN"):
         vlan()
-    with lib.case("MTU 1500, two workers"):
-        link = join(SHARE, mtu=1500, extra=lib.TWO_WORKERS)
-        for _ in range(2):
-            pingpong(link, "-g", "1", "-s", "65536", "-n", "50")
-        link.stop()
+    for spec, mtu in ((SHARE, 1500), (OWN, 9000)):
+        with lib.case(f"{spec}, MTU {mtu}, three workers"):
+            workers(spec, mtu)
+    with lib.case("three workers with one socket"):
+        one_socket()
     with lib.case("frames cut on the way have correct ICRCs"):
         cut_on_the_wire()
     for one, other in ((SHARE, UDP), (OWN, AF_PACKET), (SHARE, OWN)):
