@@ -33,7 +33,8 @@ FULL = os.environ.get("UROCE_TEST_FULL") == "1"  # every combination of suite pr
 UID = int(os.environ.get("UROCE_TEST_UID", "0"))  # clients run as this user and group; 0: root
 # A system call that the daemon's filters lack ends it and fails the test.
 SANDBOX = os.environ.get("UROCE_TEST_SANDBOX", "kill")
-ONE_WORKER = ()
+ANY_WORKERS = ("--workers", os.environ.get("UROCE_TEST_WORKERS", "1"))  # more: test/kit/amplify
+ONE_WORKER = ("--workers", "1")
 TWO_WORKERS = ("--workers", "2")
 
 if SANITIZED:
@@ -156,7 +157,7 @@ class Daemon(processes.Daemon):
     """A running uroced of the build. vdevs: EAL --vdev values; devs: --dev values; socket: an earlier daemon's
     socket to reuse; huge: use huge pages; program: replaces the build's uroced; before: command prefix."""
 
-    def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None, huge=False, program=UROCED, before=()):
+    def __init__(self, vdevs, devs, ns=None, extra=ANY_WORKERS, socket=None, huge=False, program=UROCED, before=()):
         ours = ("--sandbox", SANDBOX) if huge else ("--sandbox", SANDBOX, "--no-huge")
         if UID:
             ours += ("--socket-mode", "0660", "--socket-group", UID)
@@ -247,7 +248,7 @@ def af_packet(iface, index=0):
             "qpairs=1,qdisc_bypass=1")
 
 
-def link_veth(mtu=4096, extra=ONE_WORKER, more=""):
+def link_veth(mtu=4096, extra=ANY_WORKERS, more=""):
     """Two daemons in two namespaces, net_af_packet on a veth pair. more: of --dev, such as ",sr=off"."""
     sides = []
     spaces = [netns(), netns()]
@@ -259,7 +260,7 @@ def link_veth(mtu=4096, extra=ONE_WORKER, more=""):
     return Link("veth", *sides, mtu)
 
 
-def link_memif(extra=ONE_WORKER, more=""):
+def link_memif(extra=ANY_WORKERS, more=""):
     """Two daemons joined by memif."""
     sides = []
     ns, path = netns(), tmpdir() / "memif.sock"
@@ -270,7 +271,7 @@ def link_memif(extra=ONE_WORKER, more=""):
     return Link("memif", *sides, 4096)
 
 
-def link_ring(extra=ONE_WORKER, huge=False, addr6=False, more=""):
+def link_ring(extra=ANY_WORKERS, huge=False, addr6=False, more=""):
     """One daemon with two devices joined by rings in memory."""
     six = ",addr=fd00::{}/64" if addr6 else ""
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096{six.format(101 + i)}{more}"
@@ -280,7 +281,7 @@ def link_ring(extra=ONE_WORKER, huge=False, addr6=False, more=""):
                 4096)
 
 
-def link_loop(extra=ONE_WORKER):
+def link_loop(extra=ANY_WORKERS):
     """One device connected to itself."""
     dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
     side = Side(Daemon(["net_ring0"], [dev], netns(), extra), "uroce0", "127.0.0.1")

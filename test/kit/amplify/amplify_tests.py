@@ -21,7 +21,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-BY = ("threads", "processes", "clock", "uptime-60", "uptime-34560000", "load-0", "load-10", "load-30")
+BY = ("threads", "processes", "clock", "uptime-60", "uptime-34560000", "load-0", "load-10", "load-30", "moves")
 FIRST_TIER = "--suite unit --suite first --suite fuzz --suite sim --suite lint --suite bench"
 SLOWER = 40  # than meson's limits, which only end hangs
 PASSED, SKIPPED = ("OK", "EXPECTEDFAIL"), "SKIP"
