@@ -141,7 +141,7 @@ def refused(link):
 def main():
     lib.need_root()
     if "UROCE_TEST_WORKERS" in os.environ:
-        lib.skip("somebody else moves QPs, too (test/kit/amplify)")
+        lib.skip("an amplifier moves QPs, too (test/kit/amplify)")
     link = lib.link_ring(EXTRA)
     with lib.case("data stays right while QPs move on demand"):
         on_demand(link)

@@ -363,7 +363,8 @@ end_of_a_session_frees_all_objects(void **state)
 	session_destroy(s);
 	while (fake_turn(&d))
 		;
-	/* no QP moves when it leaves its worker, and all have left at the next grace period's end */
+	/* no QP moves when it leaves its worker, and all have left at the next grace period's end
+	 */
 	assert_string_equal(fake_said, "grace forget forget doorbell forget doorbell grace grace");
 	assert_int_equal(fake_qps, 0);
 	assert_int_equal(fake_doorbells, FAKE_WORKERS);
