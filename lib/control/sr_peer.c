@@ -77,6 +77,32 @@ ask(struct device *dev, struct sr_peer *p)
 		p->tries--;
 }
 
+/* The entry for another pair: a free one, or the oldest one of the user with the most entries. */
+static struct sr_peer *
+take_entry(struct sr_peers *sr)
+{
+	uint16_t entries[QP_USERS] = {0};
+	struct sr_peer *oldest = NULL;
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < SR_PEERS; i++) {
+		uint8_t place = qp_user_place(sr->peer[i].uid);
+
+		if (sr->peer[i].tid == 0)
+			return &sr->peer[i];
+		if (++entries[place] > entries[most])
+			most = place;
+	}
+	for (uint32_t i = 0; i < SR_PEERS; i++) {
+		struct sr_peer *p = &sr->peer[i];
+
+		if (qp_user_place(p->uid) == most &&
+		    (oldest == NULL || p->first_ns < oldest->first_ns))
+			oldest = p;
+	}
+	return oldest;
+}
+
 void
 sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid)
 {
@@ -85,7 +111,7 @@ sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16
 	if (p != NULL && p->tries != 0 && daemon_now_ns() - p->asked_ns < AGAIN_NS)
 		return;
 	if (p == NULL) {
-		p = &dev->sr.peer[dev->sr.next++ % SR_PEERS];
+		p = take_entry(&dev->sr);
 		memset(p, 0, sizeof(*p));
 		memcpy(p->local, local, 16);
 		memcpy(p->remote, remote, 16);
@@ -103,20 +129,28 @@ send_reply(struct device *dev, const struct sr_owed *o)
 	return send_mad(dev, o->local, o->remote, o->pkey, VENDOR_MAD_ANSWER, o->tid, o->uid);
 }
 
-/* Keeps the reply to g until the MAC of its next hop is known. A repeated query has one reply. */
+/*
+ * Keeps a reply until the MAC of its next hop is known. A repeated query has one reply. known: a QP
+ * of ours has this peer. Any host can send queries, so the replies to others have a half of the
+ * places.
+ */
 static void
-owe_reply(struct sr_peers *sr, const struct sr_owed *reply)
+owe_reply(struct sr_peers *sr, const struct sr_owed *reply, bool known)
 {
-	struct sr_owed *o = NULL;
+	uint32_t first = known ? 0 : SR_PEER_OWED / 2;
+	struct sr_owed *o = &sr->owed[first + sr->owed_next++ % (SR_PEER_OWED / 2)];
 
-	for (uint32_t i = 0; i < SR_PEER_OWED; i++) {
-		if (sr->owed[i].since_ns != 0 &&
-		    memcmp(sr->owed[i].remote, reply->remote, 16) == 0 &&
-		    memcmp(sr->owed[i].local, reply->local, 16) == 0)
-			o = &sr->owed[i];
+	for (uint32_t i = first; i < first + SR_PEER_OWED / 2; i++) {
+		struct sr_owed *other = &sr->owed[i];
+
+		if (other->since_ns == 0)
+			o = other;
+		else if (memcmp(other->remote, reply->remote, 16) == 0 &&
+			 memcmp(other->local, reply->local, 16) == 0) {
+			o = other;
+			break;
+		}
 	}
-	if (o == NULL)
-		o = &sr->owed[sr->owed_next++ % SR_PEER_OWED];
 	*o = *reply;
 }
 
@@ -203,7 +237,7 @@ on_question(const struct slow_datagram *g, uint64_t tid)
 	memcpy(reply.local, g->local, 16);
 	memcpy(reply.remote, g->remote, 16);
 	if (send_reply(g->dev, &reply) == -EAGAIN)
-		owe_reply(&g->dev->sr, &reply);
+		owe_reply(&g->dev->sr, &reply, p != NULL);
 	if (p != NULL && (!p->agreed || daemon_now_ns() - p->told_ns >= SR_PEER_FRESH_NS) &&
 	    daemon_now_ns() - p->asked_ns >= AGAIN_NS)
 		sr_peer_ask(g->dev, p->local, p->remote, p->uid);

@@ -19,10 +19,10 @@
 #include <sys/types.h>
 #include "qp/selective.h"
 
-#define SR_PEERS         256u /* of a device; the oldest is forgotten */
+#define SR_PEERS         256u /* of a device; the oldest of the user with the most is forgotten */
 #define SR_PEER_FRESH_NS 2000000000ull
 #define SR_PEER_TRIES    5u  /* queries, one every 100 ms or more */
-#define SR_PEER_OWED     16u /* replies that wait; the oldest is given up */
+#define SR_PEER_OWED     16u /* replies that wait, half to peers of QPs; the oldest is given up */
 
 struct device;
 struct slow_datagram;
@@ -50,7 +50,7 @@ struct sr_owed {
 
 struct sr_peers {
 	bool on; /* the device uses selective repeat */
-	uint32_t next, owed_next;
+	uint32_t owed_next;
 	struct sr_peer peer[SR_PEERS];
 	struct sr_owed owed[SR_PEER_OWED];
 };

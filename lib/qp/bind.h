@@ -80,6 +80,7 @@ struct qp_bind {
 	uint64_t moves;          /* how often it has moved */
 	uint64_t rx_bytes_asked; /* conn.rx_bytes when another worker last asked for it */
 	uint8_t plain;           /* QP_PLAIN_*, in addition to the env's */
+	uint8_t sr_peer;         /* its peer's place among the user's (struct qp_sr_place) */
 	void *timer;             /* the worker's */
 	void *owner;             /* the control thread's object */
 	struct qp_recorder *recorder;

@@ -54,35 +54,87 @@ qp_psns_next(const struct qp_psns *s, uint32_t i)
 	return QP_SR_WINDOW;
 }
 
+static bool
+stock_init(struct qp_sr_stock *s, uint32_t n, bool numbered)
+{
+	s->n = s->nfree = n;
+	if (!numbered)
+		return true;
+	s->free = calloc(n, sizeof(*s->free));
+	/* The part used last is used next. */
+	for (uint32_t i = 0; i < n && s->free != NULL; i++)
+		s->free[i] = (uint16_t)(n - 1 - i);
+	return s->free != NULL;
+}
+
+#define NONE UINT32_MAX
+
+/* Takes a part. Returns its number, or 0 if parts have no numbers; NONE: none is left for at. */
+static uint32_t
+stock_take(struct qp_sr_stock *s, struct qp_sr_place at)
+{
+	if (s->user[at.user] + 2u * s->peer[at.user][at.peer] >= s->nfree)
+		return NONE;
+	s->nfree--;
+	s->user[at.user]++;
+	s->peer[at.user][at.peer]++;
+	return s->free != NULL ? s->free[s->nfree] : 0;
+}
+
+static void
+stock_give(struct qp_sr_stock *s, struct qp_sr_place at, uint32_t number)
+{
+	s->user[at.user]--;
+	s->peer[at.user][at.peer]--;
+	if (s->free != NULL)
+		s->free[s->nfree] = (uint16_t)number;
+	s->nfree++;
+}
+
+/* Has the place from more parts than the place to, so that one of them may change sides? */
+static bool
+stock_is_richer(const struct qp_sr_stock *s, struct qp_sr_place from, struct qp_sr_place to)
+{
+	if (from.user != to.user)
+		return s->user[from.user] > s->user[to.user] + 1;
+	return from.peer == to.peer ||
+	       s->peer[from.user][from.peer] > s->peer[to.user][to.peer] + 1;
+}
+
+static void
+stock_move(struct qp_sr_stock *s, struct qp_sr_place from, struct qp_sr_place to)
+{
+	s->user[from.user]--;
+	s->peer[from.user][from.peer]--;
+	s->user[to.user]++;
+	s->peer[to.user][to.peer]++;
+}
+
+static struct qp_sr_place
+place_of(const struct qp *qp)
+{
+	return (struct qp_sr_place){qp->bind.run_user, qp->bind.sr_peer};
+}
+
 struct qp_sr_pool *
 qp_sr_pool_create(const struct rte_mempool *bufs, uint32_t nbufs)
 {
 	struct qp_sr_pool *p = calloc(1, sizeof(*p));
-	uint32_t i;
 
 	if (p == NULL)
 		return NULL;
-	p->all_reorder = calloc(QP_SR_QPS, sizeof(*p->all_reorder));
+	p->bufs = bufs;
+	p->all_reorders = calloc(QP_SR_QPS, sizeof(*p->all_reorders));
 	p->all_scoreboards = calloc(QP_SR_QPS, sizeof(*p->all_scoreboards));
-	p->free = calloc(QP_SR_FRAMES, sizeof(*p->free));
-	p->frames = malloc((size_t)QP_SR_FRAMES * QP_SR_FRAME_BYTES);
-	if (p->all_reorder == NULL || p->all_scoreboards == NULL || p->free == NULL ||
-	    p->frames == NULL) {
+	p->all_frames = malloc((size_t)QP_SR_FRAMES * QP_SR_FRAME_BYTES);
+	if (!stock_init(&p->reorders, QP_SR_QPS, true) ||
+	    !stock_init(&p->scoreboards, QP_SR_QPS, true) ||
+	    !stock_init(&p->frames, QP_SR_FRAMES, true) ||
+	    !stock_init(&p->kept, bufs != NULL ? RTE_MIN(nbufs, UINT16_MAX) : 0, false) ||
+	    p->all_reorders == NULL || p->all_scoreboards == NULL || p->all_frames == NULL) {
 		qp_sr_pool_free(p);
 		return NULL;
 	}
-	for (i = 0; i < QP_SR_QPS; i++) {
-		p->all_reorder[i].next = i + 1 < QP_SR_QPS ? &p->all_reorder[i + 1] : NULL;
-		p->all_scoreboards[i].next = i + 1 < QP_SR_QPS ? &p->all_scoreboards[i + 1] : NULL;
-	}
-	p->reorder = p->all_reorder;
-	p->scoreboard = p->all_scoreboards;
-	/* The frame used last is used next. */
-	for (i = 0; i < QP_SR_FRAMES; i++)
-		p->free[i] = (uint16_t)(QP_SR_FRAMES - 1 - i);
-	p->nfree = QP_SR_FRAMES;
-	p->bufs = bufs;
-	p->nbufs = p->most_bufs = bufs != NULL ? nbufs : 0;
 	return p;
 }
 
@@ -91,22 +143,30 @@ qp_sr_pool_free(struct qp_sr_pool *p)
 {
 	if (p == NULL)
 		return;
-	free(p->all_reorder);
+	free(p->all_reorders);
 	free(p->all_scoreboards);
-	free(p->free);
-	free(p->frames);
+	free(p->all_frames);
+	free(p->reorders.free);
+	free(p->scoreboards.free);
+	free(p->frames.free);
 	free(p);
 }
 
 bool
 qp_sr_pool_whole(const struct qp_sr_pool *p)
 {
-	const struct qp_reorder *h = p->reorder;
-	uint32_t n = 0;
+	return p->reorders.nfree == p->reorders.n && p->frames.nfree == p->frames.n &&
+	       p->kept.nfree == p->kept.n;
+}
 
-	for (; h != NULL; h = h->next)
-		n++;
-	return n == QP_SR_QPS && p->nfree == QP_SR_FRAMES && p->nbufs == p->most_bufs;
+/* Hash of a GID to the places of a user's peers. */
+static uint8_t
+peer_place(const uint8_t gid[16])
+{
+	uint64_t word[2];
+
+	memcpy(word, gid, sizeof(word));
+	return (uint8_t)((word[0] + word[1]) * 0x9e3779b97f4a7c15ull >> 56) % QP_SR_PEERS;
 }
 
 void
@@ -115,6 +175,7 @@ qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 	qp->conn.sr = (struct qp_sr){.state = qp->conn.type == QP_TYPE_RC ? state : QP_SR_OFF,
 				     .dup_reported = true};
 	qp_sr_drop(p, qp);
+	qp->bind.sr_peer = peer_place(qp->conn.dgid);
 }
 
 void
@@ -129,17 +190,16 @@ bool
 qp_reorder_put(struct qp_sr_pool *p, struct qp_reorder *h, const struct wire_pkt *pkt, uint32_t len,
 	       struct rte_mbuf *m, bool *kept)
 {
-	uint32_t i = pkt->psn % QP_SR_WINDOW;
+	uint32_t i = pkt->psn % QP_SR_WINDOW, number;
 	struct wire_pkt *to = &h->pkt[i];
 	uint8_t *copy;
 
-	*kept = p->nbufs != 0 && m->pool == p->bufs && RTE_MBUF_DIRECT(m);
+	*kept = m->pool == p->bufs && RTE_MBUF_DIRECT(m) && stock_take(&p->kept, h->place) != NONE;
 	if (*kept) {
-		p->nbufs--;
 		h->buf[i] = m;
 		*to = *pkt;
-	} else if (p->nfree != 0) {
-		copy = p->frames + (size_t)p->free[--p->nfree] * QP_SR_FRAME_BYTES;
+	} else if ((number = stock_take(&p->frames, h->place)) != NONE) {
+		copy = p->all_frames + (size_t)number * QP_SR_FRAME_BYTES;
 		memcpy(copy, pkt->l2, len);
 		h->buf[i] = NULL;
 		*to = *pkt;
@@ -160,10 +220,10 @@ qp_reorder_release(struct qp_sr_pool *p, struct qp_reorder *h, uint32_t psn)
 	uint32_t i = psn % QP_SR_WINDOW;
 
 	if (h->buf[i] != NULL)
-		p->nbufs++;
+		stock_give(&p->kept, h->place, 0);
 	else
-		p->free[p->nfree++] =
-			(uint16_t)((size_t)(h->pkt[i].l2 - p->frames) / QP_SR_FRAME_BYTES);
+		stock_give(&p->frames, h->place,
+			   (uint32_t)((h->pkt[i].l2 - p->all_frames) / QP_SR_FRAME_BYTES));
 	return h->buf[i];
 }
 
@@ -171,11 +231,12 @@ struct qp_reorder *
 qp_reorder_take(struct qp_sr_pool *p, struct qp *qp)
 {
 	struct qp_reorder *h = qp->bind.reorder;
+	uint32_t number;
 
-	if (h != NULL || p->reorder == NULL)
+	if (h != NULL || (number = stock_take(&p->reorders, place_of(qp))) == NONE)
 		return h;
-	h = p->reorder;
-	p->reorder = h->next;
+	h = &p->all_reorders[number];
+	h->place = place_of(qp);
 	h->n = 0;
 	h->held = (struct qp_psns){{0}};
 	qp->bind.reorder = h;
@@ -199,8 +260,7 @@ qp_reorder_drop(struct qp_sr_pool *p, struct qp *qp)
 			h->n--;
 		}
 	}
-	h->next = p->reorder;
-	p->reorder = h;
+	stock_give(&p->reorders, h->place, (uint32_t)(h - p->all_reorders));
 	qp->bind.reorder = NULL;
 	return n;
 }
@@ -224,19 +284,21 @@ qp_sr_is_idle(const struct qp *qp)
 
 #define LOOK_AT 16u /* scoreboards for one packet; the next one looks at the next scoreboards */
 
-/* A scoreboard that its QP does not need now. NULL: none was found among LOOK_AT. */
+/* Takes a scoreboard from a QP that does not need it now. NULL: LOOK_AT have none for this place.
+ */
 static struct qp_scoreboard *
-take_idle(struct qp_sr_pool *p)
+take_idle(struct qp_sr_pool *p, struct qp_sr_place at)
 {
-	uint32_t i;
+	for (uint32_t i = 0; i < LOOK_AT && i < p->used_scoreboards; i++) {
+		struct qp_scoreboard *m =
+			&p->all_scoreboards[p->next_scoreboard++ % p->used_scoreboards];
 
-	for (i = 0; i < LOOK_AT; i++) {
-		struct qp_scoreboard *m = &p->all_scoreboards[p->next_scoreboard++ % QP_SR_QPS];
-
-		if (m->qp != NULL && scoreboard_is_idle(m)) {
-			m->qp->bind.scoreboard = NULL;
-			return m;
-		}
+		if (m->qp == NULL || !scoreboard_is_idle(m) ||
+		    !stock_is_richer(&p->scoreboards, m->place, at))
+			continue;
+		stock_move(&p->scoreboards, m->place, at);
+		m->qp->bind.scoreboard = NULL;
+		return m;
 	}
 	return NULL;
 }
@@ -245,18 +307,22 @@ struct qp_scoreboard *
 qp_scoreboard_take(struct qp_sr_pool *p, struct qp *qp)
 {
 	struct qp_scoreboard *m = qp->bind.scoreboard;
+	uint32_t number;
 
 	if (m != NULL || p == NULL)
 		return m;
-	m = p->scoreboard;
-	if (m != NULL)
-		p->scoreboard = m->next;
-	else
-		m = take_idle(p);
+	number = stock_take(&p->scoreboards, place_of(qp));
+	if (number != NONE) {
+		m = &p->all_scoreboards[number];
+		p->used_scoreboards = RTE_MAX(p->used_scoreboards, number + 1);
+	} else {
+		m = take_idle(p, place_of(qp));
+	}
 	if (m == NULL)
 		return NULL;
 	memset(m, 0, sizeof(*m));
 	m->qp = qp;
+	m->place = place_of(qp);
 	m->reads.last_wqe = qp->conn.snd.tail;
 	m->base_psn = m->top_psn = m->wide_psn = m->round_psn = m->reads.seen_psn =
 		qp->conn.snd.una_psn;
@@ -294,7 +360,6 @@ qp_sr_drop(struct qp_sr_pool *p, struct qp *qp)
 	if (m == NULL)
 		return;
 	m->qp = NULL;
-	m->next = p->scoreboard;
-	p->scoreboard = m;
+	stock_give(&p->scoreboards, m->place, (uint32_t)(m - p->all_scoreboards));
 	qp->bind.scoreboard = NULL;
 }

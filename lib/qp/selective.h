@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <rte_mbuf.h>
+#include "qp/bind.h"
 #include "wire/parse.h"
 #include "wire/psn.h"
 
@@ -25,8 +26,8 @@ struct qp_env;
 /* PSNs from una_psn on whose data may come early; a power of two */
 #define QP_SR_READ_WINDOW     2048u
 #define QP_SR_ASKS            8u    /* parts of READs requested again at the same time, at most */
-#define QP_SR_QPS             256u  /* of a worker: reorder buffers, scoreboards */
-#define QP_SR_FRAMES          1024u /* copied requests that a worker holds, at most */
+#define QP_SR_QPS             512u  /* of a worker: reorder buffers, scoreboards */
+#define QP_SR_FRAMES          4096u /* copied requests that a worker holds, at most */
 #define QP_SR_FRAME_BYTES     4288u /* of a held request: overhead and the largest path MTU */
 
 #define QP_SR_THRESHOLD       3u  /* packets behind a gap that show a loss */
@@ -119,9 +120,16 @@ struct qp_psns qp_psns_first(uint32_t n);
  */
 uint32_t qp_psns_next(const struct qp_psns *s, uint32_t i);
 
+#define QP_SR_PEERS 16u /* places of a user's peers, by a hash of the GID */
+
+/* Whose share of a pool a QP uses: its user's place (bind.run_user), and its peer's among them. */
+struct qp_sr_place {
+	uint8_t user, peer;
+};
+
 /* Early requests of a QP. Those in held have PSNs ePSN + 1 .. ePSN + QP_SR_WINDOW - 1. */
 struct qp_reorder {
-	struct qp_reorder *next; /* in the pool's list */
+	struct qp_sr_place place;
 	uint32_t n;
 	struct qp_psns held;
 	/* by psn % QP_SR_WINDOW */
@@ -244,8 +252,8 @@ struct qp_reads {
 
 /* What the peer of a requester lacks. */
 struct qp_scoreboard {
-	struct qp_scoreboard *next; /* in the pool's list */
-	struct qp *qp;              /* its owner */
+	struct qp *qp; /* its owner */
+	struct qp_sr_place place;
 	uint32_t base_psn;   /* got and lost begin here: the peer has executed what is before */
 	uint32_t top_psn;    /* one past the last PSN of got, ever */
 	uint32_t wide_psn;   /* up to it packets may be sent beyond the window */
@@ -261,22 +269,33 @@ struct qp_scoreboard {
 	struct qp_reads reads;
 };
 
+/*
+ * Parts of one kind. A user may have as many as are free, and one of its peers half as many as the
+ * user may still have. A lone user thus gets half of them, the next user half of the rest, and no
+ * number of QPs leaves another user without any; the same holds for the peers of one user.
+ */
+struct qp_sr_stock {
+	uint32_t n, nfree;
+	uint16_t *free; /* free[0 .. nfree): numbers of free parts; NULL: parts have no numbers */
+	uint16_t user[QP_USERS]; /* parts in use by place */
+	uint16_t peer[QP_USERS][QP_SR_PEERS];
+};
+
 struct qp_sr_pool {
-	struct qp_reorder *reorder; /* free ones */
-	struct qp_scoreboard *scoreboard;
-	const struct rte_mempool *bufs; /* buffers that may be kept come from here; NULL: none */
-	uint32_t nbufs, most_bufs;      /* how many more may be kept; of how many */
-	uint32_t nfree;                 /* free frames: free[0 .. nfree) */
-	uint16_t *free;
-	uint8_t *frames;
-	struct qp_reorder *all_reorder;
+	struct qp_sr_stock reorders, scoreboards, frames;
+	struct qp_sr_stock kept;        /* buffers that may be kept */
+	const struct rte_mempool *bufs; /* they come from here; NULL: none */
+	struct qp_reorder *all_reorders;
 	struct qp_scoreboard *all_scoreboards;
-	uint32_t next_scoreboard; /* the next one to take from an idle QP */
+	uint8_t *all_frames;
+	uint32_t used_scoreboards; /* those from this number on were never used */
+	uint32_t next_scoreboard;  /* the next one to take from an idle QP */
 };
 
 /*
  * Control thread. Creates a pool; its memory is touched only when used. Up to nbufs buffers of the
- * mempool bufs are kept with the requests in them; bufs may be NULL. NULL: no memory.
+ * mempool bufs (65535 at most) are kept with the requests in them; bufs may be NULL. NULL: no
+ * memory.
  */
 struct qp_sr_pool *qp_sr_pool_create(const struct rte_mempool *bufs, uint32_t nbufs);
 /* Control thread. Called after all QPs have returned their parts of p. p may be NULL. */
@@ -292,12 +311,12 @@ void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
  */
 void qp_sr_agree(struct qp_env *env, struct qp *qp);
 
-/* Worker. Gives qp a reorder buffer, if it has none; NULL: none is free. */
+/* Worker. Gives qp a reorder buffer, if it has none; NULL: none is free for its user and peer. */
 struct qp_reorder *qp_reorder_take(struct qp_sr_pool *p, struct qp *qp);
 /*
  * Worker. Holds the request pkt of h's QP, which is in the received buffer m. *kept: m is the
  * the reorder buffer's from now on; otherwise the request's len <= QP_SR_FRAME_BYTES bytes were
- * copied. Returns false if there is no memory.
+ * copied. Returns false if there is no memory for the QP's user and peer.
  */
 bool qp_reorder_put(struct qp_sr_pool *p, struct qp_reorder *h, const struct wire_pkt *pkt,
 		    uint32_t len, struct rte_mbuf *m, bool *kept);
@@ -309,8 +328,9 @@ struct rte_mbuf *qp_reorder_release(struct qp_sr_pool *p, struct qp_reorder *h, 
 /* Worker. Discards the requests that qp holds. Returns their number. */
 uint32_t qp_reorder_drop(struct qp_sr_pool *p, struct qp *qp);
 /*
- * Worker. Gives qp a scoreboard, if it has none; NULL: none is free, and those looked at are in
- * use. Each call looks at a few scoreboards, and the next call at others.
+ * Worker. Gives qp a scoreboard, if it has none; NULL: none is free for its user and peer, and
+ * those looked at are in use or belong to users with fewer. Each call looks at a few scoreboards,
+ * and the next call at others.
  */
 struct qp_scoreboard *qp_scoreboard_take(struct qp_sr_pool *p, struct qp *qp);
 /* Worker. Clears the scoreboard of qp, if it has one: it retransmits everything in order. */

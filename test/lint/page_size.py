@@ -40,6 +40,7 @@ OTHER = {
     'lib/port/mtu.c': 'path MTU',
     'lib/port/packet_filter.c': 'VLAN id',
     'lib/qp/selective.c': 'path MTU',
+    'lib/qp/selective.h': 'early requests',
     'lib/qp/sqe.h': 'chunks',
     'lib/qp/state.h': 'a flag',
     'lib/wire/mad.h': 'nanoseconds',

@@ -277,7 +277,7 @@ sim_worker_make(struct sim_node *n, struct sim_worker *w, uint32_t idx, uint32_t
 {
 	struct sim *s = n->sim;
 	struct qp_sqe_pool *sqes = qp_sqe_pool_create(s->max_ends, small_pool ? 1 : 32);
-	struct qp_sr_pool *sr = qp_sr_pool_create(s->pool, 16); /* others are copied */
+	struct qp_sr_pool *sr = qp_sr_pool_create(s->pool, 64); /* others are copied */
 
 	if (sqes == NULL || sr == NULL)
 		abort();

@@ -250,9 +250,17 @@ a_device_without_selective_repeat_says_so(void **state)
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_OFF);
 }
 
-/* Hosts that send many queries do not use up memory. */
 static void
-replies_that_wait_are_bounded(void **state)
+discard_sent(void)
+{
+	fake_reset();
+	rte_pktmbuf_free(fake_sent);
+	fake_sent = NULL;
+}
+
+/* Queries of n hosts whose MACs are not known. */
+static void
+queries_of_strangers(unsigned n)
 {
 	uint8_t q[256] = PEERS_QUERY;
 	struct slow_datagram g = {.dev = dev,
@@ -262,18 +270,61 @@ replies_that_wait_are_bounded(void **state)
 				  .pkey = 0xffff,
 				  .payload = q,
 				  .len = sizeof(q)};
-	unsigned waiting = 0;
 
 	memcpy(g.local, us, 16);
 	memcpy(g.remote, peer, 16);
-	for (unsigned i = 0; i < 3 * SR_PEER_OWED; i++) {
-		fake_reset();
+	for (unsigned i = 0; i < n; i++) {
+		discard_sent();
 		g.remote[15] = (uint8_t)(10 + i);
 		assert_true(sr_peer_rx(&g));
 	}
+}
+
+/* Hosts that send many queries do not use up memory. */
+static void
+replies_that_wait_are_bounded(void **state)
+{
+	unsigned waiting = 0;
+
+	queries_of_strangers(3 * SR_PEER_OWED);
 	for (unsigned i = 0; i < SR_PEER_OWED; i++)
 		waiting += dev->sr.owed[i].since_ns != 0;
-	assert_int_equal(waiting, SR_PEER_OWED);
+	assert_int_equal(waiting, SR_PEER_OWED / 2);
+}
+
+/* .. nor do they displace the reply to the peer of a QP. */
+REQUIREMENT("SR-01")
+static void
+strangers_do_not_displace_the_reply_to_a_peer(void **state)
+{
+	uint8_t q[256] = PEERS_QUERY;
+
+	sr_peer_ask(dev, us, peer, UID);
+	discard_sent();
+	assert_true(peer_mad(q, ASK, 1));
+	queries_of_strangers(3 * SR_PEER_OWED);
+	discard_sent();
+	dev->sr.peer[0].tries = 0; /* its own query is not sent again */
+	arp_reply();
+	(void)mad_sent(ANSWER);
+}
+
+/* QPs of a user with more peers than the table has entries. */
+REQUIREMENT("SR-01")
+static void
+a_user_with_many_peers_leaves_entries_to_others(void **state)
+{
+	uint8_t other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 3}, q[256];
+
+	memcpy(q, query(), sizeof(q));
+	for (unsigned i = 0; i < 2 * SR_PEERS; i++) {
+		discard_sent();
+		other[14] = (uint8_t)(1 + i / 200);
+		other[15] = (uint8_t)(1 + i % 200);
+		sr_peer_ask(dev, us, other, UID + 1);
+	}
+	assert_true(peer_mad(q, ANSWER, 1));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
 }
 
 #define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
@@ -300,6 +351,8 @@ main(void)
 		TEST(a_reply_waits_for_the_mac_of_the_next_hop),
 		TEST(a_device_without_selective_repeat_says_so),
 		TEST(replies_that_wait_are_bounded),
+		TEST(strangers_do_not_displace_the_reply_to_a_peer),
+		TEST(a_user_with_many_peers_leaves_entries_to_others),
 	};
 
 	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)

@@ -161,7 +161,7 @@ bench_setup(void **state)
 	assert_non_null(b->sqes);
 	engine_init(&b->engine, pool, b->sqes, &b->mrs, &b->qps, 0, &bench_ops, b);
 	engine_set_segs(&b->engine, segs);
-	engine_set_sr(&b->engine, qp_sr_pool_create(pool, 2));
+	engine_set_sr(&b->engine, qp_sr_pool_create(pool, 8));
 	/* test_probe.c covers packets that are sent before the ACK timeout. */
 	b->engine.env.plain = QP_PLAIN_REQUESTER;
 	engine_add_dev(&b->engine, BENCH_DEV, our_mac, &b->counters);
