@@ -119,6 +119,7 @@ def forge(model, attribute, local, remote=None, src=None, qpn=1, body=b""):
     frame[BTH + 5:BTH + 8] = qpn.to_bytes(3, "big")
     frame[MAD + 16:MAD + 18] = attribute.to_bytes(2, "big")
     frame[MAD + 12:MAD + 16] = local  # half of the transaction's id
+    frame[UDP + 6:UDP + 8] = bytes(2)  # no checksum: that of a socket's datagram would be wrong now
     frame[MAD + CM:MAD + CM + 4] = local
     if remote:
         frame[MAD + CM + 4:MAD + CM + 8 + len(body)] = remote + body

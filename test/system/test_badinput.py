@@ -18,12 +18,17 @@ COUNT = 25
 SEND_ONLY, WRITE_ONLY, ACK, CNP = 0x04, 0x0a, 0x11, 0x81
 
 
+def mac_of(side):
+    """The MAC of a side's device."""
+    return next(row["mac"] for row in side.daemon.show("device")["device"] if row["device"] == side.dev)
+
+
 class Wire:
     """Sends frames from side a's address into side b's interface, to a QP with traffic."""
 
     def __init__(self, link):
         self.sock = lib.raw_socket(link.a.daemon.ns, "eth0")
-        self.macs = [lib.mac_of(side.daemon.ns, "eth0") for side in (link.a, link.b)]
+        self.macs = [mac_of(side) for side in (link.a, link.b)]
         with lib.raw_socket(link.b.daemon.ns, "eth0") as there:
             self.genuine = self._listen(there)
         bth = next(f for f in self.genuine if f[42] == WRITE_ONLY)

@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A host of the same network floods a device and forges packets, beside a good connection: that goes on, requests of
 clients are answered, the drops have names, and tables and memory are bounded. Measures no speed (test/bench/cm_storm.py
-does)."""
+does).
+
+  test_flood.py [veth|workers|udp|packet]..    ports of DPDK with one worker, with two; ports on sockets of the kernel
+"""
 import collections
 import os
 import pathlib
 import random
 import socket
+import sys
 import time
 
 import cmclient
 import control
 import floods
+import hostlink
 import lib
-from test_badinput import Wire, books
+from test_badinput import Wire, books, mac_of
 
 KINDS_OF = 512  # frames of a kind that differ
 BURST = 4096  # frames sent at once: four times the slots of the port and of the ring to the control thread
@@ -28,12 +33,9 @@ DROPS = {"unknown QPN": "bad_qpn", "other hosts": "bad_gid", "CNP": "cnp", "SACK
          "wrong ICRC": "bad_icrc"}
 
 
-def raw_mac(ns):
-    return bytes.fromhex(lib.mac_of(ns, "eth0").replace(":", ""))
-
-
 def way(near, far, addresses):
-    return floods.Way(raw_mac(near.daemon.ns), raw_mac(far.daemon.ns), *(socket.inet_aton(a) for a in addresses))
+    return floods.Way(*(bytes.fromhex(mac_of(side).replace(":", "")) for side in (near, far)),
+                      *(socket.inet_aton(a) for a in addresses))
 
 
 class Transfer:
@@ -155,7 +157,7 @@ def flooded(target, good, neighbours):
         least = min(size[1] for size in sizes)  # the last urocectl may not be closed yet
         lib.until("the daemon has no more descriptors than before", lambda: target.size()[1] <= least)
         assert lib.SANITIZED or sizes[-1][0] - sizes[-2][0] < RSS_KIB, sizes
-        assert sizes[-1][2] == 1 and sizes[-1][3] <= 2 + BACKLOG, sizes
+        assert sizes[-1][2] == neighbours and sizes[-1][3] <= 2 + BACKLOG, sizes
         books(target.daemon)
 
 
@@ -238,7 +240,7 @@ def flapping(target, good):
             good.goes_on()
         macs = {row["mac"] for row in lib.until("known", target.answers)}
         lib.until("its MAC is known again", lambda: {row["mac"] for row in target.answers()} == {
-            lib.mac_of(target.link.a.daemon.ns, "eth0")})
+            mac_of(target.link.a)})
         print(f"# at first {macs}")
 
 
@@ -257,9 +259,30 @@ def port(link, addresses, neighbours):
     link.end(link.kind)
 
 
+def link_kernel(spec):
+    """Two daemons with ports on sockets of the kernel."""
+    sides = []
+    for i, ns in enumerate(hostlink.spaces(4200), 1):
+        daemon = lib.Daemon([], [f"name=uroce0,mtu=4096,{spec.format(i=i)}"], ns)
+        sides.append(lib.Side(daemon, "uroce0", f"10.9.0.{i}"))
+    return lib.Link(spec.split(",")[0], *sides, 4096)
+
+
+DPDK, KERNEL = ("10.9.0.101", "10.9.0.102"), ("10.9.0.1", "10.9.0.2")
+# The link, the devices' addresses, and whether the device answers and asks neighbours itself.
+PORTS = {
+    "veth": (lib.link_veth, DPDK, True),
+    "workers": (lambda: lib.link_veth(extra=lib.TWO_WORKERS), DPDK, True),
+    "udp": (lambda: link_kernel("port=udp,iface=eth0"), KERNEL, False),
+    "packet": (lambda: link_kernel("port=packet,iface=eth0,addr=10.9.0.10{i}/24"), DPDK, True),
+}
+
+
 def main():
     lib.need_root()
-    port(lib.link_veth(), ("10.9.0.101", "10.9.0.102"), True)
+    for name in sys.argv[1:] or PORTS:
+        link, addresses, neighbours = PORTS[name]
+        port(link(), addresses, neighbours)
     lib.finish()
 
 
