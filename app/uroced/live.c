@@ -240,12 +240,12 @@ live_main(void *arg)
 	struct timespec at;
 
 	(void)arg;
-	clock_gettime(CLOCK_REALTIME, &at);
 	pthread_mutex_lock(&live.mutex);
 	while (!live.stop) {
-		clock_gettime(CLOCK_REALTIME, &at);
+		clock_gettime(CLOCK_MONOTONIC, &at);
 		at.tv_sec += LIVE_PERIOD_MS / 1000;
-		if (pthread_cond_timedwait(&live.wake, &live.mutex, &at) != ETIMEDOUT)
+		if (pthread_cond_clockwait(&live.wake, &live.mutex, CLOCK_MONOTONIC, &at) !=
+		    ETIMEDOUT)
 			continue;
 		pthread_mutex_unlock(&live.mutex);
 		for (uint32_t i = 0; i < live.ndevs; i++)

@@ -170,9 +170,9 @@ box_close(struct outbox *box)
 	box->closing = true;
 	pthread_cond_signal(&box->wake);
 	pthread_mutex_unlock(&box->mutex);
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += CLOSE_S;
-	pthread_timedjoin_np(box->thread, NULL, &until);
+	pthread_clockjoin_np(box->thread, NULL, CLOCK_MONOTONIC, &until);
 }
 
 void

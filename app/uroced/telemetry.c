@@ -217,7 +217,7 @@ ask(make_fn *make, const char *params)
 	json_t *reply = NULL;
 	int rc = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += TELEMETRY_WAIT_S;
 	pthread_mutex_lock(&tel.mutex);
 	if (tel.open) {
@@ -227,7 +227,7 @@ ask(make_fn *make, const char *params)
 		if (write(tel.watch.fd, &one, sizeof(one)) != sizeof(one))
 			rc = EIO;
 		while (rc == 0 && tel.state == ASKED && tel.open)
-			rc = pthread_cond_timedwait(&tel.done, &tel.mutex, &until);
+			rc = pthread_cond_clockwait(&tel.done, &tel.mutex, CLOCK_MONOTONIC, &until);
 		if (tel.state == ANSWERED)
 			reply = tel.reply;
 		tel.state = IDLE;
