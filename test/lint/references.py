@@ -4,8 +4,8 @@
 Checks references in documents and comments. A path of the tree must name a file or folder. A link's target and
 anchor must exist, and a section quoted after a document's name must be one of its headings. No text may refer to a
 document outside of the repository: name the section of the specification or the requirement instead. A
-requirement's id must be in doc/requirements.txt. A function, type, field or constant named in a C comment must
-exist in the code.
+requirement's id must be in doc/requirements.txt. A test or fuzzer named in a document must exist: `test_net_neigh` is
+test/unit/net/test_neigh.c. A function, type, field or constant named in a C comment must exist in the code.
 """
 import ast
 import io
@@ -22,6 +22,7 @@ PATH = re.compile(r'(?<![\w/.$~}*<>-])((?:' + FOLDERS + r')/(?:[\w./*,{}-]|\[\w+
 LINK = re.compile(r'\]\(([^)\s]+)\)')
 REQUIREMENT = re.compile(r'\b([A-Z]+)-\d\d\b')
 SECTION = re.compile(r"([\w/-]+\.md),\s+'([^']+)'")
+TEST = re.compile(r'`((?:test|fuzz)_\w+)`')
 OUTSIDE = re.compile(r'\b(wire-facts|[Ss]eed 0\d\d|issue \d+)\b|/work/\w+|\bshared/\w+')
 
 # Build outputs, files of other projects, and placeholders such as NAME.sh.
@@ -119,6 +120,15 @@ def identifiers():
     return words
 
 
+def tests(known):
+    """Names of tests and fuzzers: of their files, also with the folder's name between test_ and the rest."""
+    for name in known:
+        path = pathlib.PurePath(name)
+        if path.parts[0] == 'test' and path.suffix in ('.c', '.py') and path.stem.startswith(('test_', 'fuzz_')):
+            yield path.stem
+            yield path.stem.replace('test_', f'test_{path.parent.name}_', 1)
+
+
 def problems_of(name, known, ids, words):
     for start, text in comments(name):
         def where(match):
@@ -143,6 +153,9 @@ def problems_of(name, known, ids, words):
                     yield f'{where(match)}: nothing in the code is called {match[1]}'
         if not name.endswith('.md'):
             continue
+        for match in TEST.finditer(text):
+            if match[1] not in tests(known):
+                yield f'{where(match)}: there is no test {match[1]}'
         for match in LINK.finditer(text):
             target, _, fragment = match[1].partition('#')
             if '://' in target:

@@ -181,6 +181,8 @@ class Lint(unittest.TestCase):
         self.put('lib/a/x.c', SPDX + '/* doc/good.md, \'A part\'; x.h */\nchar *s = "lib/gone.c";\n')
         self.put('lib/b/x.h', SPDX)
         self.put('lib/engine/engine.c', SPDX)
+        self.put('test/unit/a/test_one.c', SPDX)
+        self.put('test/fuzz/fuzz_a.c', SPDX)
         self.assertEqual(self.lint('references.py'), (0, 'references: ok\n'))
         for name, text, word in (
                 ('doc/bad.md', 'See\ndoc/gone.md.', 'doc/bad.md:2: doc/gone.md does not exist'),
@@ -190,6 +192,7 @@ class Lint(unittest.TestCase):
                 ('doc/bad.md', '[x](gone.txt)', 'link to gone.txt'),
                 ('doc/bad.md', '[x](good.md#gone)', 'no such heading'),
                 ('doc/bad.md', "good.md, 'Gone'", "good.md has no section 'Gone'"),
+                ('doc/bad.md', '`test_a_one`, `test_one`, `fuzz_a`, `test_b_one`', 'doc/bad.md:1: there is no test test_b_one'),
                 ('doc/bad.md', 'As AB-02 says.', 'AB-02 is not in doc/requirements.txt'),
                 ('lib/a/bad.c', SPDX + '\n/* seed 002 */\n', 'lib/a/bad.c:3: seed 002 is not'),
                 ('lib/a/bad.c', SPDX + '// As issue 5 says.\n', 'issue 5 is not'),
