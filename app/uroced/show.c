@@ -731,10 +731,11 @@ topic_find(const char *what)
 	return NULL;
 }
 
+/* Is obj, of this topic, the QP with this number? No object of another topic is. */
 static bool
-is_qp(const void *obj, int64_t qpn)
+is_qp(const struct topic *t, const void *obj, int64_t qpn)
 {
-	return ((const struct obj_qp *)obj)->qp->conn.qpn == qpn;
+	return t->row == show_qp && ((const struct obj_qp *)obj)->qp->conn.qpn == qpn;
 }
 
 /*
@@ -750,7 +751,7 @@ add_objects(const struct session *s, const struct topic *t, bool all, int64_t qp
 	const void *obj;
 
 	while ((obj = idtab_next(table, &pos)) != NULL) {
-		if (qpn >= 0 && !(all && is_qp(obj, qpn)))
+		if (qpn >= 0 && !(all && is_qp(t, obj, qpn)))
 			continue;
 		if (!show_page_take(page, s->id, pos - 1))
 			return;
