@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QPs that move between workers (lib/worker/move.c), with the fake engine. */
+#include <stdlib.h>
 #include <string.h>
 #include "bench.h"
 
