@@ -222,6 +222,22 @@ def nobody_there():
     daemon.stop()
 
 
+def while_it_starts():
+    """uroce-run waits for a daemon that has no socket yet: this one is stopped until uroce-run has said so."""
+    def stopped():
+        sock = lib.tmpdir() / "s"
+        daemon = lib.spawn([lib.UROCED, "--socket", sock, "--file-prefix", lib.unique("ur"), "--no-huge", "--pair", "p",
+                            "--dev", "name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"])
+        os.kill(daemon.pid, signal.SIGSTOP)
+        return not sock.exists() and (daemon, sock)
+    daemon, sock = lib.until("a daemon that has only begun to start", stopped)
+    tool = lib.spawn([lib.UROCE_RUN, "--socket", sock, "ibv_devinfo", "-l"], env=lib.asan_env())
+    lib.until("it says that it waits", lambda: "waiting for uroced, which is starting" in tool.output())
+    os.kill(daemon.pid, signal.SIGCONT)
+    assert tool.wait(lib.processes.HANGS_S) == 0 and "uroce0" in tool.output(), tool.output()
+    assert daemon.term() == 0, daemon.output()
+
+
 class Chroot(lib.Side):
     """A side whose programs run in a plain chroot: its root is no mount point, so mounts there cannot be made private."""
 
@@ -389,6 +405,8 @@ def main():
         socket_taken()
     with lib.case("--daemon returns when the daemon is ready, or has failed"):
         detached()
+    with lib.case("uroce-run while its daemon starts"):
+        while_it_starts()
     with lib.case("uroce-run without a daemon, and without the right to use it"):
         nobody_there()
     for user, uid in (("root", 0), ("an ordinary user", 65534)):
