@@ -368,6 +368,8 @@ class Group:
             machine.need(*NEEDS.get(self.name, ()))
             with prober.around(self.samples) as new:
                 new.update(GROUPS[self.name](plan))
+            if time.monotonic() >= plan.deadline:
+                self.skipped = f"not in this --quick: its time was used up; --only {self.name} measures it"
         except machine.NoTime as why:
             self.skipped = f"not in this --quick: {why}; --only {self.name} measures it"
         except (machine.Missing, RuntimeError, OSError, KeyError, ValueError) as why:

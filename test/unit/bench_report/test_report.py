@@ -22,6 +22,7 @@ SCRIPTS = ROOT / "test/bench/report"
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(SCRIPTS), str(ROOT / "test/kit_py")]
 
+import congestion  # noqa: E402
 import goals  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
@@ -256,6 +257,19 @@ class Measuring(unittest.TestCase):
             row = self.rows(call, 64)[0]
         self.assertEqual((row["met"], row["samples"]), (True, call.call_count))
         self.assertLess(call.call_count, 3)
+
+    def test_a_group_of_many_runs_ends_in_time(self):
+        now = [0]
+
+        def run(*_):
+            now[0] += 100
+            return [Sample(9.0, 9.0)]
+
+        with mock.patch.object(measure.time, "monotonic", lambda: now[0]), mock.patch.object(congestion, "_loss", run):
+            rows = self.rows(congestion.loss_ops, group="loss-ops")
+        self.assertEqual(now[0], 200)
+        self.assertEqual([row.get("samples") for row in rows[:3]], [1, 1, None])
+        self.assertTrue(all("not in this --quick" in row["skipped"] for row in rows[2:]), rows)
 
     def test_what_there_is_no_time_for_is_no_failure(self):
         with mock.patch.object(measure, "QUICK_S", -1):
