@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds uroce in a root of another Debian release, as a user there would.
 
-release.py RELEASE      builds and runs unit tests and demo.sh
-release.py RELEASE all  builds everything else; makes the packages, and installs them in a bare root
+release.py RELEASE           builds and runs unit tests and demo.sh
+release.py RELEASE all       builds everything else; makes the packages, and installs them in a bare root
+release.py RELEASE packages  only the packages. Of bookworm in a root with the packages that debian/control names
 
 The root is in the build folder's releases/ (UROCE_ROOTS=DIR: there), made by mmdebstrap at the first run (1.5 GB)."""
 import json
@@ -41,9 +42,13 @@ def most(root, release):
 def rest(root, release):
     with lib.case(f"{release}: everything compiles"):
         root.bash("ninja -C build")
+    packages(release)
+
+
+def packages(release):
     with lib.case(f"{release}: packages are built, and work in a bare root"):
         output = lib.tmpdir()
-        lib.sh("env", f"UROCE_ROOTS={root.folder.parent}", SOURCE / "scripts/release.sh", "--output", output, PACKAGES[release],
+        lib.sh("env", f"UROCE_ROOTS={ROOTS}", SOURCE / "scripts/release.sh", "--output", output, PACKAGES[release],
                timeout=3000)
         bare = debian.Bare.made(lib.tmpdir() / "bare", release)
         for deb in output.glob("*/*.deb"):
@@ -62,6 +67,9 @@ def main(release, what=""):
             urllib.request.urlopen(f"{MIRROR}/dists/{release}/InRelease", timeout=60).close()
         except OSError as failed:
             lib.skip(f"no root of {release} yet, and no mirror of Debian: {failed}")
+    if what == "packages":
+        packages(release)
+        return
     try:
         root = Root.of(release, release)
     except lib.processes.Failed as failed:
