@@ -212,11 +212,12 @@ filters(char *text)
 {
 	char *word[WORDS_MAX + 1];
 	struct filters fs = {0};
-	int n = words_of(text, word);
 	json_t *rows;
+	int n;
 
 	if (setjmp(refused) != 0)
 		return;
+	n = words_of(text, word);
 	for (int i = 0; i < n; i++)
 		(void)filter_take(&fs, 0x7f, "show qp", word[i]);
 	filter_check(&fs, "show qp", "INIT RTR RTS ERR", "RC UC UD");
