@@ -30,7 +30,7 @@ NO_PAGES = ("bench", "cc", "cli", "cm", "engine", "events", "net", "wire")
 # What cannot pass there. Each counts as skipped.
 NO_GUEST = {}
 INIT = """#!/bin/busybox sh
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ UROCE_TEST_SHORT=1
 /bin/busybox --install -s /bin
 mkdir -p /proc /sys /dev /tmp /run /var/tmp; ln -s /run /var/run
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
@@ -45,9 +45,11 @@ sh -e /session >/tmp/out 2>&1; status=$?
 cat /tmp/out
 echo "guest: session $status"
 while read -r name limit command; do
+	read -r before rest </proc/uptime
 	timeout $limit $command >/tmp/out 2>&1 </dev/null; status=$?
+	read -r after rest </proc/uptime
 	case $status in 0 | 77) ;; *) tail -n 40 /tmp/out ;; esac
-	echo "guest: test $name $status"
+	echo "guest: test $name $status in $((${after%.*} - ${before%.*})) s"
 done </tests
 poweroff -f
 """
@@ -146,13 +148,25 @@ def kernel():
 
 
 def run_guest(folder):
-    """Boots it, and returns what it prints until it powers off."""
+    """Boots it, and returns what it prints until it powers off. Shows the results as they come: it takes an hour."""
+    shown = 0
+
+    def ended():
+        nonlocal shown
+        state = guest.poll()
+        said = re.findall(r"^guest: .*(?=\r?\n)", guest.output(), re.MULTILINE)
+        for line in said[shown:]:
+            print(f"# {line}", flush=True)
+        shown = len(said)
+        return state is not None
+
     archive = lib.tmpdir() / "files.cpio"
     lib.sh("sh", "-c", f"cd {folder} && find . -print0 | cpio -0 -o -H newc --quiet >{archive}", timeout=600)
     guest = lib.spawn(["qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a76", "-accel", "tcg,thread=multi", "-smp", "2",
                        "-m", MEMORY_MB, "-kernel", kernel(), "-initrd", archive, "-append", "console=ttyAMA0 quiet panic=-1 default_hugepagesz=2M",
                        "-display", "none", "-serial", "stdio", "-monitor", "none", "-nic", "none", "-no-reboot"])
-    assert guest.wait(LIMIT_S) == 0, guest.tail()
+    lib.until("the guest powers off", ended, LIMIT_S, every=2)
+    assert guest.poll() == 0, guest.tail()
     return guest.output().replace("\r", "")
 
 
@@ -170,9 +184,8 @@ def main(only):
     with_daemon = not only or "session" in only
     with lib.case(f"{what} a guest runs to its end"):
         said = run_guest(files_of(root, tests, SESSION if with_daemon else "true\n"))
-        print("".join(f"# {line}\n" for line in said.splitlines() if "guest: kernel" in line), end="")
         assert f"guest: page {PAGE_KB}\n" in said and "guest: session" in said, said[-4000:]
-    results = dict(re.findall(r"^guest: test (\S+) (\d+)$", said, re.MULTILINE))
+    results = dict(re.findall(r"^guest: test (\S+) (\d+) in \d+ s$", said, re.MULTILINE))
     with lib.case(f"{what} {len(tests)} unit tests pass"):
         failed = [line.split()[0] for line in tests if results.get(line.split()[0]) not in ("0", "77")]
         assert not failed, f"{failed}\n{said[-12000:]}"

@@ -47,6 +47,9 @@ struct reg {
 /* The tests need root: userfaultfd, map_files, huge pages, other users. Else main returns 77. */
 bool harness_can_run(void);
 
+/* n repetitions, a tenth of them with UROCE_TEST_SHORT=1, which an emulated machine sets. */
+unsigned harness_count(unsigned n);
+
 /*
  * Run client() in a child, serve it, and assert that it left with status 0. as_uid: run it as this
  * user; 0 for root.

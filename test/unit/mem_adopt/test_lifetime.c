@@ -110,7 +110,7 @@ client_overlap_copy(void)
 	check_region(p + 4 * PAGE, 4 * PAGE, UROCE_MR_PATH_ADOPTED, false);
 	check_region(stack + 1, 98, UROCE_MR_PATH_COPY, true);
 	CHECK(pthread_create(&t, NULL, traffic, NULL) == 0);
-	for (unsigned i = 0; i < 3000 || filled_n <= 10; i++) {
+	for (unsigned i = 0; i < harness_count(3000) || filled_n <= 10; i++) {
 		CHECK(mr_pieces_build((uintptr_t)p + PAGE, 6 * PAGE, piece, &n, fds, &nfds,
 				      &hold) == 0);
 		mr_pieces_release(hold);
@@ -355,7 +355,7 @@ client_old_kernel(void)
 				 .return_uffd = -1};
 
 	CHECK(swap.uffd >= 0 && ioctl(swap.uffd, UFFDIO_API, &api) == 0);
-	for (unsigned round = 0; round < 100; round++) {
+	for (unsigned round = 0; round < harness_count(100); round++) {
 		uint8_t *p = map_private(1024 * PAGE);
 		struct page_swap_job job = {.addr = (uintptr_t)p,
 					    .len = 1024 * PAGE,
@@ -395,7 +395,7 @@ client_linger(void)
 	struct mr_pin *hold;
 	unsigned n, nfds;
 
-	for (unsigned round = 0; round < 2000; round++) {
+	for (unsigned round = 0; round < harness_count(2000); round++) {
 		uint8_t *p = map_private(8 * PAGE);
 		int advice = round % 2 ? MADV_DONTNEED : MADV_FREE;
 

@@ -174,8 +174,8 @@ storm(struct buffer *b)
 		register_once(b, b->len / 3, b->len / 2);
 		rounds += 2;
 		clock_gettime(CLOCK_MONOTONIC, &t);
-	} while (rounds < MIN_ROUND || (t.tv_sec - t0.tv_sec < RUN_S && rounds < MAX_ROUND) ||
-		 !all_have_run());
+	} while (rounds < harness_count(MIN_ROUND) ||
+		 (t.tv_sec - t0.tv_sec < RUN_S && rounds < MAX_ROUND) || !all_have_run());
 	b->stop = true;
 	for (unsigned i = 0; i <= NTHREADS; i++)
 		pthread_join(th[i], NULL);
@@ -473,5 +473,6 @@ main(void)
 
 	if (!harness_can_run())
 		return 77;
+	registrations = harness_count(registrations);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
