@@ -151,7 +151,7 @@ ADDRINFO_SINCE = 60  # librdmacm has these functions
 # ATOMIC WRITE; huge pages, of which the machine may have none; in rdma-core 33, flags chosen at random
 UNSURE = re.compile(r"atomic_write|huge|test_qp\.QPTest\..*_ud_qp")
 CORE = (lib.HERE / "pyverbs/core.txt").read_text().split()
-UNDER_RUN = ("ibv_devinfo", "ibv_rc_pingpong -N", "rping")
+UNDER_RUN = ("ibv_devinfo", "ibv_rc_pingpong -N", "rping", "rdma_resolve_addrinfo")
 
 
 def check(release, name, program, *args):
@@ -169,16 +169,23 @@ def print_table(releases):
         print("#", f"{name:46}", *(f"{row.get(release, '-'):8}" for release in releases))
 
 
+def scripts_folder():
+    """A folder with SCRIPTS for a container."""
+    folder = lib.tmpdir()
+    folder.chmod(0o755)
+    for name in SCRIPTS:
+        shutil.copy(lib.HERE / name, folder)
+    return folder
+
+
 def with_cdi(podman, release, daemon, spec):
     """The release's programs in a container that has the devices."""
-    scripts = lib.tmpdir()
-    for name in SCRIPTS:
-        shutil.copy(lib.HERE / name, scripts)
+    scripts = scripts_folder()
     # the tests of later releases ask it for the device's interface
     (scripts / "rdma").write_text("#!/bin/sh\necho []\n")
     (scripts / "rdma").chmod(0o755)
     tests = pyverbs_run.unpack(debian_root.programs_of(release) / "usr/share/doc/rdma-core/tests")
-    for folder in (scripts, tests, tests / "tests"):
+    for folder in (tests, tests / "tests"):
         folder.chmod(0o755)
     with lib.case(f"{release}: a container with the devices"):
         # podman 4.3 gives the container's own program what the file says, but not those of podman exec
@@ -192,13 +199,14 @@ def with_cdi(podman, release, daemon, spec):
 
 
 def with_run(podman, release, daemon):
-    """Some of them in a container that has only uroce-run and the socket."""
+    """Some of them in a container that has only uroce-run, the socket, and the scripts."""
     programs = lib.tmpdir()
     for path in ("app/uroce-run/uroce-run", "drivers/verbs/liburoce-rdmav34.so", "drivers/verbs/liburoce-preload.so"):
         shutil.copy(lib.BUILD / path, programs)
     programs.chmod(0o755)
     folder = daemon.socket.parent
-    container = Container(podman, release, ("-v", f"{programs}:/opt/uroce:ro", "-v", f"{folder}:{folder}"),
+    container = Container(podman, release, ("-v", f"{programs}:/opt/uroce:ro", "-v", f"{folder}:{folder}",
+                                              "-v", f"{scripts_folder()}:/scripts:ro"),
                           (f"UROCE_SOCKET={daemon.socket}",))
     for view in ("preload", "namespace"):
         container.prefix = ("/opt/uroce/uroce-run", f"--view={view}")
