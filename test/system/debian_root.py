@@ -22,7 +22,6 @@ TREE = "/srv/uroce"  # not in /root: tests run programs of it as another user
 PROGRAMS = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")  # and rdma-core, with the tests of pyverbs
 # Runs the rest of its arguments in a root, with the file systems that a machine has. $2: a command for the root.
 ENTER = """root=$1; prepare=$2; shift 2
-mount --bind "$root" "$root" # what makes namespaces there expects a mount point
 for fs in dev sys; do mount --rbind /$fs "$root/$fs"; done
 mount -t proc proc "$root/proc"
 for fs in run tmp; do mount -t tmpfs tmpfs "$root/$fs"; done
@@ -50,7 +49,8 @@ def programs_of(release):
 
 
 class Root:
-    prepare = ""  # shell commands before its commands; $root is the folder
+    # shell commands before its commands; $root is the folder. What makes namespaces there expects a mount point.
+    prepare = 'mount --rbind "$root" "$root"'
     preexec = None
 
     def __init__(self, folder):
@@ -90,7 +90,8 @@ class ForeignRoot(Root):
     has a separate binfmt_misc. Its users are the machine's."""
 
     # The first bytes of an ELF file of arm64, and which of their bits count. The entry lasts as long as the mount.
-    prepare = r"""mount -t binfmt_misc binfmt_misc "$root/mnt"
+    prepare = Root.prepare + r"""
+mount -t binfmt_misc binfmt_misc "$root/mnt"
 magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
 mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
 printf %s ":qemu-aarch64:M::$magic:$mask:$root/usr/bin/qemu-aarch64-static:F" >"$root/mnt/register"

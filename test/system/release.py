@@ -42,6 +42,10 @@ def most(root, release):
 def rest(root, release):
     with lib.case(f"{release}: everything compiles"):
         root.bash("ninja -C build")
+    with lib.case(f"{release}: demo.sh succeeds in a chroot whose root is no mount point"):
+        plain = Root(root.folder)
+        plain.prepare = ""
+        assert "success: all bytes received as sent" in plain.bash("./demo.sh")
     packages(release)
 
 
