@@ -121,7 +121,7 @@ share host "$share" none
 
 set +e
 timeout --foreground "$tmo" "${qemu[@]}" "${acc[@]}" -M "$machine" -smp "$smp" -m "$mem" \
-    -nodefaults -no-user-config -display none -no-reboot "${monitor[@]}" \
+    -nodefaults -no-user-config -display none -no-reboot -pidfile "$share/.run/pid" "${monitor[@]}" \
     -kernel "$img/vmlinuz" -initrd "$img/initrd.gz" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off random.trust_cpu=on net.ifnames=0 cryptomgr.notests apparmor=0 audit=0 no_timer_check $append" \
     -drive "file=$img/root.img,format=raw,if=virtio,readonly=on,file.locking=off" \

@@ -44,7 +44,8 @@ class Machine:
 
     def __init__(self, more=()):
         """more: options of run-guest.sh"""
-        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", "9000", *more],
+        limit = 36000 if lib.FULL else 9000  # ends the guest of a test that was killed
+        self.guest = guestlib.Guest(f"stock {SOURCE}", more=["--root", "--mem", "2048", "--timeout", str(limit), *more],
                                     kernel=os.environ.get("UROCE_STOCK_KERNEL") or None)
         self.good(f"stock_programs {BUILD}")
         print(f"# kernel {self.good('uname -r').strip()}", flush=True)
