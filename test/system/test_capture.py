@@ -214,7 +214,7 @@ def explained():
 
 def impaired():
     """The file has the frames that the injector dropped, and says of each what the injector did, by which rule."""
-    link = lib.link_ring()
+    link = lib.link_ring(lib.ONE_WORKER)  # each queue counts for its rules
     daemon, devs = link.a.daemon, (link.a.dev, link.b.dev)
     spec = ("drop=2%,dup=2%,corrupt=1%,reorder=1%,seed=3;rate=2Gbit,queue=40kB,kmin=8kB,kmax=9kB,delay=20us,delay_prob=5% "
             "rule:nth=7,count=5,action=drop rule:nth=30,count=4,action=ce")

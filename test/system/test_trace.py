@@ -79,7 +79,8 @@ def check(*args):
 
 def run(spec=None):
     """Captured traffic between two daemons: (folder, merged capture, stats before and after)."""
-    link = lib.link_veth(more=",sr=off")  # the checker knows the rules of go-back-N only
+    # The checker knows the rules of go-back-N only, and one order: two workers capture side by side.
+    link = lib.link_veth(extra=lib.ONE_WORKER, more=",sr=off")
     folder = lib.tmpdir()
     sides = (link.a, link.b)
     if spec:
