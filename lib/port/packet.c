@@ -16,7 +16,8 @@
 #define PACKET_IGNORE_OUTGOING 23
 #endif
 #ifndef PACKET_FANOUT_FLAG_IGNORE_OUTGOING
-#define PACKET_FANOUT_FLAG_IGNORE_OUTGOING 0x4000 /* ignored by Linux 6.1 */
+#define PACKET_FANOUT_FLAG_IGNORE_OUTGOING                                                         \
+	0x4000 /* not in Linux 6.1: the filter drops outgoing frames, too */
 #endif
 
 /*
@@ -84,7 +85,7 @@ open_socket(const struct port *p, struct port_socket *s)
 
 /*
  * Makes a group of the sockets of all queues, each of which gets the packets of its workers' QPs
- * (packet_steer). Returns 0 or -errno: before Linux 4.13, or while the interface is down.
+ * (packet_steer). Returns 0 or -errno: old kernels, and some while the interface is down.
  */
 static int
 group(const struct port *p)

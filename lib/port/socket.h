@@ -34,6 +34,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <rte_mbuf.h>
 #include "port/port.h"
@@ -222,6 +223,19 @@ bool socket_set(const struct port_socket *s, int level, int option, int value);
 void socket_buffers(const struct port_socket *s, bool tell);
 
 /* udp.c. */
+
+/* Appends a control message to msg, whose buffer has room for it. Any thread that owns msg. */
+static inline void
+socket_control_put(struct msghdr *msg, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	msg->msg_controllen += CMSG_SPACE(len);
+}
 
 /* Finds the address or the interface, and the MAC. Returns 0, or -errno after logging the error. */
 int udp_find(struct port *p, const struct port_params *params);

@@ -6,19 +6,6 @@
 #include "net/net.h"
 #include "port/socket.h"
 
-/* Appends a control message. */
-static void
-control_put(struct msghdr *msg, int level, int type, const void *data, size_t len)
-{
-	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
-
-	c->cmsg_level = level;
-	c->cmsg_type = type;
-	c->cmsg_len = CMSG_LEN(len);
-	memcpy(CMSG_DATA(c), data, len);
-	msg->msg_controllen += CMSG_SPACE(len);
-}
-
 /* Sets destination and source, for an IPv4 socket. */
 static void
 put_v4(const struct port_socket *s, const struct udp_head *h, struct msghdr *msg)
@@ -33,7 +20,7 @@ put_v4(const struct port_socket *s, const struct udp_head *h, struct msghdr *msg
 		struct in_pktinfo info = {0};
 
 		memcpy(&info.ipi_spec_dst, ip->src, 4);
-		control_put(msg, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+		socket_control_put(msg, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 	}
 }
 
@@ -59,7 +46,7 @@ put_v6(const struct port_socket *s, const struct udp_head *h, struct msghdr *msg
 	}
 	msg->msg_namelen = sizeof(*to);
 	if (s->any)
-		control_put(msg, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+		socket_control_put(msg, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
 }
 
 /* Adds class and hop limit, if they differ from the socket's. */
@@ -67,9 +54,9 @@ static inline void
 class_put(struct msghdr *msg, int level, int tos_type, int tos, int ttl_type, int ttl)
 {
 	if (tos != 0)
-		control_put(msg, level, tos_type, &tos, sizeof(tos));
+		socket_control_put(msg, level, tos_type, &tos, sizeof(tos));
 	if (ttl != NET_HOP_LIMIT)
-		control_put(msg, level, ttl_type, &ttl, sizeof(ttl));
+		socket_control_put(msg, level, ttl_type, &ttl, sizeof(ttl));
 }
 
 void
@@ -89,7 +76,7 @@ udp_message_put(const struct port_socket *s, const struct udp_head *h, uint16_t 
 	else
 		class_put(msg, IPPROTO_IP, IP_TOS, ip[1], IP_TTL, ip[8]);
 	if (gso != 0)
-		control_put(msg, IPPROTO_UDP, UDP_SEGMENT, &gso, sizeof(gso));
+		socket_control_put(msg, IPPROTO_UDP, UDP_SEGMENT, &gso, sizeof(gso));
 }
 
 static int

@@ -125,18 +125,6 @@ message_make(void)
 	return len;
 }
 
-static void
-control_put(struct msghdr *msg, int level, int type, const void *data, size_t len)
-{
-	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
-
-	c->cmsg_level = level;
-	c->cmsg_type = type;
-	c->cmsg_len = CMSG_LEN(len);
-	memcpy(CMSG_DATA(c), data, len);
-	msg->msg_controllen += CMSG_SPACE(len);
-}
-
 /* Fills in the address and the control messages. */
 static void
 message_about(struct msghdr *msg)
@@ -153,10 +141,10 @@ message_about(struct msghdr *msg)
 		((struct sockaddr_in *)msg->msg_name)->sin_family =
 			record.flags & RECORD_V6 ? AF_INET6 : AF_INET;
 		if (record.flags & RECORD_GSO)
-			control_put(msg, IPPROTO_UDP, UDP_GRO, &gso, sizeof(gso));
+			socket_control_put(msg, IPPROTO_UDP, UDP_GRO, &gso, sizeof(gso));
 		return;
 	}
-	control_put(msg, SOL_PACKET, PACKET_AUXDATA, &aux, sizeof(aux));
+	socket_control_put(msg, SOL_PACKET, PACKET_AUXDATA, &aux, sizeof(aux));
 }
 
 /* Stands in for the kernel's. */

@@ -17,7 +17,8 @@ ALICE, BOB = 65534, 65533
 A, ALSO_A, B = "10.9.0.101", "10.9.0.103", "10.9.0.102"
 EPSN = 100  # of control.modify
 QPS = 600  # more than a worker has lists
-# More requests than a worker holds, by QP. One that may hold no more drops all: smaller QPs fill what is left.
+# Early requests for each QP, more in all than a worker holds. A QP that is refused a place drops all that it holds, so
+# the QPs with few requests come last and take the places that are left.
 DEPTHS = [250] * 48 + [128, 64, 32, 16, 8, 4, 2, 1, 1]
 PEERS = 300  # more than a device remembers
 BURST = 512  # half of the port's slots
