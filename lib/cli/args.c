@@ -71,6 +71,11 @@ take_option(struct walk *w)
 		snprintf(w->err, w->room, "option --%s: needs a value %s", f->name, f->arg);
 		return -EINVAL;
 	}
+	if (value == NULL && strncmp(*w->next, "--", 2) == 0) {
+		snprintf(w->err, w->room, "option --%s: needs a value %s, not the option %.200s",
+			 f->name, f->arg, *w->next);
+		return -EINVAL;
+	}
 	if (value == NULL)
 		value = *w->next++;
 	if (f->type == CLI_LIST && !w->seen[f - table])

@@ -147,6 +147,8 @@ errors_name_the_option_and_the_range(void **state)
 		if (strstr(err, bad[i].says) == NULL)
 			fail_msg("%s: %s", bad[i].arg, err);
 	}
+	assert_int_equal(args(&mixed, &v, err, ARGV("--text", "--small=8")), -22);
+	assert_string_equal(err, "option --text: needs a value T, not the option --small=8");
 }
 
 static int
