@@ -13,8 +13,7 @@
 #include "ipc/client.h"
 #include "ipc/sockpath.h"
 
-/* How long a daemon that starts is waited for; how long its process may not have its name yet. */
-#define START_MS 120000
+/* How long a daemon's process may not have its name yet. */
 #define FORK_MS  200
 #define TELL_MS  2000
 #define PAUSE_MS 20
@@ -107,20 +106,24 @@ sees_same_files(int dir)
 	return same;
 }
 
+/*
+ * Before main renames the thread of a daemon, it is the process's only one; a daemon that is ready
+ * has several.
+ */
 static bool
-is_young(int dir)
+is_not_ready(int dir)
 {
-	struct timespec now;
-	unsigned long long start;
-	char text[1024], *p;
+	char text[1024], name[32] = "";
+	char *end;
 
-	read_at(dir, "stat", text, sizeof(text));
-	p = strrchr(text, ')'); /* behind the name; field 22 is the start, in ticks since boot */
-	for (unsigned int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	return p && sscanf(p, "%llu", &start) == 1 && clock_gettime(CLOCK_BOOTTIME, &now) == 0 &&
-	       start / (unsigned long long)sysconf(_SC_CLK_TCK) + START_MS / 1000 >=
-		       (unsigned long long)now.tv_sec;
+	read_at(dir, "stat", text, sizeof(text)); /* PID (NAME) STATE .., threads in field 20 */
+	sscanf(text, "%*d (%31[^)]", name);
+	if (strcmp(name, UROCED_STARTING_NAME) == 0)
+		return true;
+	end = strrchr(text, ')');
+	for (unsigned int field = 2; end && field < 20; field++)
+		end = strchr(end + 1, ' ');
+	return end && atol(end) == 1 && strcmp(name, UROCED_STARTER_NAME) != 0;
 }
 
 /*
@@ -135,7 +138,7 @@ process_starts_at(int proc, const char *name, const char *socket)
 	size_t n = dir < 0 ? 0 : read_at(dir, "cmdline", words, sizeof(words));
 	bool starts = n > 0 && strcmp(basename(words), "uroced") == 0 &&
 		      starts_at(words, n, socket) && is_of_this_user(dir) && sees_same_files(dir) &&
-		      is_young(dir);
+		      is_not_ready(dir);
 
 	if (dir >= 0)
 		close(dir);
@@ -160,7 +163,7 @@ is_starting(const char *socket)
 
 /*
  * Connects to the daemon. One that was started just before, as in "uroced & uroce-run ..", has no
- * socket yet: waits while it starts.
+ * socket yet: waits while it starts, however long that takes.
  */
 static int
 connect_daemon(struct ipc_client *c, const char *socket)
@@ -169,16 +172,15 @@ connect_daemon(struct ipc_client *c, const char *socket)
 	const char *named = socket ? socket : getenv(UROCE_SOCK_ENV);
 	int rc;
 
-	for (unsigned int n = 0; n < START_MS / PAUSE_MS; n++) {
+	for (unsigned int n = 0;; n++) {
 		rc = ipc_client_connect(c, socket);
 		if ((rc != -ENOENT && rc != -ECONNREFUSED) ||
 		    (n >= FORK_MS / PAUSE_MS && !is_starting(named)))
-			break;
+			return rc;
 		if (n == TELL_MS / PAUSE_MS)
 			complain("waiting for uroced, which is starting");
 		nanosleep(&pause, NULL);
 	}
-	return rc;
 }
 
 /* Says why there is no connection, with every path that was tried. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -361,6 +362,7 @@ say_ready(struct daemon *d)
 		printf("uroced: ready (%s)\n", text);
 		fflush(stdout);
 	}
+	prctl(PR_SET_NAME, UROCED_NAME);
 	service_ready(d);
 	detach_ready(d->cfg->socket);
 }
@@ -501,6 +503,7 @@ main(int argc, char **argv)
 	}
 	if (argc == 2 && strcmp(argv[1], STARTER_ARG) == 0)
 		broker_starter_main();
+	prctl(PR_SET_NAME, UROCED_STARTING_NAME);
 	plain = cli_args_with(argc, argv, "--no-huge");
 	journal_open();
 	options_init(&opt);

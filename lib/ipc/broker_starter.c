@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "ipc/sockpath.h"
 
 #define CHAN_FD      3 /* the channel's descriptor in the broker, the daemon's socket in the starter */
 #define CHAN_FD_TEXT "3"
@@ -78,7 +79,7 @@ static void __attribute__((noreturn)) serve(unsigned long flags)
 
 	sigfillset(&set);
 	sigprocmask(SIG_SETMASK, &set, NULL);
-	prctl(PR_SET_NAME, "uroced-starter");
+	prctl(PR_SET_NAME, UROCED_STARTER_NAME);
 	broker_close_above(CHAN_FD);
 	while ((chan = receive_request(arg)) >= 0) {
 		pid_t pid = start_broker(chan, arg, flags);

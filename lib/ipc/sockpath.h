@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The default path of the control socket: /run/uroce/uroced.sock (UROCE_DEFAULT_SOCK), or,
- * for a daemon that may not create it, in a folder of its user. No DPDK.
+ * How a daemon is found: the default path of its control socket, /run/uroce/uroced.sock
+ * (UROCE_DEFAULT_SOCK) or, for a daemon that may not create it, in a folder of its user; and the
+ * names of its processes. No DPDK.
  */
 #ifndef UROCE_IPC_SOCKPATH_H
 #define UROCE_IPC_SOCKPATH_H
+
+/* Names of threads (PR_SET_NAME): a daemon's main thread until the daemon is ready and has its
+ * program's name again; the process that starts brokers. */
+#define UROCED_NAME          "uroced"
+#define UROCED_STARTING_NAME "uroced-starting"
+#define UROCED_STARTER_NAME  "uroced-starter"
 
 /*
  * The socket of the calling user's own daemon: $XDG_RUNTIME_DIR/uroce/uroced.sock, or

@@ -318,8 +318,9 @@ print("uroce0" in subprocess.check_output(["ibv_devices"], text=True))"""
                      env={"UROCE_SOCKET": "/nonexistent"})
 
     def test_a_daemon_that_starts_is_waited_for(self):
-        """As after `uroced &` in a script: a process has its name, but does not listen yet, or ends before. Like uroced it
-        cannot be attached to (PR_SET_DUMPABLE 0), so that its folder in /proc belongs to root."""
+        """As after `uroced &` in a script: a process has its name, but does not listen yet, or never listens: its main thread
+        has the name of a daemon that starts, then that of one that is ready. Like uroced it cannot be attached to
+        (PR_SET_DUMPABLE 0), so that its folder in /proc belongs to root."""
         folder = os.path.join(self.dir.name, "late")
         os.mkdir(folder)
         who = {}
@@ -327,8 +328,11 @@ print("uroce0" in subprocess.check_output(["ibv_devices"], text=True))"""
             who = self.ordinary_user()
             os.chown(folder, NOBODY, NOBODY)
         sock = os.path.join(folder, "sock")
-        python = "import ctypes, sys; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('starts', flush=True); sys.stdin.read()"
-        for listens, option in ((True, ["--socket", sock]), (False, [f"--socket={sock}"])):
+        begin = "import ctypes, sys, threading; prctl = ctypes.CDLL(None).prctl; prctl(4, 0, 0, 0, 0)\n"
+        alone = begin + "print('starts', flush=True); sys.stdin.read()"
+        threads = begin + ("prctl(15, b'uroced-starting'); threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+                           "print('starts', flush=True); sys.stdin.readline(); prctl(15, b'uroced'); sys.stdin.read()")
+        for listens, python, option in ((True, alone, ["--socket", sock]), (False, threads, [f"--socket={sock}"])):
             starting = subprocess.Popen(["uroced", "-c", python, *option], executable=shutil.which("python3", path="/usr/bin"),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, **who)
             self.assertEqual(starting.stdout.readline(), b"starts\n")
@@ -338,12 +342,13 @@ print("uroce0" in subprocess.check_output(["ibv_devices"], text=True))"""
             self.assertIn("waiting for uroced", run.stderr.readline())
             daemon = subprocess.Popen([FAKE, sock], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **who) if listens else None
             if not listens:
-                starting.stdin.close()
+                starting.stdin.write(b"ready\n")
+                starting.stdin.flush()
             said = run.communicate(timeout=300)[1]
             self.assertEqual((run.returncode, "no uroced at" in said), (0, False) if listens else (1, True), said)
             if listens:
                 daemon.communicate()
-                starting.stdin.close()
+            starting.stdin.close()
             starting.wait(300)
             starting.stdout.close()
 
