@@ -287,15 +287,15 @@ TOPIC(qp, const struct obj_qp *q, const struct qp *qp, const struct cc_view *v, 
 	UINT("sr_spurious", OWN, , "of these, the original had arrived", qp->conn.sr.spurious)
 	UINT("sr_threshold", OWN, , "packets that must arrive behind a missing one before it counts as lost",
 	     qp_sr_threshold(&qp->conn.sr))
-	TEXT("policy", OWN, "congestion policy", cc_policies[qp->conn.snd.cc.policy]->name)
-	IF(cc_policies[qp->conn.snd.cc.policy]->view != NULL)
+	TEXT("policy", OWN, "congestion policy", cc_policies[qp->conn.cc_flow.param.policy]->name)
+	IF(cc_policies[qp->conn.cc_flow.param.policy]->view != NULL)
 	UINT("rate_kbps", OWN, kb/s, "rate that the policy allows; fixed has none",
 	     v->rate_kbps != 0 ? v->rate_kbps : qp->conn.cc_flow.param.max_kbps)
 	FI
-	IF(qp->conn.snd.cc.policy == CC_DCQCN)
+	IF(qp->conn.cc_flow.param.policy == CC_DCQCN)
 	REAL("alpha", OWN, , "dcqcn: alpha, 0 to 1", v->alpha_ppm / 1e6)
 	FI
-	IF(qp->conn.snd.cc.policy == CC_SWIFT)
+	IF(qp->conn.cc_flow.param.policy == CC_SWIFT)
 	REAL("cwnd", OWN, packets, "swift: window", v->cwnd_ppm / 1e6)
 	FI
 	IF(v->delay_ns != 0)

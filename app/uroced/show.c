@@ -496,7 +496,7 @@ show_qp(const void *obj, bool all)
 	if (all) {
 		trace_epoch_set();
 		qp_recorder_copy(&recorder, q->qp->bind.recorder);
-		ops = cc_policies[copy.conn.snd.cc.policy];
+		ops = cc_policies[copy.conn.cc_flow.param.policy];
 		if (ops->view != NULL)
 			ops->view(&copy.conn.snd.cc, &copy.conn.cc_flow, &view);
 		if (svc != NULL)

@@ -31,9 +31,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CC_WINDOW_PKTS 128u /* maximum of all policies (rxe's receive queue holds 128) */
-#define CC_AGAIN_PKTS  16u  /* fixed: after a sequence NAK or a gap in READ responses */
-#define CC_RESPONSES   32u  /* fixed: responses that count as one ACK */
+#define CC_WINDOW_PKTS 128u  /* maximum of all policies (rxe's receive queue holds 128) .. */
+#define CC_WIDE_PKTS   1024u /* .. but of `fixed` on a long path (cc_fixed_allow) */
+#define CC_AGAIN_PKTS  16u   /* fixed: after a sequence NAK or a gap in READ responses */
+#define CC_RESPONSES   32u   /* fixed: responses that count as one ACK */
 
 enum cc_policy {
 	CC_FIXED = 0,
@@ -46,9 +47,8 @@ enum cc_policy {
 
 /* The part of a connection's state that every packet needs. No pointers. */
 struct cc {
-	uint8_t window_pkts; /* allowed unacknowledged request packets, 1 .. most_pkts */
-	uint8_t policy;      /* enum cc_policy */
-	uint8_t most_pkts;   /* limit of window_pkts, 1 .. CC_WINDOW_PKTS: set by init */
+	uint16_t window_pkts; /* allowed unacknowledged request packets, 1 .. most_pkts */
+	uint16_t most_pkts;   /* limit of window_pkts: set by init */
 };
 
 /*
@@ -115,22 +115,31 @@ struct cc_timely {
 	struct cc_gap gap;
 };
 
-/* The rest of a connection's state. No pointers. `fixed` uses only una_psn, param and kept_pkts. */
+struct cc_fixed {
+	uint32_t least_ns;  /* shortest of the round trips that were measured */
+	uint16_t full_pkts; /* most_pkts without losses, CC_WINDOW_PKTS .. CC_WIDE_PKTS */
+	uint8_t wanted;     /* round trips to measure until full_pkts is set by the shortest */
+};
+
+/*
+ * The rest of a connection's state. No pointers. `fixed` uses only una_psn, param, kept_pkts and
+ * its own part.
+ */
 struct cc_flow {
 	uint64_t next_send_ns; /* no packet is sent before; 0: at once. Set by the policy */
 	uint64_t ackreq_ns;    /* owned by the requester: time of the next AckReq while told */
-	uint32_t una_psn;  /* owned by the requester: all PSNs before it were reported to on_ack */
-	bool ce;           /* owned by the requester: a mark came since the last on_ack */
-	uint8_t kept_pkts; /* the window before the first of the latest probes */
-	bool limits;       /* set by the policy: it needs on_sent and on_ack, and may set a pace */
-	uint8_t spare;     /* zero */
-	union {            /* owned by the policy; zero before init */
+	uint32_t una_psn;   /* owned by the requester: all PSNs before it were reported to on_ack */
+	uint16_t kept_pkts; /* the window before the first of the latest probes */
+	bool ce;            /* owned by the requester: a mark came since the last on_ack */
+	bool limits;        /* set by the policy: it needs on_sent and on_ack, and may set a pace */
+	union {             /* owned by the policy; zero before init */
 		uint64_t own[6];
+		struct cc_fixed fixed;
 		struct cc_dcqcn dcqcn;
 		struct cc_swift swift;
 		struct cc_timely timely;
 	};
-	struct cc_param param; /* set before init */
+	struct cc_param param; /* set before init; param.policy is the connection's policy */
 };
 _Static_assert(sizeof(struct cc_flow) == 128, "two cache lines' worth");
 
@@ -155,7 +164,7 @@ struct cc_ops {
 	bool ect; /* data packets have ECT, so that switches mark them */
 	/*
 	 * Called when a connection begins, migrates to another path, or changes its policy. Sets
-	 * all of *cc except policy. *flow is zero except una_psn, param, and limits, which is set.
+	 * all of *cc. *flow is zero except una_psn, param, and limits, which is set.
 	 */
 	void (*init)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
 	/*
@@ -205,14 +214,14 @@ static inline void
 cc_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	flow->limits = true;
-	cc_policies[cc->policy]->init(cc, flow, now_ns);
+	cc_policies[flow->param.policy]->init(cc, flow, now_ns);
 }
 
 static inline void
 cc_on_sent(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t bytes)
 {
-	if (cc_policies[cc->policy]->on_sent != NULL)
-		cc_policies[cc->policy]->on_sent(cc, flow, now_ns, bytes);
+	if (cc_policies[flow->param.policy]->on_sent != NULL)
+		cc_policies[flow->param.policy]->on_sent(cc, flow, now_ns, bytes);
 }
 
 /* on_ack of `fixed`: doubles the window until it is full. Inline because every ACK needs it. */
@@ -253,13 +262,53 @@ cc_fixed_behind(struct cc *cc)
 		cc->window_pkts = cc->most_pkts;
 }
 
-/* Widens it by one packet, once a round trip. Returns true if it is full again. */
+/*
+ * Widens it, once a round trip: by one packet, or by a part of what is beyond CC_WINDOW_PKTS.
+ * Returns true if it is full again.
+ */
 static inline bool
-cc_fixed_uncap(struct cc *cc)
+cc_fixed_uncap(struct cc *cc, const struct cc_flow *flow)
 {
-	if (cc->most_pkts < CC_WINDOW_PKTS)
-		cc->most_pkts++;
-	return cc->most_pkts == CC_WINDOW_PKTS;
+	uint32_t full = flow->fixed.full_pkts, most = cc->most_pkts;
+
+	most += most < CC_WINDOW_PKTS ? 1 : full / 64;
+	cc->most_pkts = (uint16_t)(most < full ? most : full);
+	return cc->most_pkts == full;
+}
+
+/*
+ * `fixed`: does the peer take more than CC_WINDOW_PKTS packets at once? If so, the largest window
+ * is what CC_RATE_PPS fills in a round trip, the shortest of the next CC_ROUND_TRIPS, but at most
+ * CC_WIDE_PKTS.
+ */
+#define CC_ROUND_TRIPS 8u
+#define CC_RATE_PPS    2000000u
+static inline void
+cc_fixed_allow(struct cc *cc, struct cc_flow *flow, bool wide)
+{
+	flow->fixed.wanted = wide ? CC_ROUND_TRIPS : 0;
+	flow->fixed.least_ns = UINT32_MAX;
+	flow->fixed.full_pkts = CC_WINDOW_PKTS;
+	if (cc->most_pkts > CC_WINDOW_PKTS)
+		cc->most_pkts = CC_WINDOW_PKTS;
+	if (cc->window_pkts > cc->most_pkts)
+		cc->window_pkts = cc->most_pkts;
+}
+
+/*
+ * `fixed`: something was lost while more than CC_WINDOW_PKTS were allowed: perhaps a queue on the
+ * path is too short. Halves the largest window, but to no less than CC_WINDOW_PKTS. Returns true if
+ * it did; cc_fixed_uncap widens it again.
+ */
+static inline bool
+cc_fixed_narrow(struct cc *cc)
+{
+	if (cc->most_pkts <= CC_WINDOW_PKTS)
+		return false;
+	cc->most_pkts = cc->most_pkts / 2 > CC_WINDOW_PKTS ? cc->most_pkts / 2 : CC_WINDOW_PKTS;
+	if (cc->window_pkts > cc->most_pkts)
+		cc->window_pkts = cc->most_pkts;
+	return true;
 }
 
 /*
@@ -276,69 +325,70 @@ cc_fixed_on_response(struct cc *cc, uint32_t psn)
 static inline void
 cc_on_ack(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, const struct cc_ack *ack)
 {
-	if (cc_policies[cc->policy]->on_ack != NULL)
-		cc_policies[cc->policy]->on_ack(cc, flow, now_ns, ack);
+	if (cc_policies[flow->param.policy]->on_ack != NULL)
+		cc_policies[flow->param.policy]->on_ack(cc, flow, now_ns, ack);
 }
 
 static inline void
 cc_on_rtt(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt_ns)
 {
-	if (cc_policies[cc->policy]->on_rtt != NULL)
-		cc_policies[cc->policy]->on_rtt(cc, flow, now_ns, rtt_ns);
+	if (cc_policies[flow->param.policy]->on_rtt != NULL)
+		cc_policies[flow->param.policy]->on_rtt(cc, flow, now_ns, rtt_ns);
 }
 
-/* Returns true if the policy needs continuous round-trip measurements. */
+/* Returns true if the policy needs another round-trip measurement: most do all the time. */
 static inline bool
-cc_times(const struct cc *cc)
+cc_times(const struct cc_flow *flow)
 {
-	return cc_policies[cc->policy]->on_rtt != NULL;
+	return cc_policies[flow->param.policy]->on_rtt != NULL &&
+	       (flow->param.policy != CC_FIXED || flow->fixed.wanted != 0);
 }
 
 /* UINT32_MAX: any number. */
 static inline uint32_t
-cc_read_pkts(const struct cc *cc, const struct cc_flow *flow)
+cc_read_pkts(const struct cc_flow *flow)
 {
-	if (!flow->limits || cc_policies[cc->policy]->read_pkts == NULL)
+	if (!flow->limits || cc_policies[flow->param.policy]->read_pkts == NULL)
 		return UINT32_MAX;
-	return cc_policies[cc->policy]->read_pkts(flow);
+	return cc_policies[flow->param.policy]->read_pkts(flow);
 }
 
 /* Returns false if the policy ignores CNPs. */
 static inline bool
 cc_on_cnp(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
-	if (cc_policies[cc->policy]->on_cnp == NULL)
+	if (cc_policies[flow->param.policy]->on_cnp == NULL)
 		return false;
-	cc_policies[cc->policy]->on_cnp(cc, flow, now_ns);
+	cc_policies[flow->param.policy]->on_cnp(cc, flow, now_ns);
 	return true;
 }
 
 static inline void
 cc_on_loss(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
-	if (cc_policies[cc->policy]->on_loss != NULL)
-		cc_policies[cc->policy]->on_loss(cc, flow, now_ns);
+	if (cc_policies[flow->param.policy]->on_loss != NULL)
+		cc_policies[flow->param.policy]->on_loss(cc, flow, now_ns);
 }
 
 static inline void
 cc_on_timeout(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
-	if (cc_policies[cc->policy]->on_timeout != NULL)
-		cc_policies[cc->policy]->on_timeout(cc, flow, now_ns);
+	if (cc_policies[flow->param.policy]->on_timeout != NULL)
+		cc_policies[flow->param.policy]->on_timeout(cc, flow, now_ns);
 }
 
 static inline void
 cc_on_probe(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, bool again)
 {
-	if (cc_policies[cc->policy]->on_probe != NULL)
-		cc_policies[cc->policy]->on_probe(cc, flow, now_ns, again);
+	if (cc_policies[flow->param.policy]->on_probe != NULL)
+		cc_policies[flow->param.policy]->on_probe(cc, flow, now_ns, again);
 }
 
 static inline void
 cc_on_spurious(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
-	if (cc_policies[cc->policy]->on_spurious != NULL)
-		cc_policies[cc->policy]->on_spurious(cc, flow, now_ns);
+	if (cc_policies[flow->param.policy]->on_spurious != NULL)
+		cc_policies[flow->param.policy]->on_spurious(cc, flow, now_ns);
 }
 
 #endif

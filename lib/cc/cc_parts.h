@@ -85,7 +85,7 @@ cc_begin(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 	uint64_t bytes = (uint64_t)p->link_kbps * p->window_ns / 8000000u, pkts = bytes / p->mtu;
 
 	pkts = pkts < 2 ? 2 : pkts > CC_WINDOW_PKTS ? CC_WINDOW_PKTS : pkts;
-	cc->most_pkts = cc->window_pkts = (uint8_t)pkts;
+	cc->most_pkts = cc->window_pkts = (uint16_t)pkts;
 	flow->kept_pkts = cc->most_pkts;
 	flow->next_send_ns = now_ns;
 	cc_unlimit(flow);

@@ -66,7 +66,7 @@ apply(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 	cc_limit(flow, now_ns);
 	pkts = (flow->swift.cwnd + CC_SWIFT_ONE - 1) / CC_SWIFT_ONE;
 	if (cc->window_pkts > pkts)
-		cc->window_pkts = (uint8_t)pkts;
+		cc->window_pkts = (uint16_t)pkts;
 }
 
 /* The window at which a flow has the minimum rate. */

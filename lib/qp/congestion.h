@@ -10,10 +10,27 @@
 static inline void
 qp_cc_ect(struct qp *qp)
 {
-	uint32_t policy = qp->conn.snd.cc.policy;
+	uint32_t policy = qp->conn.cc_flow.param.policy;
 
 	policy = policy == CC_TEST ? policy : qp->bind.cc.policy;
 	wire_tmpl_set_ect(&qp->conn.tmpl, cc_policies[policy]->ect);
+}
+
+/*
+ * Owner worker. Lets `fixed` have a wide window, or not: only a peer that has agreed to selective
+ * repeat is known to take it, and only such a connection does not pay for a loss with the window.
+ */
+static inline void
+qp_cc_allow(struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	bool wide = qp->conn.sr.state == QP_SR_ON;
+
+	if (qp->conn.cc_flow.param.policy != CC_FIXED)
+		return;
+	cc_fixed_allow(&snd->cc, &qp->conn.cc_flow, wide);
+	if (wide && !(snd->watch & QP_WATCH_RTT))
+		snd->watch |= QP_WATCH_RTT_WANT;
 }
 
 /*
@@ -26,14 +43,16 @@ static inline void
 qp_cc_begin(const struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
+	bool test = qp->conn.cc_flow.param.policy == CC_TEST;
 
-	if (snd->cc.policy != CC_TEST)
-		snd->cc.policy = qp->bind.cc.policy;
 	qp->conn.cc_flow = (struct cc_flow){.una_psn = snd->una_psn, .param = qp->bind.cc};
 	qp->conn.cc_flow.param.mtu = qp->conn.mtu;
+	if (test)
+		qp->conn.cc_flow.param.policy = CC_TEST;
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
 	qp_cc_ect(qp);
 	cc_init(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+	qp_cc_allow(qp);
 	snd->cc_active = qp->conn.cc_flow.limits && qp->conn.type != QP_TYPE_UD;
 }
 

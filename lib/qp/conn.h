@@ -71,7 +71,6 @@ struct qp_snd {
 	};
 	struct cc cc;  /* unacknowledged request packets allowed (cc/cc.h) */
 	bool ack_owed; /* within a turn: a message ended without requesting its ACK yet */
-	bool read_gap; /* a gap in READ responses was already requested again */
 	union {
 		struct {
 			/* packets are to be sent again, out of order (bind.scoreboard, probe_read)
@@ -87,6 +86,7 @@ struct qp_snd {
 			bool draining : 1;  /* SQD: finish what was started */
 			bool resending : 1; /* within req_resend: the cursor is moved for a packet
 					     */
+			bool read_gap : 1;  /* a gap in READ responses was requested again */
 		};
 		struct {
 			uint8_t first : 2;   /* resend or flushing: work before any new packet */
@@ -244,7 +244,7 @@ struct qp_conn {
 	struct qp_path alt;                      /* of path migration (qp/migrate.h) */
 	struct qp_loss loss;                     /* requester only */
 	uint64_t deadline_ns[QP_DEADLINE_PROBE]; /* by enum qp_deadline; 0 = not set */
-	struct cc_flow cc_flow;                  /* state of the congestion policy snd.cc.policy */
+	struct cc_flow cc_flow; /* state of the congestion policy cc_flow.param.policy */
 	struct qp_sr sr;
 	struct qp_ecn ecn;
 	uint8_t hop[16]; /* next hop of the path in use; zero: there is none */

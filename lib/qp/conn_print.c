@@ -123,7 +123,6 @@ static const struct field before_rcv[] = {
 	N(cc_flow.ackreq_ns),
 	N(cc_flow.kept_pkts),
 	N(cc_flow.limits),
-	N(cc_flow.spare),
 	B(cc_flow.own),
 	B(cc_flow.param),
 	N(sr.state),
@@ -200,10 +199,8 @@ static const struct field before_rcv[] = {
 	N(snd.watch),
 	N(snd.deadlines),
 	N(snd.cc.window_pkts),
-	N(snd.cc.policy),
 	N(snd.cc.most_pkts),
 	N(snd.ack_owed),
-	N(snd.read_gap),
 	N(snd.retry_left),
 	N(snd.rnr_left),
 	N(wrong_keys.since_ns),
@@ -352,6 +349,7 @@ print_bits(struct text *t, const struct qp_conn *conn)
 	print_number(t, "", "snd.rd_lossy", conn->snd.rd_lossy);
 	print_number(t, "", "snd.draining", conn->snd.draining);
 	print_number(t, "", "snd.resending", conn->snd.resending);
+	print_number(t, "", "snd.read_gap", conn->snd.read_gap);
 	print_number(t, "", "rcv.naks_again", conn->rcv.naks_again);
 	print_number(t, "", "rcv.sr_acks", conn->rcv.sr_acks);
 	print_number(t, "", "rcv.nak_sent", conn->rcv.nak_sent);

@@ -47,7 +47,7 @@ check(const struct qp *qp, const struct qp_conn *conn, size_t bytes)
 	if (conn->qpn != qp->conn.qpn || conn->type != qp->conn.type ||
 	    memcmp(&conn->cap, &qp->conn.cap, sizeof(conn->cap)) != 0)
 		return -EINVAL;
-	if (!cc_policy_exists(conn->snd.cc.policy))
+	if (!cc_policy_exists(conn->cc_flow.param.policy))
 		return -EINVAL;
 	if (conn->snd.head - conn->snd.tail > qp->bind.sqes.mask + 1u)
 		return -EINVAL;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rte_common.h>
+#include "qp/congestion.h"
 #include "qp/qp.h"
 #include "qp/selective.h"
 #include "wire/hdr.h"
@@ -176,6 +177,7 @@ qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 				     .dup_reported = true};
 	qp_sr_drop(p, qp);
 	qp->bind.sr_peer = peer_place(qp->conn.dgid);
+	qp_cc_allow(qp);
 }
 
 void

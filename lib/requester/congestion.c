@@ -29,7 +29,7 @@ req_cc_requested(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k, u
 {
 	uint32_t n = (uint32_t)psn_diff(qp->conn.snd.next_psn, psn), off = k * qp->conn.mtu;
 
-	if (e->wqe.opcode != UROCE_WR_RDMA_READ || !cc_times(&qp->conn.snd.cc))
+	if (e->wqe.opcode != UROCE_WR_RDMA_READ || !cc_times(&qp->conn.cc_flow))
 		return 0;
 	return RTE_MIN(e->length - off, RTE_MIN(n, CC_WINDOW_PKTS) * qp->conn.mtu);
 }
@@ -95,7 +95,7 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 
 	if (snd->resending)
 		return false;
-	if (snd->cc.policy != CC_FIXED)
+	if (qp->conn.cc_flow.param.policy != CC_FIXED)
 		return out != 0 && out + n > most;
 	/*
 	 * Responses that arrived behind a missing one are not in flight. There is memory for

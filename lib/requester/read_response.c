@@ -351,5 +351,5 @@ req_read_most(const struct qp *qp, const struct qp_sq_entry *e)
 	n = RTE_MIN(e->npkts - k, most - k % most);
 	if (psn_lt(snd->next_psn, snd->high_psn))
 		return RTE_MIN(n, (uint32_t)psn_diff(snd->high_psn, snd->next_psn));
-	return snd->cc_active ? RTE_MIN(n, cc_read_pkts(&snd->cc, &qp->conn.cc_flow)) : n;
+	return snd->cc_active ? RTE_MIN(n, cc_read_pkts(&qp->conn.cc_flow)) : n;
 }

@@ -224,11 +224,31 @@ void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t reque
 uint32_t req_cc_requested(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 			  uint32_t psn);
 
+/* The largest window of `fixed` was reduced: a packet more from the next round trip on. */
+static inline void
+req_window_capped(struct qp *qp)
+{
+	qp->conn.snd.watch |= QP_WATCH_CAPPED;
+	qp->conn.loss.cap_psn = qp->conn.snd.high_psn;
+}
+
+/* After a loss was reported to the policy: the same if that has reduced it. */
+static inline void
+req_window_check(struct qp *qp)
+{
+	const struct cc_flow *flow = &qp->conn.cc_flow;
+
+	if (flow->param.policy == CC_FIXED && !(qp->conn.snd.watch & QP_WATCH_CAPPED) &&
+	    qp->conn.snd.cc.most_pkts < flow->fixed.full_pkts)
+		req_window_capped(qp);
+}
+
 /* Report a loss to the congestion policy; its owner worker, as for the others. */
 static inline void
 req_cc_loss(struct qp_env *env, struct qp *qp)
 {
 	cc_on_loss(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns);
+	req_window_check(qp);
 	qp_cc_follow(env, qp);
 }
 

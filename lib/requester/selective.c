@@ -193,13 +193,13 @@ lost_behind(const struct qp_env *env, struct qp *qp)
 	    snd->cc.most_pkts <= CC_BEHIND_PKTS)
 		return;
 	cc_fixed_behind(&snd->cc);
-	snd->watch |= QP_WATCH_CAPPED;
-	qp->conn.loss.cap_psn = snd->high_psn;
+	req_window_capped(qp);
 }
 
 /*
  * n requests were lost, with policy `fixed`: its window is reduced once a round, if more than a
- * sixth of it was lost, but not for a few. For a go-back-N sender each loss makes it small.
+ * sixth of it was lost, but not for a few; a wide one by any loss. For a go-back-N sender each loss
+ * makes it small.
  */
 static void
 lost_fixed(struct qp *qp, struct qp_scoreboard *m, uint32_t n)
@@ -209,13 +209,15 @@ lost_fixed(struct qp *qp, struct qp_scoreboard *m, uint32_t n)
 	if (psn_le(m->round_psn, m->base_psn)) {
 		m->round_psn = snd->high_psn;
 		m->round_lost = 0;
+		if (cc_fixed_narrow(&snd->cc))
+			req_window_capped(qp);
 	}
 	m->round_lost += n;
 	if (m->round_lost <= RTE_MAX(snd->cc.window_pkts / 6u, 6u))
 		return;
 	cc_fixed_cap(&snd->cc);
-	snd->watch |= QP_WATCH_CAPPED;
-	qp->conn.loss.cap_psn = m->round_psn = snd->high_psn;
+	req_window_capped(qp);
+	m->round_psn = snd->high_psn;
 	m->round_lost = 0;
 }
 
@@ -249,7 +251,7 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m)
 	}
 	if (n == 0)
 		return;
-	if (qp->conn.snd.cc.policy != CC_FIXED) {
+	if (qp->conn.cc_flow.param.policy != CC_FIXED) {
 		req_cc_loss(env, qp);
 	} else {
 		lost_fixed(qp, m, n);

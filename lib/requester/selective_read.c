@@ -68,7 +68,7 @@ lost(struct qp_env *env, struct qp *qp, uint32_t n)
 	if (n == 0)
 		return;
 	snd->rd_lossy = true;
-	if (snd->cc.policy != CC_FIXED)
+	if (qp->conn.cc_flow.param.policy != CC_FIXED)
 		req_cc_loss(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

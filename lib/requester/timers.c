@@ -191,7 +191,7 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 	if (over) {
 		snd->watch &= (uint8_t)~QP_WATCH_RTT;
 		qp_loss_sample(env, qp, env->now_ns - from_ns);
-		if (unlikely(cc_times(&snd->cc)))
+		if (unlikely(cc_times(&qp->conn.cc_flow)))
 			rtt_begin(env, qp);
 	} else {
 		rtt_begin(env, qp);
@@ -203,7 +203,7 @@ req_watch_resent(struct qp *qp, uint32_t psn)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	if ((snd->watch & QP_WATCH_RTT_PSN) && cc_times(&snd->cc) && snd->rd_psns == 0 &&
+	if ((snd->watch & QP_WATCH_RTT_PSN) && cc_times(&qp->conn.cc_flow) && snd->rd_psns == 0 &&
 	    psn_lt(psn, qp->conn.loss.rtt_psn))
 		qp->conn.loss.rtt_sack = true;
 	else
@@ -217,8 +217,8 @@ req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn, const struct qp
 	uint32_t i = (qp->conn.loss.rtt_psn - epsn) & WIRE_PSN_MASK;
 
 	/* A SACK does not tell whether the responses of a READ have met a queue. */
-	if (!(snd->watch & (QP_WATCH_RTT_PSN | QP_WATCH_RTT_WANT)) || !cc_times(&snd->cc) ||
-	    snd->rd_psns != 0)
+	if (!(snd->watch & (QP_WATCH_RTT_PSN | QP_WATCH_RTT_WANT)) ||
+	    !cc_times(&qp->conn.cc_flow) || snd->rd_psns != 0)
 		return;
 	if (snd->watch & QP_WATCH_RTT_PSN) {
 		if (i >= QP_SR_WINDOW || !(held->word[i / 64] >> (i % 64) & 1))
@@ -243,7 +243,8 @@ cap_progress(struct qp *qp)
 	if (psn_lt(snd->una_psn, qp->conn.loss.cap_psn))
 		return;
 	qp->conn.loss.cap_psn = snd->high_psn;
-	if (snd->cc.policy != CC_FIXED || cc_fixed_uncap(&snd->cc))
+	if (qp->conn.cc_flow.param.policy != CC_FIXED ||
+	    cc_fixed_uncap(&snd->cc, &qp->conn.cc_flow))
 		snd->watch &= (uint8_t)~QP_WATCH_CAPPED;
 }
 
@@ -361,6 +362,7 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 		qp_loss_rewait(env, qp);
 	}
 	cc_on_timeout(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+	req_window_check(qp);
 	qp_cc_follow(env, qp);
 	req_rewind(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);

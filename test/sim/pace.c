@@ -100,7 +100,7 @@ void
 sim_pace_set(struct qp *qp)
 {
 	if (sim_pace.gap_ns != 0)
-		qp->conn.snd.cc.policy = CC_TEST;
+		qp->conn.cc_flow.param.policy = CC_TEST;
 }
 
 uint64_t

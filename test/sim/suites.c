@@ -36,6 +36,11 @@ const struct sim_suite sim_suites[] = {
 	 100,
 	 {"family=0", "timeout=0", "loss=0", "corrupt=0", "reorder=0", "jitter_ns=0",
 	  "blackout_ns=0", "mix=2", "mtu=1", "maxlen=131072", "pairs=1"}},
+	/* Round trips of 0.5 ms: with selective repeat, windows beyond what a SACK describes. */
+	/* Requirements: SR-03, SR-04 */
+	{"long_path_loses_nothing",
+	 200,
+	 {"family=0", "delay_ns=250000", "mix=2", "mtu=1", "maxlen=524288", "pairs=1"}},
 	/* Requirements: RSP-01, RSP-04 */
 	{"atomics_are_executed_once_each", 600, {"family=0", "mix=6"}},
 	/* Requirements: RSP-01, RSP-03 */

@@ -20,11 +20,15 @@ def link(a="auto", b="auto"):
     return lib.Link("memif", *sides, 4096)
 
 
-def impair(side, *words):
-    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair", side.dev, *words],
+def urocectl(side, what, *words):
+    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", what, *words],
                           text=True, capture_output=True, timeout=60)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)["impair"][0]
+    assert done.returncode == 0, f"{what} {words}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def impair(side, *words):
+    return urocectl(side, "impair", side.dev, *words)["impair"][0]
 
 
 def totals(lnk):
@@ -144,6 +148,24 @@ def no_probes():
     lnk.stop()
 
 
+def long_path(sr, least, most):
+    """A round trip of 0.5 ms or more: with peers that agree the window grows beyond 128 packets."""
+    lnk = link(sr)
+    rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons have negotiated
+    for side in (lnk.a, lnk.b):
+        impair(side, "set", "delay=250us,hold=4096")
+    server = lnk.a.spawn([lib.RCDATA, "-d", lnk.a.dev, "--json"])
+    client = lnk.b.spawn([lib.RCDATA, "-d", lnk.b.dev, "--qps", "1", "--ops", "10000000", lnk.a.host])
+    rows = lib.until("some messages have arrived", lambda: client.poll() is not None or [
+        q for q in lnk.b.daemon.show("qp")["qp"] if q["sq_retired"] > 100])
+    assert client.poll() is None, client.tail()
+    window = urocectl(lnk.b, "show", "qp", str(rows[0]["qpn"]))["qp"][0]["window"]
+    assert least <= window <= most, window
+    for proc in (client, server):
+        proc.kill()
+    lnk.stop()
+
+
 def main():
     lib.need_root()
     with lib.case("1% loss, both sides agree: data intact, only lost packets are retransmitted"):
@@ -155,6 +177,10 @@ def main():
     for a, b in (("on", "off"), ("off", "auto"), ("auto", "off")):
         with lib.case(f"sr={a} and sr={b}: go-back-N"):
             one_sided(a, b)
+    with lib.case("a long path gets a wide window"):
+        long_path("auto", 129, 1024)
+    with lib.case("a long path, sr=off: the window stays"):
+        long_path("off", 1, 128)
     with lib.case("sr=auto: the operator switches probes off, which ends selective repeat"):
         no_probes()
     lib.finish()

@@ -77,7 +77,7 @@ check_sent(struct host *h, const struct rte_mbuf *m)
 	const struct host_conn *c;
 	const struct qp *qp;
 	struct wire_pkt pkt;
-	int32_t ahead;
+	int32_t ahead, most;
 	uint32_t i;
 
 	/* CNPs and responses name the peer's QP, too. */
@@ -98,7 +98,10 @@ check_sent(struct host *h, const struct rte_mbuf *m)
 	if (!(pkt.op->flags & WIRE_F_REQ) || c->flow == NULL || c->flow->read)
 		return;
 	ahead = psn_diff(pkt.psn, qp->conn.snd.una_psn);
-	if (ahead >= (int32_t)(h->sr != NULL ? QP_SR_WIDE : CC_WINDOW_PKTS))
+	most = (int32_t)(h->sr == NULL ? CC_WINDOW_PKTS : QP_SR_WIDE);
+	if (h->sr != NULL && qp->conn.cc_flow.param.policy == CC_FIXED)
+		most = CC_WIDE_PKTS;
+	if (ahead >= most)
 		broken(h, "PSN %06x is sent %d PSNs ahead of the oldest one", pkt.psn, ahead);
 }
 

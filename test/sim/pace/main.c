@@ -125,7 +125,7 @@ longest_delay(void)
 		const struct qp_conn *c = &world.pair.node[0].rc.conn[i].qp->conn;
 		struct cc_view view = {0};
 
-		cc_policies[c->snd.cc.policy]->view(&c->snd.cc, &c->cc_flow, &view);
+		cc_policies[c->cc_flow.param.policy]->view(&c->snd.cc, &c->cc_flow, &view);
 		longest = RTE_MAX(longest, view.delay_ns);
 	}
 	return longest;

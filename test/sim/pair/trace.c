@@ -165,7 +165,7 @@ trace_begun(struct pair_side *side, struct pair_op *op)
 static void
 trace_window(struct pair_side *side, uint32_t upto)
 {
-	uint32_t most = side->pair->cfg.sr != 0 ? QP_SR_WIDE : CC_WINDOW_PKTS;
+	uint32_t most = side->pair->cfg.sr != 0 ? CC_WIDE_PKTS : CC_WINDOW_PKTS;
 	uint32_t done = RTE_MAX(side->acked, side->told), i, n = 0;
 
 	for (i = 0; i < side->nops && side->op[i].first < upto; i++) {

@@ -132,7 +132,7 @@ static struct cc_flow flow;
 static void
 begin(const char *text, uint64_t now_ns)
 {
-	cc = (struct cc){.policy = CC_DCQCN};
+	cc = (struct cc){0};
 	flow = (struct cc_flow){.param = params(text)};
 	cc_init(&cc, &flow, now_ns);
 }

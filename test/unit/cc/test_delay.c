@@ -34,7 +34,6 @@ begin(struct sender *s, const char *text, uint64_t now_ns)
 	assert_true(cc_param_parse(&s->flow.param, text, err, sizeof(err)));
 	assert_true(cc_param_fill(&s->flow.param, LINK, err, sizeof(err)));
 	s->flow.param.mtu = MTU;
-	s->cc.policy = s->flow.param.policy;
 	cc_init(&s->cc, &s->flow, now_ns);
 }
 

@@ -13,8 +13,9 @@ static struct cc_flow flow; /* the policy uses little of it */
 static struct cc
 fresh(void)
 {
-	struct cc cc = {.policy = CC_FIXED};
+	struct cc cc = {0};
 
+	flow = (struct cc_flow){.param.policy = CC_FIXED};
 	cc_init(&cc, &flow, 1);
 	assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
 	return cc;
@@ -27,7 +28,7 @@ acks_until_open(struct cc *cc)
 	uint32_t n = 0;
 
 	for (; cc->window_pkts < CC_WINDOW_PKTS; n++) {
-		uint8_t was = cc->window_pkts;
+		uint16_t was = cc->window_pkts;
 
 		cc_on_ack(cc, &flow, 2, &(struct cc_ack){.rtt_ns = 1000});
 		assert_int_equal(cc->window_pkts, was * 2);
@@ -88,7 +89,7 @@ cc_table_agrees_with_the_fast_path(void **state)
 	uint32_t w;
 
 	for (w = 1; w <= CC_WINDOW_PKTS; w++) {
-		struct cc a = {.window_pkts = (uint8_t)w, .most_pkts = CC_WINDOW_PKTS}, b = a;
+		struct cc a = {.window_pkts = (uint16_t)w, .most_pkts = CC_WINDOW_PKTS}, b = a;
 		struct cc_ack ack = {.rtt_ns = 0};
 
 		cc_fixed_on_ack(&a);
@@ -113,6 +114,92 @@ fixed_takes_no_reports_of_packets_and_cnps(void **state)
 	assert_true(flow.next_send_ns == 0);
 }
 
+/* Round trips: one of us, then as many as are missing of at least as long. */
+static void
+measured(struct cc *cc, uint32_t us)
+{
+	for (uint32_t i = 0; i < CC_ROUND_TRIPS; i++) {
+		assert_true(cc_times(&flow));
+		cc_on_rtt(cc, &flow, 2, us * 1000 * (i % 3 + 1));
+	}
+	assert_false(cc_times(&flow));
+}
+
+/* Only if the peer takes it: the shortest of some round trips decides, within the limits. */
+static void
+window_grows_with_the_round_trip(void **state)
+{
+	static const struct {
+		uint32_t us, pkts;
+	} path[] = {{10, CC_WINDOW_PKTS}, {64, CC_WINDOW_PKTS},  {100, 200},
+		    {500, 1000},          {10000, CC_WIDE_PKTS}, {1000000, CC_WIDE_PKTS}};
+
+	for (unsigned i = 0; i < sizeof(path) / sizeof(path[0]); i++) {
+		struct cc cc = fresh();
+
+		assert_false(cc_times(&flow));
+		cc_on_rtt(&cc, &flow, 2, 1000000); /* the one that every path gets */
+		assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS);
+		cc_fixed_allow(&cc, &flow, true);
+		measured(&cc, path[i].us);
+		assert_int_equal(cc.most_pkts, path[i].pkts);
+		assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
+		for (uint32_t w = CC_WINDOW_PKTS; w < path[i].pkts; w *= 2)
+			cc_fixed_on_ack(&cc);
+		assert_int_equal(cc.window_pkts, path[i].pkts);
+		cc_fixed_allow(&cc, &flow, false);
+		assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
+		assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS);
+		assert_false(cc_times(&flow));
+	}
+}
+
+/* Whatever tells of a loss halves what is beyond the ordinary window, which stays. */
+static void
+losses_halve_a_wide_window(void **state)
+{
+	struct cc cc = fresh();
+
+	cc_fixed_allow(&cc, &flow, true);
+	measured(&cc, 500);
+	cc_on_loss(&cc, &flow, 3);
+	assert_int_equal(cc.window_pkts, CC_AGAIN_PKTS);
+	assert_int_equal(cc.most_pkts, 500);
+	cc_on_timeout(&cc, &flow, 4);
+	assert_int_equal(cc.window_pkts, 1);
+	assert_int_equal(cc.most_pkts, 250);
+	/* Also one that a needless probe has made small for a while. */
+	cc.window_pkts = 250;
+	cc_on_probe(&cc, &flow, 5, false);
+	assert_true(cc_fixed_narrow(&cc));
+	cc_on_spurious(&cc, &flow, 6);
+	assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
+	assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS);
+	assert_false(cc_fixed_narrow(&cc));
+	assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS);
+	for (uint32_t w = CC_WINDOW_PKTS + 15; w < 1000; w += 15) { /* 1000 / 64 */
+		assert_false(cc_fixed_uncap(&cc, &flow));
+		assert_int_equal(cc.most_pkts, w);
+	}
+	assert_true(cc_fixed_uncap(&cc, &flow));
+	assert_true(cc_fixed_uncap(&cc, &flow));
+	assert_int_equal(cc.most_pkts, 1000);
+}
+
+/* A window that a loss has reduced before the path is known stays: it grows by cc_fixed_uncap. */
+static void
+reduced_window_does_not_jump(void **state)
+{
+	struct cc cc = fresh();
+
+	cc_fixed_allow(&cc, &flow, true);
+	cc_fixed_cap(&cc);
+	measured(&cc, 500);
+	assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS / 2);
+	assert_false(cc_fixed_uncap(&cc, &flow));
+	assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS / 2 + 1);
+}
+
 static void
 policies_are_those_of_the_program(void **state)
 {
@@ -132,6 +219,9 @@ main(void)
 		cmocka_unit_test(spurious_probe_keeps_the_window),
 		cmocka_unit_test(cc_table_agrees_with_the_fast_path),
 		cmocka_unit_test(fixed_takes_no_reports_of_packets_and_cnps),
+		cmocka_unit_test(window_grows_with_the_round_trip),
+		cmocka_unit_test(losses_halve_a_wide_window),
+		cmocka_unit_test(reduced_window_does_not_jump),
 		cmocka_unit_test(policies_are_those_of_the_program),
 	};
 

@@ -134,7 +134,7 @@ extreme_parameters_work(void **state)
 
 	for (uint32_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
 		struct cc_flow flow = {.param = good(text[i], 0)};
-		struct cc cc = {.policy = flow.param.policy};
+		struct cc cc = {0};
 		uint64_t now = 1;
 
 		flow.param.mtu = i % 2 ? 256 : 4096;

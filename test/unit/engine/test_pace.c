@@ -104,7 +104,7 @@ conn_paced(void **state, enum qp_type type)
 	cfg.state = QP_RESET;
 	c = conn_open(*state, cfg);
 	c->b->engine.env.plain = 0;
-	c->qp->conn.snd.cc.policy = CC_TEST;
+	c->qp->conn.cc_flow.param.policy = CC_TEST;
 	conn_raise(c, &raise);
 	c->remote->mr.access |= MEM_REMOTE_ATOMIC;
 	assert_int_equal(told.init, 1);
@@ -254,7 +254,7 @@ pace_of_a_responder_that_never_sends(void **state)
 	cfg.state = QP_RESET;
 	raise.state = QP_RTR;
 	c = conn_open(*state, cfg);
-	c->qp->conn.snd.cc.policy = CC_TEST;
+	c->qp->conn.cc_flow.param.policy = CC_TEST;
 	conn_raise(c, &raise);
 	assert_int_equal(told.init, 1);
 	peer_read(c, RQ, REMOTE_VA, 2 * MTU);

@@ -40,7 +40,7 @@ reading_parts(void **state, uint8_t rd_atomic)
 	raise.max_rd_atomic = rd_atomic;
 	c = conn_open(*state, cfg);
 	c->b->engine.env.plain = 0;
-	c->qp->conn.snd.cc.policy = CC_TEST;
+	c->qp->conn.cc_flow.param.policy = CC_TEST;
 	conn_raise(c, &raise);
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = LEN});
 	return c;

@@ -205,6 +205,89 @@ many_losses_at_once_reduce_the_window(void **state)
 	assert_int_equal(c->qp->conn.snd.watch & QP_WATCH_CAPPED, 0);
 }
 
+/* After some round trips of 500 us; those after the shortest are longer. */
+static void
+measure_long_path(struct conn *c)
+{
+	for (uint32_t i = 0; i < CC_ROUND_TRIPS; i++) {
+		assert_int_equal(c->qp->conn.snd.cc.most_pkts, CC_WINDOW_PKTS);
+		round_trip(c, SQ + i, 500000 + i * 1000);
+	}
+}
+
+/* A window of CC_WINDOW_PKTS would leave a long path idle. */
+REQUIREMENT("CC-06")
+static void
+long_path_is_filled(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	const uint32_t first = SQ + CC_ROUND_TRIPS, full = 1000;
+	struct qp_snd *snd = &c->qp->conn.snd;
+	uint32_t i, sent;
+
+	measure_long_path(c);
+	assert_int_equal(snd->cc.most_pkts, full);
+	for (i = 0; i < 9; i++)
+		client_does(c, i, UROCE_WR_RDMA_WRITE, BENCH_BYTES);
+	sent = pkt_count(c);
+	assert_int_equal(sent, CC_WINDOW_PKTS);
+	for (i = 0; i < 3; i++) {
+		peer_ack(c, first + i);
+		sent += pkt_count(c);
+		assert_int_equal(sent, 1 + i + RTE_MIN(CC_WINDOW_PKTS << (i + 1), full));
+	}
+	/* A loss halves it. */
+	peer_sack(c, first + 3, 0x3e, good);
+	pkt_expect(c, WIRE_OP_WRITE_MIDDLE, first + 3);
+	pkt_none(c);
+	assert_int_equal(snd->cc.most_pkts, full / 2);
+	for (; psn_lt(snd->una_psn, first + 9 * 128); sent += pkt_count(c)) {
+		peer_ack(c, snd->next_psn - 1);
+		assert_true(psn_diff(snd->next_psn, snd->una_psn) <= snd->cc.most_pkts);
+	}
+	assert_int_equal(sent, 9 * 128);
+	for (i = 0; i < 9; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	/* It widens each round trip. */
+	i = snd->cc.most_pkts;
+	assert_in_range(i, full / 2 + 1, full - 1);
+	round_trip(c, first + 9 * 128, 500000);
+	assert_int_equal(snd->cc.most_pkts, i + full / 64);
+}
+
+/* A NAK and a timeout halve it, too; a peer that has not agreed keeps the ordinary one. */
+REQUIREMENT("CC-06")
+static void
+wide_window_needs_a_peer_that_agrees(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON), *other = conn_sr(state, QP_SR_CAN);
+	struct qp_snd *snd = &c->qp->conn.snd;
+
+	measure_long_path(other);
+	assert_int_equal(other->qp->conn.snd.cc.most_pkts, CC_WINDOW_PKTS);
+	qp_sr_agree(&c->b->engine.env, other->qp);
+	for (uint32_t i = 0; i < CC_ROUND_TRIPS; i++)
+		round_trip(other, SQ + CC_ROUND_TRIPS + i, 500000);
+	assert_int_equal(other->qp->conn.snd.cc.most_pkts, 1000);
+
+	measure_long_path(c);
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	peer_nak(c, SQ + CC_ROUND_TRIPS, NAK_SYN(PSN_SEQ));
+	assert_int_equal(pkt_count(c), 2);
+	assert_int_equal(snd->cc.most_pkts, 500);
+	assert_int_equal(snd->cc.window_pkts, CC_AGAIN_PKTS);
+	peer_ack(c, SQ + CC_ROUND_TRIPS + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	assert_int_equal(snd->cc.most_pkts, 500 + 1000 / 64);
+	/* Without selective repeat a loss costs the whole window. */
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_OFF);
+	assert_int_equal(snd->cc.most_pkts, CC_WINDOW_PKTS);
+	assert_in_range(snd->cc.window_pkts, 1, CC_WINDOW_PKTS);
+}
+
 /* One of two packets is lost; returns the largest window after that. */
 static uint32_t
 window_after_a_loss(struct conn *c, bool behind, uint32_t srtt_ns)
@@ -505,6 +588,8 @@ main(void)
 		bench_test(held_request_that_fails_is_nakked_at_its_turn),
 		bench_test(only_the_hole_is_sent_again),
 		bench_test(many_losses_at_once_reduce_the_window),
+		bench_test(long_path_is_filled),
+		bench_test(wide_window_needs_a_peer_that_agrees),
 		bench_test(a_loss_reduces_the_window_of_a_busy_worker),
 		bench_test(wrong_sacks_are_dropped),
 		bench_test(probe_sends_the_oldest_packet_alone),
