@@ -3,17 +3,69 @@
 #include <rte_branch_prediction.h>
 #include "worker/worker_parts.h"
 
+/*
+ * Back-pressure: frames that another worker does not take fast enough stay in this worker's queues,
+ * where the port drops frames, or holds them back. FULL_HIGH leaves space for a burst of each of
+ * eight queues or workers, which are not asked in between.
+ */
+#define FULL_HIGH    (WORKER_RING_FRAMES / 2)
+#define FULL_LOW     (WORKER_RING_FRAMES / 4)
+#define FULL_WAIT_NS 10000000ull /* then QPs of other workers go on; the frames are lost */
+
+_Static_assert(MOVE_FRAMES == WORKER_RING_FRAMES, "the same limits hold for kept frames");
+
+void
+handoff_full(struct worker *w, uint32_t worker)
+{
+	struct worker_full *f = &w->full;
+	uint32_t bit = 1u << worker;
+
+	if ((f->full & bit) != 0)
+		return;
+	if (f->waits == 0)
+		f->since_ns = w->now_ns;
+	f->full |= bit;
+	f->waits |= bit;
+}
+
+/* Frames of w that worker i has not taken; i: w itself for those of a QP that it asks for. */
+static uint32_t
+frames_left(const struct worker *w, uint32_t i)
+{
+	return i == w->index ? w->move.nframes : rte_ring_count(w->ws->worker[i]->in);
+}
+
+bool
+handoff_look(struct worker *w)
+{
+	struct worker_full *f = &w->full;
+
+	for (uint32_t left = f->full; left != 0; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(left);
+
+		if (frames_left(w, i) <= FULL_LOW)
+			f->full &= ~(1u << i);
+	}
+	f->waits &= f->full;
+	if (w->now_ns - f->since_ns >= FULL_WAIT_NS)
+		f->waits = 0;
+	return f->waits != 0;
+}
+
 void
 handoff_to(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 {
 	struct worker *w = ctx;
+	unsigned space;
 
 	if (unlikely(move_keeps(w, worker, qpn, m)))
 		return;
 	if (w->from_port && m->hash.usr == ENGINE_RX_FRAME)
 		move_stray(w, m, worker, qpn);
-	if (likely(rte_ring_enqueue(w->ws->worker[worker]->in, m) == 0)) {
+	if (likely(rte_ring_enqueue_bulk(w->ws->worker[worker]->in, (void **)&m, 1, &space) == 1)) {
 		w->poke |= 1u << worker;
+		if (unlikely(space < WORKER_RING_FRAMES - FULL_HIGH))
+			handoff_full(w, worker);
 		return;
 	}
 	if (m->hash.usr == ENGINE_RX_EXTRA)

@@ -228,9 +228,10 @@ may_sleep(const struct worker *w)
 	if (w->now_ns - w->idle_since_ns < AWAKE_NS && !crowd_is(&w->crowd, w->now_ns) &&
 	    !waiter_has_core(w))
 		return false;
-	/* nothing wakes the worker for frames that a port refused, or for a QP without buffers */
-	return !w->more && w->nhot == 0 && w->engine.env.tx_n == 0 && w->lo_n == 0 &&
-	       w->fwd_n == 0 && w->held_n == 0 && w->move.leaves == NULL;
+	/* nothing wakes the worker for frames that a port refused, or for a QP without buffers, or
+	 * when another worker has taken its frames */
+	return w->full.waits == 0 && !w->more && w->nhot == 0 && w->engine.env.tx_n == 0 &&
+	       w->lo_n == 0 && w->fwd_n == 0 && w->held_n == 0 && w->move.leaves == NULL;
 }
 
 void

@@ -109,6 +109,8 @@ move_keeps(struct worker *w, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 		return true;
 	}
 	mv->frame[mv->nframes++] = m;
+	if (unlikely(mv->nframes >= MOVE_FRAMES / 2))
+		handoff_full(w, w->index);
 	return true;
 }
 

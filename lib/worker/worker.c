@@ -107,7 +107,7 @@ iterate(struct worker *w)
 {
 	uint64_t was_ns = w->now_ns;
 	unsigned done = 0, received = 0;
-	bool held;
+	bool held, full;
 
 	w->now_ns = timer_now_ns();
 	w->spent_ns[w->worked] += w->now_ns - was_ns;
@@ -116,8 +116,9 @@ iterate(struct worker *w)
 		stall_over(w, w->now_ns - was_ns);
 	blame_look(w);
 	move_look(w);
+	full = handoff_waits(w);
 	/* A call may unmap memory that contains the payload of frames that loop back (MEM-03). */
-	if (event_retry_held(w))
+	if (event_retry_held(w) && likely(!full))
 		done = loopback_rx(w);
 	else
 		loopback_own(w);
@@ -128,7 +129,9 @@ iterate(struct worker *w)
 	if (event_retry_held(w)) {
 		done += job_run(w);
 		move_receive(w);
-		if (likely(!held)) /* ACKs wait: the client's answer first */
+		if (unlikely(full))
+			w->rx_full = true; /* what timers wait for may not have been received */
+		else if (likely(!held))    /* ACKs wait: the client's answer first */
 			received = ports_rx(w);
 		received += handoff_rx(w);
 		done += received;

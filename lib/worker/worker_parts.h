@@ -152,6 +152,13 @@ struct worker_move {
 	uint32_t rest, refused;
 };
 
+/* Workers that have not taken enough of this one's frames (handoff.c): a bit each. */
+struct worker_full {
+	uint32_t full;     /* until the rest is small */
+	uint32_t waits;    /* those of them for which this worker receives nothing from ports */
+	uint64_t since_ns; /* waits != 0 */
+};
+
 struct worker {
 	struct engine engine;
 	struct worker_set *ws;
@@ -213,6 +220,7 @@ struct worker {
 	} hot[WORKER_HOT_QPS];
 	unsigned nhot;
 	struct worker_move move;
+	struct worker_full full;
 
 	struct worker_job *jobs; /* taken from posted_jobs, the oldest first */
 	uint64_t grace;          /* the last grace period that this worker has reported for */
@@ -359,6 +367,16 @@ void hot_queue_forget(struct worker *w, const struct qp *qp);
 
 /* handoff.c; handoff_to is an upcall of the engine */
 void handoff_to(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m);
+/* The worker (w: itself, in move_keeps) has many frames of w to take. */
+void handoff_full(struct worker *w, uint32_t worker);
+/* Returns true if w waits for such a worker: it receives nothing from ports and no loopback frames.
+ */
+bool handoff_look(struct worker *w);
+static inline bool
+handoff_waits(struct worker *w)
+{
+	return unlikely(w->full.full != 0) && handoff_look(w);
+}
 unsigned handoff_rx(struct worker *w);
 /* Receives frames, whose devices are set, of QPs that this worker has. Consumes them. */
 void handoff_receive(struct worker *w, struct rte_mbuf **m, uint32_t n);

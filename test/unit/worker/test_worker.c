@@ -143,6 +143,45 @@ handoff_to_the_owner_keeps_device_and_order(void **state)
 	}
 }
 
+/* A job that holds its worker until the test lets it go. */
+static bool held, let_go; /* atomic */
+
+static bool
+hold(struct worker *w, void *arg)
+{
+	__atomic_store_n(&held, true, __ATOMIC_RELEASE);
+	while (!FAKE_FLAG(let_go))
+		sched_yield();
+	return true;
+}
+
+/* A worker that takes no frames costs others no more than a wait; its own are lost. */
+static void
+stuck_worker_does_not_stop_the_receiver(void **state)
+{
+	uint8_t owner = (uint8_t)(nworkers - 1);
+	uint64_t lost0 = sum_of(near[1].id, true, DROP_HANDOFF_FULL);
+	uint32_t n = fake[owner].rx_n, n0 = fake[0].rx_n;
+	struct worker_job job = {.run = hold};
+
+	if (owner == 0)
+		return;
+	__atomic_store_n(&held, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&let_go, false, __ATOMIC_RELAXED);
+	worker_post(last_worker(), &job);
+	assert_true(WAIT_FOR(FAKE_FLAG(held)));
+	for (uint32_t i = 0; i < 3000; i++)
+		send_from_test(&far[1], FAKE_FOR, owner, i);
+	send_from_test(&far[1], FAKE_FOR, 0, 1);
+	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].rx_n) == n0 + 1));
+	__atomic_store_n(&let_go, true, __ATOMIC_RELEASE);
+	assert_true(WAIT_FOR(worker_job_done(&job)));
+	assert_true(WAIT_FOR(FAKE_COUNT(fake[owner].rx_n) - n +
+				     sum_of(near[1].id, true, DROP_HANDOFF_FULL) - lost0 ==
+			     3000));
+	assert_true(FAKE_COUNT(fake[owner].rx_n) - n >= 1023); /* what the ring holds */
+}
+
 static void
 loopback_reaches_the_owner_and_not_the_wire(void **state)
 {
@@ -475,6 +514,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(other_frames_reach_the_control_thread),
 		cmocka_unit_test(flood_of_other_frames_leaves_space_for_events),
 		cmocka_unit_test(handoff_to_the_owner_keeps_device_and_order),
+		cmocka_unit_test(stuck_worker_does_not_stop_the_receiver),
 		cmocka_unit_test(loopback_reaches_the_owner_and_not_the_wire),
 		cmocka_unit_test(qp_follows_its_frames),
 		cmocka_unit_test(qp_stays_where_most_frames_come),
