@@ -71,14 +71,16 @@ eal_plan_make(struct eal_plan *plan, const struct options *o)
 	int cpus;
 
 	memset(plan, 0, sizeof(*plan));
-	for (unsigned i = 0; i < o->workers; i++)
+	cpus_find(&plan->cpus, o->lcores);
+	plan->workers = o->workers != 0 ? o->workers : cpus_workers(&plan->cpus, UINT_MAX);
+	for (unsigned i = 0; i < plan->workers; i++)
 		plan->lcore[i] = i + 1;
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return -errno;
 	cpus = CPU_COUNT(&set);
 	/* A spinning worker needs a dedicated CPU; clients and the control thread need another. */
 	plan->shared_cores = o->idle == OPTION_IDLE_ADAPTIVE ||
-			     (o->idle == OPTION_IDLE_AUTO && cpus < (int)o->workers + 2);
+			     (o->idle == OPTION_IDLE_AUTO && cpus < (int)plan->workers + 2);
 	plan->huge = !o->no_huge && huge_free_mib() >= o->mem_mib;
 	if (!plan->huge && !o->no_huge)
 		LOG(NOTICE,
@@ -126,14 +128,14 @@ lcores_arg(const struct eal_plan *plan, const struct options *o)
 	} else if (!plan->shared_cores) {
 		sched_getaffinity(0, sizeof(set), &set);
 		/* start with the last CPU: interrupts and other processes use the first ones */
-		for (unsigned i = CPU_SETSIZE; i-- > 0 && n < o->workers;) {
+		for (unsigned i = CPU_SETSIZE; i-- > 0 && n < plan->workers;) {
 			if (CPU_ISSET(i, &set))
 				cpu[n++] = i;
 		}
 	}
 	fprintf(out, "0@");
 	put_all_cpus(out);
-	for (unsigned i = 0; i < o->workers; i++) {
+	for (unsigned i = 0; i < plan->workers; i++) {
 		fprintf(out, ",%u@", plan->lcore[i]);
 		if (n > 0)
 			fprintf(out, "%u", cpu[i % n]);

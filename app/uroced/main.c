@@ -198,7 +198,6 @@ tables_open(struct daemon *d, const struct options *o)
 		    o->mbufs);
 		return -ENOMEM;
 	}
-	d->nworkers = o->workers;
 	return daemon_tables_open(d);
 }
 
@@ -367,12 +366,42 @@ say_ready(struct daemon *d)
 	detach_ready(d->cfg->socket);
 }
 
+/*
+ * Returns how many queues the port with the most has. Workers have separate queues on the ports of
+ * --pair and on kernel sockets, however many there are.
+ */
+static unsigned
+queues_most(const struct options *o)
+{
+	struct rte_eth_dev_info info;
+	char err[OPTIONS_ERR_MAX];
+	struct devspec spec;
+	unsigned most = 0;
+	uint16_t port;
+
+	if (o->pair.n != 0)
+		return UROCE_MAX_WORKERS;
+	for (uint32_t i = 0; i < o->dev.n; i++) {
+		if (devspec_parse(&spec, o->dev.v[i], err, sizeof(err)) == 0 &&
+		    (spec.udp || spec.packet))
+			return UROCE_MAX_WORKERS;
+	}
+	RTE_ETH_FOREACH_DEV(port)
+	{
+		if (rte_eth_dev_info_get(port, &info) == 0)
+			most = RTE_MAX(most, RTE_MIN(info.max_rx_queues, info.max_tx_queues));
+	}
+	return most != 0 ? most : UROCE_MAX_WORKERS; /* no port: devices_of_host */
+}
+
 /* Called after EAL has started: opens everything, runs, closes everything. Returns 0 or -errno. */
 static int
 serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 {
-	int rc = tables_open(d, o);
+	int rc;
 
+	d->nworkers = o->workers != 0 ? plan->workers : cpus_workers(&plan->cpus, queues_most(o));
+	rc = tables_open(d, o);
 	if (rc < 0)
 		goto out_tables;
 	rc = workers_open(d, plan);

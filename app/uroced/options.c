@@ -13,6 +13,7 @@
 #define SECTION         "uroced" /* of the configuration file */
 #define FILE_PREFIX_MAX 48
 
+static const char *const workers_names[] = {"auto", NULL}; /* 0 */
 static const char *const idle_names[] = {"auto", "poll", "adaptive", NULL};
 static const char *const quota_by_names[] = {"owner", "uid", "cgroup", NULL}; /* enum quota_by */
 static const char *const sandbox_names[] = {"off", "on", "kill", NULL}; /* enum option_sandbox */
@@ -124,7 +125,12 @@ static const struct cli_field table[] = {
 	 .help = "a PCI device to use, as EAL's --allow; none: no PCI (may be repeated)"},
 	{ROW("pair", CLI_LIST, pair), .arg = "NAME",
 	 .help = "two ports net_ring_NAMEa and net_ring_NAMEb, joined in memory (may be repeated)"},
-	NUMBER("workers", workers, "N", 1, UROCE_MAX_WORKERS, "1", "worker threads"),
+	{ROW("workers", CLI_NUMBER, workers), .arg = "N", .min = 1, .max = UROCE_MAX_WORKERS,
+	 .def = "1", .names = workers_names,
+	 .help = "worker threads; auto: one for each CPU of --lcores or, without it, for each that "
+		 "the\n"
+		 "affinity and the cgroup of uroced allow, less one; not more than a port has "
+		 "queues"},
 	{ROW("lcores", CLI_TEXT, lcores), .arg = "LIST", .check = check_lcores,
 	 .help = "CPUs of the workers, one each in turn; default: all CPUs, unpinned if they are "
 		 "few"},

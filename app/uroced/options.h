@@ -38,9 +38,9 @@ struct options {
 	const char *metrics; /* NULL: the option is refused */
 	const char *file_prefix;
 	const char *lcores; /* CPU list of the workers; NULL: any CPU of the process */
-	uint32_t workers;
-	uint32_t idle;    /* enum option_idle */
-	uint32_t sandbox; /* enum option_sandbox */
+	uint32_t workers;   /* 0: auto (cpus.h) */
+	uint32_t idle;      /* enum option_idle */
+	uint32_t sandbox;   /* enum option_sandbox */
 	uint32_t mem_mib, mbufs;
 	uint32_t log_level; /* RTE_LOG_* */
 };

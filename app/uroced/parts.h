@@ -9,6 +9,7 @@
 #include "control/daemon.h"
 #include "control/device.h"
 #include "control/handler.h"
+#include "cpus.h"
 #include "options.h"
 #include "uroce_abi/ctrl.h"
 
@@ -53,6 +54,8 @@ struct eal_plan {
 	bool huge;         /* start with huge pages */
 	bool shared_cores; /* workers share CPUs with other threads: they are not pinned, and they
 			      yield */
+	struct cpus_found cpus;            /* --workers auto */
+	unsigned workers;                  /* at most; with auto, ports may have fewer queues */
 	unsigned lcore[UROCE_MAX_WORKERS]; /* EAL lcore of each worker */
 };
 

@@ -27,8 +27,10 @@
 #define CLI_FIELDS_MAX 128 /* most rows of a table */
 
 enum cli_type {
-	CLI_SWITCH,  /* bool: yes or no; without a value on the command line: yes */
-	CLI_NUMBER,  /* unsigned of 1 to 8 bytes, min .. max; decimal, or hexadecimal with 0x */
+	CLI_SWITCH, /* bool: yes or no; without a value on the command line: yes */
+	/* unsigned of 1 to 8 bytes, min .. max; decimal, or hexadecimal with 0x. names: NULL, or
+	   one word, which stands for 0 */
+	CLI_NUMBER,
 	CLI_OCTAL,   /* CLI_NUMBER in octal */
 	CLI_POWER2,  /* CLI_NUMBER that must be a power of two */
 	CLI_CHOICE,  /* unsigned or enum: min for the first of names, min + 1 for the second .. */

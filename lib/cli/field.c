@@ -65,11 +65,23 @@ cli_number(const char *text, uint64_t min, uint64_t max, uint64_t *n)
 	return read_number(text, strncmp(text, "0x", 2) == 0 ? 16 : 10, min, max, n);
 }
 
+/* Returns the word that stands for 0; NULL: none. */
+static const char *
+zero_word(const struct cli_field *f)
+{
+	return f->type == CLI_NUMBER && f->names != NULL ? f->names[0] : NULL;
+}
+
 static int
 set_number(const struct cli_field *f, void *member, const char *value, char *err, size_t room)
 {
 	uint64_t max = field_max(f), n;
+	const char *word = zero_word(f);
 
+	if (word != NULL && strcmp(value, word) == 0) {
+		store(f, member, 0);
+		return 0;
+	}
 	if (f->type == CLI_OCTAL ? read_number(value, 8, f->min, max, &n)
 				 : cli_number(value, f->min, max, &n)) {
 		if (f->type != CLI_POWER2 || (n & (n - 1)) == 0) {
@@ -80,9 +92,10 @@ set_number(const struct cli_field *f, void *member, const char *value, char *err
 	if (f->type == CLI_POWER2)
 		return wrong_power2(f, value, err, room);
 	snprintf(err, room,
-		 f->type == CLI_OCTAL ? "'%.200s' is not an octal number from %llo to %llo"
-				      : "'%.200s' is not a number from %llu to %llu",
-		 value, (unsigned long long)f->min, (unsigned long long)max);
+		 f->type == CLI_OCTAL ? "'%.200s' is not %s%san octal number from %llo to %llo"
+				      : "'%.200s' is not %s%sa number from %llu to %llu",
+		 value, word != NULL ? word : "", word != NULL ? " or " : "",
+		 (unsigned long long)f->min, (unsigned long long)max);
 	return -EINVAL;
 }
 
@@ -215,6 +228,10 @@ cli_text(const struct cli_field *f, const void *base, char *out, size_t room)
 	case CLI_NUMBER:
 	case CLI_POWER2:
 	case CLI_OCTAL:
+		if (zero_word(f) != NULL && load(f, member) == 0) {
+			text = zero_word(f);
+			break;
+		}
 		snprintf(out, room, f->type == CLI_OCTAL ? "0%llo" : "%llu",
 			 (unsigned long long)load(f, member));
 		return;

@@ -287,6 +287,24 @@ def missing_cpu():
     assert "usage" not in said.lower(), said
 
 
+def auto_workers():
+    """--workers auto: as many as CPUs and queues allow."""
+    cpu = min(os.sched_getaffinity(0))
+    pair = ("--pair", "p"), ["name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"]
+    ns = lib.netns()
+    lib.veth(ns, "10.9.0.1/24", lib.netns(), "10.9.0.2/24", 1500)
+    one_queue = ("--vdev", lib.af_packet("eth0")), ["name=uroce0,port=net_af_packet0,addr=10.9.0.101/24"]
+    for (port, devs), more, workers in ((pair, ("--lcores", f"{cpu},{cpu}"), 2), (pair, (), None), (one_queue, ("--lcores", f"{cpu},{cpu}"), 1)):
+        daemon = lib.Daemon([], devs, ns, (*port, "--workers", "auto", *more))
+        shown = len(daemon.show("worker")["worker"])
+        assert shown == (workers or min(16, max(1, len(os.sched_getaffinity(0)) - 1))), (more, shown)
+        assert re.search(rf"; {shown} workers?,", daemon.proc.output()), daemon.proc.output()
+        assert {row["option"]: row["value"] for row in daemon.show("config")["config"]}["workers"] == "auto"
+        daemon.stop()
+    proc = lib.spawn([lib.UROCED, "--workers", "all"])
+    assert proc.wait(60) == 2 and "option --workers: 'all' is not auto or a number from 1 to 16" in proc.output(), proc.output()
+
+
 def socket_taken():
     """The control socket: another daemon's, a file that is none, no folder."""
     folder = lib.tmpdir()
@@ -401,6 +419,8 @@ def main():
         lost_huge_pages()
     with lib.case("--lcores with a CPU that the machine lacks"):
         missing_cpu()
+    with lib.case("--workers auto"):
+        auto_workers()
     with lib.case("a control socket that cannot be made: why, and what to do"):
         socket_taken()
     with lib.case("--daemon returns when the daemon is ready, or has failed"):
