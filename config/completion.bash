@@ -97,13 +97,13 @@ _uroce_urocectl() { # PROGRAM WORD..
 		;;
 	set)
 		case $last in
-		set) [ $# = 2 ] && echo addr pkey cc probe log-level quota help ;;
+		set) [ $# = 2 ] && echo addr pkey cc probe balance log-level quota help ;;
 		addr) echo add del ;;
 		pkey) echo none ;;
-		probe) echo on off ;;
+		probe | balance) echo on off ;;
 		log-level) echo error warning notice info debug ;;
 		quota) _uroce_values "$program" quota resource ;;
-		*) [ "$3" = log-level ] || [ "$3" = quota ] || echo dev index ;;
+		*) [ "$3" = log-level ] || [ "$3" = quota ] || [ "$3" = balance ] || echo dev index ;;
 		esac
 		;;
 	addr)

@@ -28,6 +28,8 @@ const char set_help[] =
 	"  worker N|auto dev DEVICE qp QPN    the QP moves to a worker and stays there, or follows "
 	"its\n"
 	"                                     packets (auto)\n"
+	"  balance on|off                     QPs move from busy workers to others, at most one a "
+	"second\n"
 	"  log-level LEVEL                    " LEGAL_LEVELS "\n"
 	"  quota RESOURCE N                   limit of each uid except root (show quota lists "
 	"the\n"
@@ -49,11 +51,11 @@ become(struct request *rq, const struct command *cmd)
 static void
 take_setting(struct request *rq, const char *word)
 {
-	static const char *const names[] = {"addr",      "pkey",  "cc",   "probe", "worker",
-					    "log-level", "quota", "help", NULL};
+	static const char *const names[] = {"addr",      "pkey",  "cc",   "probe",   "worker",
+					    "log-level", "quota", "help", "balance", NULL};
 
 	switch (take_verb(rq, word, names,
-			  "addr, pkey, cc, probe, worker, log-level, quota, help")) {
+			  "addr, pkey, cc, probe, worker, balance, log-level, quota, help")) {
 	case 0:
 		become(rq, &addr_command);
 		break;
@@ -74,6 +76,9 @@ take_setting(struct request *rq, const char *word)
 		break;
 	case 6:
 		rq->set.what = UROCE_SET_QUOTA;
+		break;
+	case 8:
+		rq->set.what = UROCE_SET_BALANCE;
 		break;
 	default:
 		printf("%s", set_help + 1);
@@ -119,10 +124,12 @@ check(const struct request *rq)
 	unsigned i = 0;
 
 	if (rq->verb == NULL)
-		usage_error("set: nothing to set; legal: addr, pkey, cc, probe, worker, log-level, "
-			    "quota, help");
+		usage_error("set: nothing to set; legal: addr, pkey, cc, probe, worker, balance, "
+			    "log-level, quota, help");
 	if (rq->set.what == UROCE_SET_QUOTA && rq->value == NULL)
 		usage_error("set quota: needs RESOURCE N; urocectl show quota lists resources");
+	if (rq->set.what == UROCE_SET_BALANCE && rq->what == NULL)
+		usage_error("set balance: needs on or off");
 	if (rq->set.what != UROCE_SET_LOG_LEVEL)
 		return;
 	if (rq->what == NULL)

@@ -447,6 +447,10 @@ TOPIC(daemon, const struct daemon *d, uint64_t caps, uint64_t broker_caps)
 	TEXT("capabilities", ALL, "names of its effective capabilities, joined by spaces", capability_names(caps))
 	TEXT("broker_capabilities", ALL, "names of the capabilities that its broker uses, joined by spaces",
 	     capability_names(broker_caps & privilege_of_broker()))
+	WORD("balance", ALL, "off|on", "on: it moves QPs from busy workers to others (urocectl set balance)",
+	     d->balance != NULL ? "on" : "off")
+	UINT("balance_rounds", ALL, , "times that it has compared the workers for that, since the start", d->balance_rounds)
+	UINT("balance_moves", ALL, , "QPs that it has moved for that", d->balance_moves)
 	WORD("sandbox", ALL, "off|on|kill", "whether it refuses system calls that it does not need (option sandbox)",
 	     sandbox_mode())
 	UINT("refused_calls", ALL, , "system calls that it has refused to itself and to its broker", sandbox_refused())

@@ -18,6 +18,7 @@
 #include <rte_mbuf.h>
 #include "parts.h"
 #include "cli/cli.h"
+#include "control/balance.h"
 #include "control/cm.h"
 #include "control/daemon.h"
 #include "control/device.h"
@@ -439,6 +440,7 @@ out_running:
 	telemetry_stop(d);
 	listen_stop(d);
 out_devices:
+	balance_stop(d);
 	ucma_close(d);
 	devices_close(d);
 	worker_events_stop(d);

@@ -539,6 +539,7 @@ enum uroce_set_what {
 	UROCE_SET_LOG_LEVEL = 16, /* addr: "error" .. "debug" */
 	UROCE_SET_QUOTA = 17,     /* addr: name of a resource; pkey: a uid's new limit, in the units
 				     of its option */
+	UROCE_SET_BALANCE = 18,   /* addr: "on" or "off": QPs move from busy workers to others */
 };
 struct uroce_set_req {
 	char device[UROCE_DEV_NAME_MAX];

@@ -68,6 +68,8 @@ struct throttle_clock {
 	uint64_t read_ns, cpu_ns; /* the last reading of the control thread's CPU clock */
 };
 
+struct balance;
+
 struct daemon {
 	const struct control_config *cfg;
 	const struct control_program *program;
@@ -114,12 +116,14 @@ struct daemon {
 	uint32_t next_session;
 	int spare_fd; /* closed to get a descriptor for turning a connection away */
 	struct qpn_alloc qpns;
-	struct conn_key_table conn_keys; /* of connected QPs */
-	uint32_t next_worker;            /* worker of the next QP */
-	uint64_t mr_failures;            /* memory failures under regions, at the last check */
-	struct idtab cqs;                /* struct obj_cq by cq.id */
-	struct idtab pds;                /* struct obj_pd by id */
-	struct qp_history kept;          /* destroyed QPs, for the operator */
+	struct conn_key_table conn_keys;        /* of connected QPs */
+	uint32_t next_worker;                   /* worker of the next QP */
+	struct balance *balance;                /* balance.h; NULL: off */
+	uint64_t balance_rounds, balance_moves; /* so far */
+	uint64_t mr_failures;   /* memory failures under regions, at the last check */
+	struct idtab cqs;       /* struct obj_cq by cq.id */
+	struct idtab pds;       /* struct obj_pd by id */
+	struct qp_history kept; /* destroyed QPs, for the operator */
 };
 
 /*

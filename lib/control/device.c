@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include "control/balance.h"
 #include "control/cm.h"
 #include "control/events.h"
 #include "control/host.h"
@@ -180,6 +181,7 @@ on_tick(struct watch *w, uint32_t events)
 			seek_peer(dev);
 		guess_look(dev);
 		sr_peer_tick(dev);
+		balance_look(dev->d);
 	}
 	neigh_tick(dev);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "cc/param.h"
 #include "cli/cli.h"
+#include "control/balance.h"
 #include "control/cm.h"
 #include "control/device.h"
 #include "control/events.h"
@@ -344,8 +345,10 @@ worker_set(struct device *dev, uint32_t qpn, const char *text, struct uroce_set_
 	pinned = q->qp->bind.pinned;
 	__atomic_store_n(&q->qp->bind.pinned, !follows, __ATOMIC_RELAXED);
 	why = follows ? NULL : worker_move_qp(dev->d->workers, q->qp, (unsigned)i);
-	if (why == NULL)
+	if (why == NULL) {
+		q->balance.pinned = false;
 		return 0;
+	}
 	__atomic_store_n(&q->qp->bind.pinned, pinned, __ATOMIC_RELAXED);
 	return refuse(rep, -EBUSY, "%s: QP %u stays on worker %u: %s", dev->name, qpn,
 		      qp_worker(q->qp), why);
@@ -399,6 +402,24 @@ log_level_set(const char *name, struct uroce_set_rep *rep)
 }
 
 static int
+balance_set(struct daemon *d, const char *text, struct uroce_set_rep *rep)
+{
+	int rc;
+
+	if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+		return refuse(rep, -EINVAL, "balance '%.32s' is unknown; legal: on, off", text);
+	if (text[1] == 'f') {
+		balance_stop(d);
+		return 0;
+	}
+	if (d->nworkers == 1)
+		return refuse(rep, -EINVAL,
+			      "balance needs several workers: start uroced with --workers");
+	rc = balance_start(d);
+	return rc == 0 ? 0 : refuse(rep, rc, "balance: %s", strerror(-rc));
+}
+
+static int
 refuse_resource(struct uroce_set_rep *rep, const char *name)
 {
 	size_t len;
@@ -435,16 +456,19 @@ change_daemon(struct session *s, const struct uroce_set_req *q, struct uroce_set
 
 	if (!session_may_change(s))
 		return EPERM;
-	rep->done = (q->what == UROCE_SET_LOG_LEVEL
-			     ? log_level_set(q->addr, rep)
-			     : uid_quota_set(&s->d->quota, q->addr, q->pkey, rep)) == 0;
+	if (q->what == UROCE_SET_LOG_LEVEL)
+		rep->done = log_level_set(q->addr, rep) == 0;
+	else if (q->what == UROCE_SET_BALANCE)
+		rep->done = balance_set(s->d, q->addr, rep) == 0;
+	else
+		rep->done = uid_quota_set(&s->d->quota, q->addr, q->pkey, rep) == 0;
 	if (!rep->done)
 		return 0;
 	log_field_client(&f, s);
-	if (q->what == UROCE_SET_LOG_LEVEL)
-		log_event(RTE_LOG_NOTICE, LOG_EVENT_CHANGED, &f,
-			  "log level: %s (%s, pid %d, uid %u)", q->addr, s->comm, s->peer.pid,
-			  s->peer.uid);
+	if (q->what != UROCE_SET_QUOTA)
+		log_event(RTE_LOG_NOTICE, LOG_EVENT_CHANGED, &f, "%s: %s (%s, pid %d, uid %u)",
+			  q->what == UROCE_SET_BALANCE ? "balance" : "log level", q->addr, s->comm,
+			  s->peer.pid, s->peer.uid);
 	else
 		log_event(RTE_LOG_NOTICE, LOG_EVENT_CHANGED, &f,
 			  "limit of each uid: %u %s (%s, pid %d, uid %u)", q->pkey, q->addr,
@@ -502,7 +526,7 @@ set_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (memchr(q->device, '\0', sizeof(q->device)) == NULL ||
 	    memchr(q->addr, '\0', sizeof(q->addr)) == NULL)
 		return EINVAL;
-	if (q->what == UROCE_SET_LOG_LEVEL || q->what == UROCE_SET_QUOTA)
+	if (q->what >= UROCE_SET_LOG_LEVEL && q->what <= UROCE_SET_BALANCE)
 		return change_daemon(s, q, rep);
 	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_WORKER)
 		return EINVAL;

@@ -59,15 +59,15 @@ def on_demand(link):
     print(f"# {moved} moves; refused: {sorted(refused)}")
 
 
-def write_bw(link):
-    """A WRITE test without end, when data flows."""
+def write_bw(link, count=4):
+    """A WRITE test without end, when data flows on count QPs."""
     port = str(lib.tcp_port())
-    words = ["ib_write_bw", "-F", "-x", "1", "-s", "4096", "-q", "4", "-D", "3600", "-p", port, "-d"]
+    words = ["ib_write_bw", "-F", "-x", "1", "-s", "4096", "-q", str(count), "-D", "3600", "-p", port, "-d"]
     server = link.b.spawn([*words, link.b.dev])
     lib.until("the server listens", lambda: server.listens(int(port)))
-    client = link.a.spawn([*words, link.a.dev, link.a.host])
+    client = link.a.spawn([*words, link.a.dev, link.b.host])
     lib.until("data flows", lambda: client.poll() is not None or len(
-        [qp for qp in qps(link.a) if qp["sq_retired"] > 100]) == 4)
+        [qp for qp in qps(link.a) if qp["sq_retired"] > 100]) == count)
     assert client.poll() is None, client.tail()
     return server, client
 
@@ -101,6 +101,41 @@ def followed(link):
     assert {qp["qpn"]: qp for qp in rows}[one["qpn"]]["worker"] == elsewhere, rows
     assert set_worker(link.a, one["qpn"], "auto") is None
     assert not {qp["qpn"]: qp for qp in qps(link.a)}[one["qpn"]]["worker_pinned"]
+
+
+def urocectl(side, *words):
+    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, *words], text=True, capture_output=True, timeout=60)
+    return done.returncode, done.stderr.strip()
+
+
+def balanced(link):
+    """Three busy QPs on one worker: each worker gets one. Then nothing moves, because that is even."""
+    procs = write_bw(link, WORKERS)
+    for qp in qps(link.a):
+        lib.until("it moves", lambda qpn=qp["qpn"]: set_worker(link.a, qpn, 0) is None)
+        assert set_worker(link.a, qp["qpn"], "auto") is None
+    assert [qp["worker"] for qp in qps(link.a)] == [0] * WORKERS, "the only queue is worker 0's"
+    assert urocectl(link.a, "set", "balance", "on") == (0, "")
+    lib.until("the QPs are spread", lambda: {qp["worker"] for qp in qps(link.a)} == set(range(WORKERS)))
+    then = link.a.daemon.show("daemon")["daemon"][0]
+    assert then["balance"] == "on" and then["balance_moves"] == WORKERS - 1, then
+    lib.until("it has looked again", lambda: link.a.daemon.show("daemon")["daemon"][0]["balance_rounds"] >= then["balance_rounds"] + 5)
+    assert link.a.daemon.show("daemon")["daemon"][0]["balance_moves"] == WORKERS - 1
+    assert sorted(qp["worker_pinned"] for qp in qps(link.a)) == [False] + [True] * (WORKERS - 1), qps(link.a)
+    assert urocectl(link.a, "set", "balance", "off") == (0, "")
+    assert not any(qp["worker_pinned"] for qp in qps(link.a)), qps(link.a)
+    assert link.a.daemon.show("daemon")["daemon"][0]["balance"] == "off"
+    for wrong in ("maybe", ""):
+        assert f"balance '{wrong}' is unknown; legal: on, off" in urocectl(link.a, "set", "balance", wrong)[1]
+    for proc in procs:
+        proc.kill()
+    link.nothing_left()
+
+
+def alone():
+    daemon = lib.Daemon([], ["name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"], lib.netns(), ("--pair", "p", "--workers", "1"))
+    assert "balance needs several workers: start uroced with --workers" in urocectl(lib.Side(daemon, "uroce0", ""), "set", "balance", "on")[1]
+    daemon.stop()
 
 
 def killed(link):
@@ -152,6 +187,12 @@ def main():
     with lib.case("what cannot move is named"):
         refused(link)
     link.stop()
+    veth = lib.link_veth(extra=EXTRA)
+    with lib.case("balance: busy QPs of one worker are spread, and stay then"):
+        balanced(veth)
+    with lib.case("balance with one worker"):
+        alone()
+    veth.stop()
     loop = lib.link_loop(EXTRA)
     with lib.case("data stays right while QPs of a looped back connection move"):
         on_demand(loop)

@@ -154,6 +154,11 @@ worker_move_qp(struct worker_set *ws, const struct qp *qp, unsigned i)
 }
 
 void
+worker_usage_get(const struct worker *w, struct worker_usage *u)
+{
+}
+
+void
 worker_quiesce(struct worker_set *ws)
 {
 	say("quiesce");
