@@ -59,6 +59,7 @@
 	CALL(mremap, C | B)                                                                        \
 	CALL(madvise, W | C | B)                                                                   \
 	CALL(mincore, C | B)                                                                       \
+	CALL(move_pages, C)                                                                        \
 	CALL(brk, W | C | B)                                                                       \
 	CALL(memfd_create, C)                                                                      \
 	/* time and waiting */                                                                     \
@@ -146,7 +147,7 @@
 #define FAMILIES    64u
 #define THREAD_S    1
 #define MAX_WORKER  30 /* calls of a filter */
-#define MAX_CONTROL 80
+#define MAX_CONTROL 81
 #define MAX_BROKER  60
 
 /* Roles. */

@@ -13,6 +13,7 @@
 #include "control/log.h"
 #include "control/log_event.h"
 #include "control/neigh.h"
+#include "control/numa.h"
 #include "control/obj.h"
 #include "control/handler.h"
 #include "control/session.h"
@@ -182,6 +183,7 @@ on_tick(struct watch *w, uint32_t events)
 		guess_look(dev);
 		sr_peer_tick(dev);
 		balance_look(dev->d);
+		numa_look(dev);
 	}
 	neigh_tick(dev);
 }

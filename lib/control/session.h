@@ -59,6 +59,7 @@ struct session {
 	uint32_t id;         /* for urocectl */
 	uint32_t client_pid; /* from the client, in its own namespace */
 	char comm[16];
+	uint32_t numa_looks; /* numa.c */
 	struct device *dev;
 	struct ipc_segment doorbells;
 	uint32_t ndoorbells; /* polled by workers */

@@ -210,8 +210,8 @@ worker_free(struct worker *w)
 	free(w->rxqs);
 	free(w->doorbells);
 	free(w->wakes);
-	free(w->move.wqes);
-	free(w->move.stray);
+	rte_free(w->move.wqes);
+	rte_free(w->move.stray);
 	qp_segs_free(w->segs);
 	qp_sqe_pool_free(w->sqes);
 	qp_sr_pool_free(w->sr);
@@ -237,6 +237,10 @@ view_segs(unsigned index, int socket)
 	return qp_segs_create(name, ENGINE_TX_CAP, socket);
 }
 
+/*
+ * The memory of a worker comes from the NUMA node of its core: that of DPDK by its socket, large
+ * blocks of the C library because the worker touches them first.
+ */
 static struct worker *
 worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 {
@@ -263,8 +267,9 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->segs = view_segs(i, socket);
 	/* All QPs may move to it. */
 	w->sqes = qp_sqe_pool_create(p->qps->mask + 1, QP_WQE_CHUNKS + QP_QP_CHUNKS);
-	w->move.wqes = malloc(ENGINE_MOVE_BYTES);
-	w->move.stray = calloc(p->qps->mask + 1, sizeof(*w->move.stray));
+	w->move.wqes = rte_malloc_socket(NULL, ENGINE_MOVE_BYTES, 0, socket);
+	w->move.stray =
+		rte_calloc_socket(NULL, p->qps->mask + 1, sizeof(*w->move.stray), 0, socket);
 	w->sr = qp_sr_pool_create(p->pool, p->pool->size / HELD_SHARE / p->nworkers);
 	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
 	    w->out == NULL || w->segs == NULL || w->sqes == NULL || w->move.wqes == NULL ||
@@ -449,6 +454,12 @@ worker_usage_get(const struct worker *w, struct worker_usage *u)
 	u->busy_ns = counters_read(&w->spent_ns[1]);
 	u->lcore = w->lcore;
 	u->asleep = __atomic_load_n(&w->state->asleep, __ATOMIC_RELAXED) != 0;
+}
+
+int
+worker_node(const struct worker *w)
+{
+	return rte_socket_count() > 1 ? (int)rte_lcore_to_socket_id(w->lcore) : -1;
 }
 
 struct counter_block *

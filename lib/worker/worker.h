@@ -165,6 +165,8 @@ struct worker_usage {
 	unsigned lcore;   /* its EAL lcore */
 	bool asleep;      /* now */
 };
+/* Any thread. NUMA node of its core; negative: it may run on several, or the machine has one. */
+int worker_node(const struct worker *w);
 /* Any thread. */
 void worker_usage_get(const struct worker *w, struct worker_usage *u);
 /* Control thread. Returns its own counters of a device, which are not among the workers'. */

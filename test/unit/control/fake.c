@@ -153,6 +153,12 @@ worker_move_qp(struct worker_set *ws, const struct qp *qp, unsigned i)
 	return "here is no other worker";
 }
 
+int
+worker_node(const struct worker *w)
+{
+	return -1;
+}
+
 void
 worker_usage_get(const struct worker *w, struct worker_usage *u)
 {
