@@ -242,7 +242,7 @@ TOPIC(qp, const struct obj_qp *q, const struct qp *qp, const struct cc_view *v, 
 	UINT("worker", OWN, , "worker that runs it", qp_worker(qp))
 	UINT("worker_moves", OWN, , "times that it has moved to another worker", qp->bind.moves)
 	BOOL("worker_fixed", OWN, "true: it never moves (UD, an SRQ, or an older client)", qp->bind.fixed)
-	BOOL("worker_pinned", OWN, "true: it moves only by urocectl set", qp->bind.pinned)
+	BOOL("worker_pinned", OWN, "true: it does not follow its packets: urocectl set worker, or balance, has placed it", qp->bind.pinned)
 	UINT("pd", OWN, , "protection domain", q->o.pd->id)
 	UINT("send_cq", OWN, , "completion queue of sends", q->send_cq->cq.id)
 	UINT("recv_cq", OWN, , "completion queue of receives", q->recv_cq->cq.id)

@@ -84,7 +84,7 @@ look(struct obj_qp *q, uint64_t now_ns)
 	const struct qp *qp = q->qp;
 	uint64_t bytes = counters_read(&qp->conn.rx_bytes) + counters_read(&qp->conn.tx_bytes);
 	struct balance_qp row = {
-		.bytes = bytes - q->balance.bytes,
+		.bytes = bytes > q->balance.bytes ? bytes - q->balance.bytes : 0,
 		.worker = qp_worker(qp),
 		.stays = qp->bind.fixed || (qp->bind.pinned && !q->balance.pinned) ||
 			 now_ns < q->balance.rest_until_ns,

@@ -12,6 +12,8 @@
  *   device.c         a port and its periodic work
  *   host.c           addresses of the host's own stack
  *   set.c            changes by the operator             neigh.c, neigh_rx.c   its neighbours
+ *   balance.c        moves QPs from busy workers to others
+ *   numa.c           warns of memory on another node than the workers
  *   cm_channel.c, cm_abi.c, cm_query.c, cm_addr.c        commands of rdma_cm (cm.h)
  *   cm_input.c, cm_resolve.c, cm_route.c, cm_send.c      its MADs, timers, addresses
  *   obj_*.c          handlers, one file per object kind
