@@ -14,7 +14,7 @@ static struct options opt = {
 	.gid_index = 1,
 	.timeout = 16, /* eight of 0.27 s: tolerates a busy machine */
 	.retry = 7,
-	.stall_s = 20,
+	.stall_s = 60,
 };
 static struct plan plan = {
 	.seed = 1,
@@ -46,7 +46,7 @@ static const struct {
 	{"events", NULL, "sleep on a completion channel", NUMBER(opt.events, 1, 0), .letter = 'e'},
 	{"timeout", "N", "local ACK timeout, 4.096 us x 2^N (16)", NUMBER(opt.timeout, 0, 31)},
 	{"retry", "N", "retries before RETRY_EXC_ERR (7)", NUMBER(opt.retry, 0, 7)},
-	{"stall", "S", "give up after S seconds without progress (20)",
+	{"stall", "S", "give up after S seconds without progress (60)",
 	 NUMBER(opt.stall_s, 1, 3600)},
 	{"json", NULL, "one line of JSON instead of a table", NUMBER(opt.json, 1, 0)},
 	{NULL, NULL, "decided by the client:"},
