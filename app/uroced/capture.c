@@ -606,11 +606,13 @@ int
 capture_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	const struct uroce_capture_req *q = req->body;
+	bool steps = (q->flags & UROCE_CAPTURE_STEPS) != 0;
 	struct device *dev;
 	int rc = 0;
 
-	if (memchr(q->device, '\0', sizeof(q->device)) == NULL || q->flags > UROCE_CAPTURE_STOP ||
-	    q->qpn > 0xffffff || (q->qpn != 0 && q->flags != UROCE_CAPTURE_START))
+	if (memchr(q->device, '\0', sizeof(q->device)) == NULL ||
+	    (q->flags & ~UROCE_CAPTURE_STEPS) > UROCE_CAPTURE_STOP || q->qpn > 0xffffff ||
+	    (q->qpn != 0 && q->flags != UROCE_CAPTURE_START && !steps))
 		return EINVAL;
 	dev = daemon_device_named(s->d, q->device);
 	if (dev == NULL)
@@ -618,6 +620,8 @@ capture_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *
 	/* A capture contains the data of every client. */
 	if (!session_may_change(s))
 		return EPERM;
+	if (steps)
+		return steps_request(dev, req, rp->body);
 	if (q->flags == UROCE_CAPTURE_START)
 		rc = start(s, dev, req);
 	if (q->flags == UROCE_CAPTURE_STOP && dev->capture == NULL)

@@ -339,6 +339,7 @@ devices_close(struct daemon *d)
 {
 	while (d->ndevs > 0) {
 		capture_stop(d->dev[d->ndevs - 1]);
+		steps_stop(d->dev[d->ndevs - 1]);
 		device_destroy(d->dev[d->ndevs - 1]);
 	}
 }

@@ -170,4 +170,17 @@ ctrl_handler capture_request;
  */
 void capture_stop(struct device *dev);
 
+/* --- steps.c */
+
+/* Steps of QPs that are followed, into files (worker/steps.h). Control thread only. */
+
+/*
+ * Handles a checked CAPTURE with STEPS, from a client that may start a capture. Fills in *rep.
+ * Returns 0 or a positive errno.
+ */
+int steps_request(struct device *dev, const struct ctrl_req *req, struct uroce_capture_rep *rep);
+
+/* Ends following the QPs of dev. */
+void steps_stop(const struct device *dev);
+
 #endif

@@ -496,16 +496,24 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_impair_rep) == 256, "impair_rep size");
  * timestamps. START comes with the descriptor of a regular file, open for writing. The same clients
  * as for IMPAIR's SET may use it. EBUSY: a capture is running; ENOENT: STOP without a capture. The
  * reply has the amount captured so far; the reply to STOP describes the complete file.
+ *
+ * START | STEPS instead follows the QP qpn of the device: its worker notes when it does each step
+ * of a message (struct stamp in lib/worker/steps.h, for uroce-bench of the same version). STOP |
+ * STEPS comes with the descriptor of a regular file, to which the steps are written; the reply has
+ * their number (frames) and the number of those for which there was no space. EBUSY: too many QPs
+ * are followed; ENOENT: no such QP, or STOP for one that is not followed.
  */
 enum uroce_capture_flags {
 	UROCE_CAPTURE_SHOW = 0,
 	UROCE_CAPTURE_START = 1,
 	UROCE_CAPTURE_STOP = 2,
+	UROCE_CAPTURE_STEPS = 4,
 };
 struct uroce_capture_req {
 	char device[UROCE_DEV_NAME_MAX];
 	uint32_t flags; /* enum uroce_capture_flags */
-	uint32_t qpn;   /* START: only frames from and to this QP of the device; 0: all */
+	/* START: only frames from and to this QP of the device; 0: all. STEPS: the QP */
+	uint32_t qpn;
 	uint8_t spare[8];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_capture_req) == 48, "capture_req size");

@@ -33,6 +33,14 @@ env_cq_waiter(void *ctx, struct cq *cq)
 }
 
 static void
+env_cq_watched(void *ctx, struct cq *cq, const struct uroce_cqe *cqe, bool written)
+{
+	const struct engine *e = ctx;
+
+	e->ops->cq_watched(e->ops_ctx, cq, cqe, written);
+}
+
+static void
 env_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 {
 	struct engine *e = ctx;
@@ -66,6 +74,7 @@ env_failed(void *ctx, const struct qp *qp)
 static const struct qp_env_ops engine_env_ops = {
 	.cq_event = env_cq_event,
 	.cq_waiter = env_cq_waiter,
+	.cq_watched = env_cq_watched,
 	.async_event = env_async_event,
 	.qp_wake = env_qp_wake,
 	.held_up = env_held_up,

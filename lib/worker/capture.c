@@ -231,6 +231,8 @@ captured_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m
 	struct counter_block before;
 	uint32_t next_fault = 0;
 
+	if (w->steps != NULL)
+		steps_rx(w);
 	if (c == NULL) {
 		engine_rx(e, now_ns, dev, m, n);
 		return;
@@ -287,9 +289,11 @@ change_on_worker(struct worker *w, void *arg)
 {
 	const struct change *ch = arg;
 
+	w->watches -= w->ncaps;
 	w->ncaps -= w->cap[ch->dev] != NULL;
 	w->cap[ch->dev] = ch->cap != NULL ? ch->cap[w->index] : NULL;
 	w->ncaps += w->cap[ch->dev] != NULL;
+	w->watches += w->ncaps;
 }
 
 void

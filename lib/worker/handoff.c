@@ -117,7 +117,7 @@ rx_extra(struct worker *w, struct rte_mbuf *m)
 void
 handoff_receive(struct worker *w, struct rte_mbuf **m, uint32_t n)
 {
-	rx_by_device(w, m, n, w->ncaps != 0 ? captured_rx : engine_rx);
+	rx_by_device(w, m, n, w->watches != 0 ? captured_rx : engine_rx);
 }
 
 unsigned

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <rte_pause.h>
+#include "worker/steps_put.h"
 #include "worker/worker_parts.h"
 
 #define AWAKE_NS       1000000ull /* idle time before the first sleep */
@@ -168,8 +169,12 @@ go_to_sleep(struct worker *w)
 	grace_offline(w);
 	/* Partners: the client's fence after its doorbell, worker_wake, worker_grace_start. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!has_work(w))
+	if (!has_work(w)) {
+		uint64_t before = timer_now_ns();
+
 		sleep_on_fd(w, ns, ports);
+		steps_other(w, STAMP_SLEPT, timer_now_ns() - before);
+	}
 	set_asleep(w, 0);
 	/*
 	 * Ends with a fence: objects that the control thread has removed before are not found any
@@ -205,6 +210,8 @@ idle_yield(struct worker *w)
 	sched_yield();
 	after = timer_now_ns();
 	w->alone_until_ns = after - before < CROWD_ALONE_NS ? after + ALONE_NS : 0;
+	if (after - before >= CROWD_ALONE_NS)
+		steps_other(w, STAMP_YIELDED, after - before);
 	w->spun_ns = after;
 	crowd_yielded(&w->crowd, before, after);
 }

@@ -34,7 +34,8 @@ send_port(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	struct worker_dev *d = &w->dev[dev];
 	uint64_t bytes = bytes_of(m, n);
 	bool roce = m[0]->hash.usr != TX_CONTROL; /* the port may free it */
-	uint32_t sent = port_queue_tx(&d->queue, m, (uint16_t)n);
+	uint32_t sent = likely(w->steps == NULL) ? port_queue_tx(&d->queue, m, (uint16_t)n)
+						 : steps_tx(w, &d->queue, m, (uint16_t)n);
 
 	counters->ctr[COUNTER_TX_FRAMES] += sent;
 	counters->ctr[COUNTER_TX_BYTES] += bytes;

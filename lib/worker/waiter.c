@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "cq/cq.h"
+#include "worker/steps_put.h"
 #include "worker/worker_parts.h"
 
 #define WAKE_MOST 16          /* threads of one context; the others' sleeps are short */
@@ -49,6 +50,7 @@ wake(struct worker *w, uint32_t *word, uint32_t cpu)
 		w->beside_until_ns = w->now_ns + BESIDE_NS;
 	}
 	syscall(SYS_futex, word, FUTEX_WAKE, WAKE_MOST, NULL, NULL, 0);
+	steps_other(w, STAMP_WOKE, 0);
 }
 
 void

@@ -32,6 +32,7 @@ static const struct engine_ops worker_engine_ops = {
 	.set_timer = timer_set,
 	.cq_event = event_cq,
 	.cq_waiter = waiter_found,
+	.cq_watched = steps_cq,
 	.async_event = event_async,
 	.held_up = stall_held_up,
 	.failed = event_failed,
@@ -63,7 +64,7 @@ ports_rx(struct worker *w)
 		if (n == 0)
 			continue;
 		worker_count_rx(&w->counters[dev], m, n);
-		if (unlikely(w->ncaps != 0))
+		if (unlikely(w->watches != 0))
 			captured_rx(&w->engine, w->now_ns, dev, m, n);
 		else
 			engine_rx(&w->engine, w->now_ns, dev, m, n);
@@ -96,8 +97,12 @@ run_engine(struct worker *w)
 	const struct qp_env *env = &w->engine.env;
 	uint32_t first = env->tx_n;
 
-	w->more = engine_run(&w->engine, w->now_ns);
-	if (unlikely(w->ncaps != 0))
+	if (likely(w->watches == 0)) {
+		w->more = engine_run(&w->engine, w->now_ns);
+		return;
+	}
+	steps_run(w);
+	if (w->ncaps != 0)
 		captured_sent(w, env->tx + first, env->tx_n - first);
 }
 
@@ -137,6 +142,8 @@ iterate(struct worker *w)
 		done += received;
 		done += doorbell_poll(w);
 		done += hot_queue_poll(w);
+		if (unlikely(w->steps != NULL))
+			steps_found(w);
 		done += timers(w);
 		run_engine(w);
 		waiters_notify(w);

@@ -17,6 +17,7 @@
  *   timer.c     clock and QP timers
  *   stall.c     timers of workers that did not run
  *   capture.c   copies of frames, for a capture
+ *   steps.c     times of the steps of messages
  *   idle.c      yields and sleeps
  *   waiter.c    waking clients that sleep until a completion, and handing the core over to them
  *
@@ -39,6 +40,7 @@
 #include "sched/crowd.h"
 #include "worker/blame.h"
 #include "worker/capture.h"
+#include "worker/steps.h"
 #include "engine/engine.h"
 #include "worker/worker.h"
 
@@ -213,6 +215,9 @@ struct worker {
 
 	unsigned ncaps;                       /* number of captures in cap */
 	struct capture *cap[ENGINE_MAX_DEVS]; /* captures by device; NULL: none */
+	struct steps *steps;                  /* list of the QPs that are followed */
+	struct stamp steps_rx;                /* the last burst was received */
+	unsigned watches;                     /* ncaps and the length of the list */
 
 	struct {
 		struct qp *qp;
@@ -452,9 +457,22 @@ bool stall_held_up(void *ctx, const struct qp *qp, uint64_t since_ns);
 void stall_over(struct worker *w, uint64_t gap_ns);
 
 /* capture.c, called if ncaps is not 0: captures frames to send */
-/* As engine_rx, and captures the frames with what became of each. e is a worker's. */
+/*
+ * Called if watches is not 0. As engine_rx, and captures the frames with what became of each. e is
+ * a worker's.
+ */
 void captured_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n);
 void captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n);
+
+/*
+ * steps.c, called if steps is not NULL: new WQEs may have been found; instead of engine_run and of
+ * port_queue_tx; a burst was received. steps_cq is an upcall of the engine.
+ */
+void steps_found(struct worker *w);
+void steps_run(struct worker *w);
+uint16_t steps_tx(struct worker *w, const struct port_queue *q, struct rte_mbuf **m, uint16_t n);
+void steps_rx(struct worker *w);
+void steps_cq(void *ctx, struct cq *cq, const struct uroce_cqe *cqe, bool written);
 
 /* worker.c: counts received frames of one device, from a port or looped back */
 void worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, unsigned n);
