@@ -80,7 +80,11 @@ struct bench_options {
 	uint32_t split;      /* percent of the connections with their ends on two workers */
 	bool split_given;    /* else: as many as a random queue has */
 
-	/* mode "wire" */
+	/* mode "latency", and port, socket, dev, peer_socket, peer_dev */
+	bool breakdown;   /* stamp each step */
+	const char *cpus; /* list of the CPUs of workers and clients; NULL: by their number */
+
+	/* modes "wire" and "latency" */
 	enum bench_port port;
 	uint32_t link_mtu; /* of the interface; 0: as packets of mtu need */
 	uint32_t run_ms;   /* time of a measurement over a port, or of "scale", 5 .. 10000 */
@@ -150,6 +154,7 @@ void bench_core_speed(double ns[BENCH_CORES]);
 
 /* Results: a table on stdout as rows end, or one JSON document at the end. */
 struct bench_report;
+struct json_t; /* of jansson */
 struct bench_report *bench_report_start(const struct bench_options *o);
 /*
  * Add the value of one run to a figure of the current row. The first figure after a finished row
@@ -164,6 +169,11 @@ void bench_report_row(struct bench_report *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Adds a fact about the whole run: a line of the table, and key of the JSON document. */
 void bench_report_text(struct bench_report *r, const char *key, const char *text);
+/*
+ * The same for any value, which the report then owns. Returns whether the report is JSON; if not,
+ * the caller prints it.
+ */
+bool bench_report_json(struct bench_report *r, const char *key, struct json_t *value);
 void bench_report_end(struct bench_report *r); /* prints, frees */
 
 /* A mode of this program: argv[1]. The last row of bench_modes has the name NULL. */
@@ -188,6 +198,8 @@ void scale_eal_start(const struct bench_options *o, char **plain);
 int bench_wire(const struct bench_options *o, struct bench_report *r);
 int bench_client(const struct bench_options *o, struct bench_report *r);
 void client_check(const struct bench_options *o);
+int bench_latency(const struct bench_options *o, struct bench_report *r);
+void latency_check(const struct bench_options *o);
 int bench_connect(const struct bench_options *o, struct bench_report *r);
 
 #define BENCH_CRC_HEADERS                                                                          \

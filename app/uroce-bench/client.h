@@ -6,6 +6,8 @@
  *   client_host.c     starts daemons and clients, talks to them, ends them
  *   client_process.c  the client's process: device, queue pairs, the measured loops
  *   client_data.c     .. writes and checks the bytes; histogram of times
+ *   latency.c         mode "latency": two such programs and the steps of their messages
+ *   breakdown.c       .. from stamps to times of steps
  *
  * A client is this program, started by uroce-run, so that the stock libibverbs finds the daemon's
  * devices. It gets commands from a socket. If a command fails, it prints a line on stderr and exits
@@ -21,6 +23,7 @@
 #include <sys/types.h>
 #include <infiniband/verbs.h>
 #include "bench.h"
+#include "worker/steps.h"
 
 #define CLIENT_MODE       "client-process"  /* argv[1] of a client; internal */
 #define CONNECT_MODE      "connect-process" /* .. of the process of mode "connect" */
@@ -62,7 +65,8 @@ struct client_plan {
 	uint32_t batch; /* messages per post; the last is signaled */
 	uint32_t queue; /* WRs that each queue holds: depth or more */
 	uint32_t inline_bytes;
-	bool yield; /* more processes than cores: yield after every empty poll */
+	bool yield;     /* more processes than cores: yield after every empty poll */
+	uint32_t steps; /* CLIENT_STEPS: stamps kept of PING and SERVE, at most; 0: none */
 };
 
 /* Commands for a client. The response to each is a struct client_answer. */
@@ -79,7 +83,10 @@ enum client_order {
 	CLIENT_SERVE,  /* passive part of RATE or, with count != 0, of PING .. */
 	CLIENT_STOP,   /* .. until this; no separate response for SERVE */
 	CLIENT_VERIFY, /* check the bytes of count messages since PATTERN */
+	/* send a struct client_steps and its stamps, CLIENT_STEPS_MSG a message; forget them */
+	CLIENT_STEPS,
 };
+#define CLIENT_STEPS_MSG 1024u
 struct client_command {
 	uint32_t order; /* enum client_order */
 	uint32_t seed;  /* of the pattern */
@@ -92,6 +99,11 @@ struct client_answer {
 	uint64_t messages;
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
 	uint64_t equal;            /* CLIENT_VERIFY: all bytes are correct */
+};
+/* Since the last CLIENT_STEPS: the number of stamps, and of switches of the thread. */
+struct client_steps {
+	uint32_t n;
+	uint32_t slept, preempted; /* switches: to wait; for others, yields included */
 };
 struct client_address { /* of one end of a QP and of its process's memory */
 	uint8_t gid[16];
@@ -125,12 +137,24 @@ bool client_may_use(unsigned cpu);
  * processes started here end when this process ends.
  */
 void client_daemon_start(struct client_daemon *d, const struct bench_options *o);
+/* Options of a daemon that differ from those. */
+struct client_daemon_plan {
+	const char *vdev;   /* of EAL; NULL: --pair p */
+	const char *dev[2]; /* specifications of --dev; the second one may be NULL */
+	unsigned cpu;       /* of its worker */
+	bool adaptive;      /* --idle */
+};
+void client_daemon_start_as(struct client_daemon *d, const struct bench_options *o,
+			    const struct client_daemon_plan *plan);
 /*
  * Starts this program as process `mode` (argv[1]) under uroce-run, on a socket of a daemon, and
  * sends it a message. cpu >= 0: on that CPU of client_cpu, never on the worker's.
  */
 void client_start(struct client_proc *p, const char *mode, int cpu, const char *socket,
 		  const void *msg, size_t len);
+/* The same on cpu, a number of the system. */
+void client_start_on(struct client_proc *p, const char *mode, unsigned cpu, const char *socket,
+		     const void *msg, size_t len);
 /*
  * Writes the path of another program of uroce to path, which has room for PATH_MAX bytes. In the
  * build tree each program has a separate folder; installed, they share one. Exits with 1 if the
@@ -174,6 +198,10 @@ struct client {
 	bool can_inline;          /* messages are sent inline */
 	struct client_end end[2]; /* 0: posts the operations; 1: their target */
 	bool has[2];
+	struct stamp *step;            /* plan.steps of them */
+	uint32_t nsteps;               /* used */
+	uint32_t step_sent, step_back; /* messages posted and received since CLIENT_STEPS */
+	struct client_steps switches;  /* before that, of the thread */
 };
 
 /* Write the pattern of seed to the source, other bytes to the destination. Nothing is in flight. */

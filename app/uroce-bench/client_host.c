@@ -161,55 +161,49 @@ wait_ready(int out)
 }
 
 static pid_t
-daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_options *o, int out)
+daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_options *o,
+	     const struct client_daemon_plan *plan, int out)
 {
 	char uroced[PATH_MAX], cpu[16], qps[16];
 	/* Huge pages if available, as for any daemon; memory is measured on small ones. */
 	bool memory = o->measure == BENCH_MEMORY;
-	char *plain = o->no_huge || memory ? "--no-huge" : NULL;
-	/* an ordinary user, too, may then read how much memory it has */
-	char *readable = memory ? "--core-dumps" : NULL;
-	char dev[2][512];
-	char *argv[] = {uroced,
-			"--socket",
-			(char *)d->socket,
-			"--file-prefix",
-			prefix,
-			"--idle",
-			o->adaptive ? "adaptive" : "poll",
-			"--lcores",
-			cpu,
-			"--max-qps",
-			qps,
-			"--log-level",
-			"error",
-			"--pair",
-			"p",
-			"--dev",
-			dev[0],
-			"--dev",
-			dev[1],
-			plain,
-			readable,
-			NULL};
+	char *argv[32] = {uroced,
+			  "--socket",
+			  (char *)d->socket,
+			  "--file-prefix",
+			  prefix,
+			  "--idle",
+			  plan->adaptive ? "adaptive" : "poll",
+			  "--lcores",
+			  cpu,
+			  "--max-qps",
+			  qps,
+			  "--log-level",
+			  "error"};
+	unsigned n = 13;
 
-	for (unsigned i = 0; i < 2; i++) {
-		int n = snprintf(dev[i], sizeof(dev[i]),
-				 "name=uroce%u,port=net_ring_p%c,addr=10.9.0.%u/24,mtu=4096%s%s", i,
-				 "ab"[i], 101 + i, o->options != NULL ? "," : "",
-				 o->options != NULL ? o->options : "");
-
-		if ((size_t)n >= sizeof(dev[i]))
-			bench_die("--dev-options: longer than %zu characters", sizeof(dev[i]) - 64);
+	if (plan->vdev == NULL || *plan->vdev != '\0') {
+		argv[n++] = plan->vdev == NULL ? "--pair" : "--vdev";
+		argv[n++] = plan->vdev == NULL ? "p" : (char *)plan->vdev;
 	}
+	for (unsigned i = 0; i < 2 && plan->dev[i] != NULL; i++) {
+		argv[n++] = "--dev";
+		argv[n++] = (char *)plan->dev[i];
+	}
+	if (o->no_huge || memory)
+		argv[n++] = "--no-huge";
+	/* an ordinary user, too, may then read how much memory it has */
+	if (memory)
+		argv[n++] = "--core-dumps";
 	client_program(uroced, "uroced");
-	snprintf(cpu, sizeof(cpu), "%u", client_cpu(client_cpus() - 1));
+	snprintf(cpu, sizeof(cpu), "%u", plan->cpu);
 	snprintf(qps, sizeof(qps), "%u", 2 * (o->qps * o->clients + o->live) + 64);
 	return bench_spawn(argv, -1, out, SIGTERM, &host.cpus);
 }
 
 void
-client_daemon_start(struct client_daemon *d, const struct bench_options *o)
+client_daemon_start_as(struct client_daemon *d, const struct bench_options *o,
+		       const struct client_daemon_plan *plan)
 {
 	unsigned i = host.ndaemons;
 	char *dir = host.daemon[i].dir;
@@ -223,33 +217,52 @@ client_daemon_start(struct client_daemon *d, const struct bench_options *o)
 	snprintf(host.daemon[i].prefix, sizeof(host.daemon[i].prefix), "bench-%d-%u", getpid(), i);
 	snprintf(host.daemon[i].dpdk_dir, sizeof(host.daemon[i].dpdk_dir),
 		 "/var/run/dpdk/bench-%d-%u", getpid(), i);
-	host.daemon[i].pid = d->pid = daemon_spawn(d, host.daemon[i].prefix, o, out[1]);
+	host.daemon[i].pid = d->pid = daemon_spawn(d, host.daemon[i].prefix, o, plan, out[1]);
 	host.ndaemons++;
 	close(out[1]);
 	wait_ready(out[0]);
 }
 
 void
-client_start(struct client_proc *p, const char *mode, int cpu, const char *socket_path,
-	     const void *msg, size_t len)
+client_daemon_start(struct client_daemon *d, const struct bench_options *o)
+{
+	char dev[2][512];
+	const struct client_daemon_plan plan = {.dev = {dev[0], dev[1]},
+						.cpu = client_cpu(client_cpus() - 1),
+						.adaptive = o->adaptive};
+
+	for (unsigned i = 0; i < 2; i++) {
+		int n = snprintf(dev[i], sizeof(dev[i]),
+				 "name=uroce%u,port=net_ring_p%c,addr=10.9.0.%u/24,mtu=4096%s%s", i,
+				 "ab"[i], 101 + i, o->options != NULL ? "," : "",
+				 o->options != NULL ? o->options : "");
+
+		if ((size_t)n >= sizeof(dev[i]))
+			bench_die("--dev-options: longer than %zu characters", sizeof(dev[i]) - 64);
+	}
+	client_daemon_start_as(d, o, &plan);
+}
+
+/* The client has printed the reason on stderr. */
+#define GONE "a client has ended early"
+
+static void
+start(struct client_proc *p, const char *mode, const cpu_set_t *cpus, const char *socket_path,
+      const void *msg, size_t len)
 {
 	char run[PATH_MAX], self[PATH_MAX], fd[16];
 	char *argv[] = {run, "--socket", (char *)socket_path, self, (char *)mode, fd, NULL};
-	unsigned cpus = client_cpus() > 1 ? client_cpus() - 1 : 1;
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	cpu_set_t set;
 	int sv[2], theirs;
 
 	self[n > 0 ? n : 0] = '\0';
 	client_program(run, "uroce-run");
-	CPU_ZERO(&set);
-	CPU_SET(client_cpu((unsigned)cpu % cpus), &set);
 	if (host.nclients == MAX_CLIENTS ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		bench_die("socketpair: %m");
 	theirs = dup(sv[1]); /* without FD_CLOEXEC */
 	snprintf(fd, sizeof(fd), "%d", theirs);
-	p->pid = bench_spawn(argv, -1, -1, SIGKILL, cpu >= 0 ? &set : NULL);
+	p->pid = bench_spawn(argv, -1, -1, SIGKILL, cpus);
 	host.client[host.nclients++] = p->pid;
 	close(theirs);
 	close(sv[1]);
@@ -257,8 +270,28 @@ client_start(struct client_proc *p, const char *mode, int cpu, const char *socke
 	client_say(p, msg, len);
 }
 
-/* The client has printed the reason on stderr. */
-#define GONE "a client has ended early"
+void
+client_start_on(struct client_proc *p, const char *mode, unsigned cpu, const char *socket_path,
+		const void *msg, size_t len)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	start(p, mode, &set, socket_path, msg, len);
+}
+
+void
+client_start(struct client_proc *p, const char *mode, int cpu, const char *socket_path,
+	     const void *msg, size_t len)
+{
+	unsigned cpus = client_cpus() > 1 ? client_cpus() - 1 : 1;
+
+	if (cpu >= 0)
+		client_start_on(p, mode, client_cpu((unsigned)cpu % cpus), socket_path, msg, len);
+	else
+		start(p, mode, NULL, socket_path, msg, len);
+}
 
 void
 client_say(struct client_proc *p, const void *msg, size_t len)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include "client.h"
@@ -104,6 +105,9 @@ client_open(struct client *c)
 	const struct client_plan *p = &c->plan;
 
 	open_device(c);
+	c->step = calloc(p->steps + 1, sizeof(*c->step));
+	if (c->step == NULL)
+		client_die("out of memory");
 	c->stride = (p->size + 63) & ~63u;
 	c->slots = c->stride >= MEM_BYTES ? 1 : MEM_BYTES / c->stride;
 	c->from_mr = memory(c, &c->from);
@@ -286,6 +290,17 @@ wr_make(const struct client *c, const struct client_count *count, uint32_t q, ui
 	wr->wr.rdma.rkey = count->peer_rkey;
 }
 
+/* plan.steps: stamps a step of message number n. */
+static inline void
+stamp(struct client *c, enum stamp_kind kind, uint32_t n)
+{
+	if (c->nsteps < c->plan.steps)
+		c->step[c->nsteps++] = (struct stamp){.tsc = stamp_tsc(),
+						      .n = n,
+						      .cpu = (uint16_t)sched_getcpu(),
+						      .kind = (uint16_t)kind};
+}
+
 /* Post the next n operations of QP q, 1 .. CLIENT_BATCH_MAX; the last is signaled. */
 static void
 client_post(struct client *c, unsigned side, uint32_t q, uint32_t n)
@@ -301,7 +316,9 @@ client_post(struct client *c, unsigned side, uint32_t q, uint32_t n)
 			wr[i - 1].next = &wr[i];
 	}
 	wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
+	stamp(c, STAMP_POST, c->step_sent);
 	rc = ibv_post_send(c->end[side].qp[q], wr, &bad);
+	stamp(c, STAMP_POSTED, c->step_sent++);
 	if (rc != 0)
 		client_die("ibv_post_send: %s", strerror(rc));
 }
@@ -427,6 +444,7 @@ ping_send(struct client *c, bool one_way)
 	if (!c->has[1]) {
 		client_post(c, 0, 0, 1);
 		wait_for(c, c->end[0].rcq);
+		stamp(c, STAMP_POLLED, c->step_back++);
 		half = bench_now_ns();
 		client_post_recvs(c, 0, 0, 1);
 		wait_for(c, c->end[0].scq);
@@ -509,6 +527,7 @@ client_serve(struct client *c, bool pong)
 			empty++;
 			continue;
 		}
+		stamp(c, STAMP_POLLED, c->step_back++);
 		e->count[0].arrived++;
 		client_post(c, 1, 0, 1);
 		client_post_recvs(c, 1, 0, 1);
@@ -571,6 +590,27 @@ say_addresses(struct client *c)
 	free(a);
 }
 
+/* CLIENT_STEPS */
+static void
+say_steps(struct client *c)
+{
+	struct client_steps now = {.n = c->nsteps};
+	struct rusage u;
+
+	getrusage(RUSAGE_THREAD, &u);
+	now.slept = (uint32_t)u.ru_nvcsw - c->switches.slept;
+	now.preempted = (uint32_t)u.ru_nivcsw - c->switches.preempted;
+	say(c, &now, sizeof(now));
+	for (uint32_t i = 0, n; i < c->nsteps; i += n) {
+		n = c->nsteps - i < CLIENT_STEPS_MSG ? c->nsteps - i : CLIENT_STEPS_MSG;
+		say(c, c->step + i, n * sizeof(*c->step));
+	}
+	c->nsteps = c->step_sent = c->step_back = 0;
+	getrusage(RUSAGE_THREAD, &u);
+	c->switches.slept = (uint32_t)u.ru_nvcsw;
+	c->switches.preempted = (uint32_t)u.ru_nivcsw;
+}
+
 static void
 carry_out(struct client *c, const struct client_command *cmd)
 {
@@ -601,6 +641,9 @@ carry_out(struct client *c, const struct client_command *cmd)
 	case CLIENT_VERIFY:
 		a.equal = client_verify(c, cmd->seed, cmd->count);
 		break;
+	case CLIENT_STEPS:
+		say_steps(c);
+		return;
 	}
 	say(c, &a, sizeof(a));
 	if (cmd->order == CLIENT_PING)

@@ -105,6 +105,9 @@ const struct cli_program bench_program = {
 		 "  engine   two engines back to back on one core, over net_ring: the cost of the "
 		 "transport\n"
 		 "  client   verbs programs on a daemon\n"
+		 "  latency  one message at a time between two verbs programs, each on a daemon; "
+		 "with --breakdown\n"
+		 "           where its time goes\n"
 		 "  check    two verbs programs that move random data between two devices, each "
 		 "byte compared;\n"
 		 "           see check --help\n"
@@ -127,6 +130,7 @@ const struct cli_program bench_program = {
 const struct bench_mode bench_modes[] = {
 	{"engine", bench_engine, bench_eal_one, NULL},
 	{"client", bench_client, NULL, client_check},
+	{"latency", bench_latency, NULL, latency_check},
 	{"wire", bench_wire, bench_eal_one, node_net_check_options},
 	{"connect", bench_connect, NULL, NULL},
 	{"scale", bench_scale, scale_eal_start, scale_check_options},

@@ -59,9 +59,38 @@ node_net_side(unsigned s)
 		bench_die("network namespace %u: %m", s);
 }
 
+static void
+write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		bench_die("%s: %m", path);
+	close(fd);
+}
+
+/* An ordinary user is root in its own user namespace, if the system permits one. */
+static void
+user_net_open(void)
+{
+	uid_t uid = geteuid(), gid = getegid();
+	char map[32];
+
+	if (uid == 0)
+		return;
+	if (unshare(CLONE_NEWUSER) != 0)
+		bench_die("a user namespace: %m (needs root, or user namespaces)");
+	write_file("/proc/self/setgroups", "deny");
+	snprintf(map, sizeof(map), "0 %u 1", uid);
+	write_file("/proc/self/uid_map", map);
+	snprintf(map, sizeof(map), "0 %u 1", gid);
+	write_file("/proc/self/gid_map", map);
+}
+
 void
 node_net_open(void)
 {
+	user_net_open();
 	if (unshare(CLONE_NEWNS) != 0)
 		bench_die("private namespaces: %m (needs root)");
 	new_net(1);

@@ -75,12 +75,20 @@ const struct cli_field bench_fields[] = {
 	SWITCH("json", json, "one JSON document instead of a table"),
 	{ROW("quiet", CLI_SWITCH, quiet), .letter = 'q',
 	 .help = "do not print progress (printed on terminals only)"},
-	HEADING("Mode wire:"),
+	HEADING("Modes wire and latency:"),
 	{ROW("port", CLI_CHOICE, port), .arg = "KIND", .names = bench_port_name + BENCH_PORT_MEMIF,
-	 .min = BENCH_PORT_MEMIF, .help = "the port between the two processes"},
+	 .min = BENCH_PORT_MEMIF,
+	 .help = "the port between the two processes; mode latency: memif, af_packet, udp or\n"
+		 "packet between two daemons [one daemon with two devices on --pair]"},
 	NUMBER("link-mtu", link_mtu, "BYTES", 576, 65535, NULL,
 	       "MTU of the interface below the port; default: as --mtu needs"),
 	NUMBER("run-ms", run_ms, "MS", 5, 10000, "50", "duration of a measurement over a port"),
+	HEADING("Mode latency:"),
+	SWITCH("breakdown", breakdown,
+	       "the time of each step of a message, at both ends: median and p99"),
+	TEXT("cpus", cpus, "LIST",
+	     "CPUs of worker,client,worker,client; --pair: worker,client,client;\n"
+	     "--socket: client,client [one each if there are enough, else one for each end]"),
 	HEADING("Mode scale (and --run-ms):"),
 	TEXT("workers", workers, "LIST",
 	     "numbers of workers, each on a CPU [1,2,4 .. and all CPUs]"),
@@ -94,7 +102,7 @@ const struct cli_field bench_fields[] = {
 	SWITCH("no-qps", no_qps,
 	       "these have no queue pairs, and nothing else is measured:\n"
 	       "memory is that of the two ids; needs --live"),
-	HEADING("Mode client:"),
+	HEADING("Mode client (and latency, from --socket on):"),
 	{ROW("measure", CLI_CHOICE, measure), .arg = "WHAT", .names = bench_measure_name,
 	 .def = "rate",
 	 .help = "rate: messages per second, many in flight\n"

@@ -159,6 +159,13 @@ bench_report_text(struct bench_report *r, const char *key, const char *text)
 		printf("%s: %s\n", key, text);
 }
 
+bool
+bench_report_json(struct bench_report *r, const char *key, json_t *value)
+{
+	json_object_set_new(r->doc, key, value);
+	return r->json;
+}
+
 /* Adds the speed of the cores before and after: ns per iteration of the loop of additions. */
 static void
 add_speeds(struct bench_report *r, const double *after)
