@@ -157,6 +157,11 @@ void telemetry_start(struct daemon *d);
 /* Control thread. Refuses further commands, which DPDK cannot unregister. */
 void telemetry_stop(struct daemon *d);
 
+/* --- impair.c */
+
+/* Handler of IMPAIR. */
+ctrl_handler impair_request;
+
 /* --- capture.c */
 
 /* Captures of devices into files. Control thread only. */
