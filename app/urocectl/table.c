@@ -50,7 +50,7 @@ static const struct {
 	{"daemon",
 	 {"version", "pid", "uid", "pages", "reads_any_user", "maps_any_file", "open_files",
 	  "memlock_bytes", "capabilities", "broker_capabilities", "broker_pid", "sandbox",
-	  "refused_calls"}},
+	  "refused_calls", "landlock"}},
 	{"config", {"option", "value", "default"}},
 };
 

@@ -17,9 +17,9 @@
 
 /*
  * ready: the writing end of a pipe, on which the first process waits; output: a memfd, the standard
- * output of the daemon until it is ready. -1: not detached.
+ * output of the daemon until it is ready; later: SOCKET.log. -1: not detached.
  */
-static int ready = -1, output = -1;
+static int ready = -1, output = -1, later = -1;
 
 /*
  * Copies what the daemon printed, from its beginning. The daemon's system calls are filtered, and
@@ -97,28 +97,34 @@ detach_start(void)
 }
 
 void
-detach_ready(const char *socket)
+detach_log(const char *socket)
 {
 	char path[PATH_MAX];
-	int fd;
 
 	if (ready < 0)
 		return;
-	fflush(stdout);
 	snprintf(path, sizeof(path), "%s.log", socket);
 	unlink(path);
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
+	later = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (later < 0)
 		dprintf(output, "uroced: %s: %s: nothing more is logged\n", path, strerror(errno));
 	else
 		dprintf(output, "uroced: pid %d, log %s\n", getpid(), path);
-	if (fd < 0)
-		fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	copy_output(fd);
-	dup2(fd, STDOUT_FILENO);
+	if (later < 0)
+		later = open("/dev/null", O_WRONLY | O_CLOEXEC);
+}
+
+void
+detach_ready(void)
+{
+	if (ready < 0)
+		return;
+	fflush(stdout);
+	copy_output(later);
+	dup2(later, STDOUT_FILENO);
 	if (!journal_used())
-		dup2(fd, STDERR_FILENO);
-	close(fd);
+		dup2(later, STDERR_FILENO);
+	close(later);
 	if (write(ready, "", 1) != 1)
 		return; /* the first process has been killed */
 	close(ready);

@@ -454,6 +454,7 @@ TOPIC(daemon, const struct daemon *d, uint64_t caps, uint64_t broker_caps)
 	WORD("sandbox", ALL, "off|on|kill", "whether it refuses system calls that it does not need (option sandbox)",
 	     sandbox_mode())
 	UINT("refused_calls", ALL, , "system calls that it has refused to itself and to its broker", sandbox_refused())
+	UINT("landlock", ALL, , "version of Landlock that limits the files it opens; 0: none", sandbox_landlock())
 	INT("open_files", ALL, , "RLIMIT_NOFILE; -1: none", limit_of(RLIMIT_NOFILE))
 	INT("memlock_bytes", ALL, bytes, "RLIMIT_MEMLOCK; -1: none", limit_of(RLIMIT_MEMLOCK))
 END

@@ -303,7 +303,7 @@ say_ready(struct daemon *d)
 	}
 	prctl(PR_SET_NAME, UROCED_NAME);
 	service_ready(d);
-	detach_ready(d->cfg->socket);
+	detach_ready();
 }
 
 /*
@@ -366,6 +366,7 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	if (d->shared_cores)
 		sched_slice_set(
 			SCHED_SLICE_SHORT_NS); /* clients wait for events from this thread */
+	detach_log(d->cfg->socket);
 	privilege_drop(o);
 	rc = sandbox_start(d, o, privilege_families(o));
 	if (rc < 0)

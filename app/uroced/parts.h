@@ -41,8 +41,10 @@ uint32_t defaults_devices(char spec[DEFAULTS_MAX][DEFAULTS_SPEC_MAX]);
  * it exits with the daemon's status, or 0 when the daemon is ready.
  */
 int detach_start(void);
-/* The daemon is ready: ends the first process. socket: the control socket's path. */
-void detach_ready(const char *socket);
+/* Opens SOCKET.log, before the sandbox. socket: the control socket's path. */
+void detach_log(const char *socket);
+/* The daemon is ready: ends the first process. */
+void detach_ready(void);
 /* Before an execv that starts the daemon again: the first process goes on waiting. */
 void detach_again(void);
 

@@ -20,9 +20,11 @@
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include "control/broker.h"
 #include "control/daemon.h"
 #include "control/log.h"
 #include "ipc/broker.h"
+#include "landlock.h"
 
 /*
  * The system calls that the filters allow: CALL(name, roles). W: workers; C: the control
@@ -197,6 +199,7 @@ static struct {
 	void (*fn)(void *arg); /* of sandbox_every_thread */
 	void *arg;
 	unsigned ran;
+	int landlock; /* the kernel's version, if its rules are in force; 0: none */
 } box = {.watch.fd = -1, .broker_chan = -1};
 
 /* ---- the handler of SIGSYS, in any thread ---- */
@@ -536,6 +539,12 @@ sandbox_refused(void)
 
 static const char *const modes[] = {"off", "on", "kill"};
 
+int
+sandbox_landlock(void)
+{
+	return box.landlock;
+}
+
 const char *
 sandbox_mode(void)
 {
@@ -593,7 +602,9 @@ mark_worker(struct worker *w, void *arg)
 
 struct filters {
 	struct filter control, worker;
-	int failed; /* errno of a thread that was not restricted; 0: none */
+	int ruleset; /* Landlock's; -1: none */
+	int abi;     /* of it, or 0 */
+	int failed;  /* errno of a thread that was not restricted; 0: none */
 };
 
 /* Any thread, as a signal handler. */
@@ -602,14 +613,30 @@ load_in_thread(void *arg)
 {
 	struct filters *f = arg;
 
-	if (!filter_load(is_worker ? &f->worker : &f->control))
+	if ((f->ruleset >= 0 && !landlock_restrict(f->ruleset)) ||
+	    !filter_load(is_worker ? &f->worker : &f->control))
 		f->failed = errno;
+}
+
+static void
+ruleset_make(struct filters *f, struct daemon *d, const struct options *o, bool unknown)
+{
+	f->ruleset = landlock_ruleset(d, o, unknown, &f->abi);
+	if (f->ruleset >= 0) {
+		broker_reads_owners(d); /* a rule for these files would be one for all of /etc */
+		return;
+	}
+	LOG(NOTICE,
+	    "sandbox: the kernel does not accept Landlock rules (%s): uroced could open any file "
+	    "of its user",
+	    strerror(-f->ruleset));
+	f->abi = 0;
 }
 
 int
 sandbox_start(struct daemon *d, const struct options *o, uint64_t families)
 {
-	struct filters f = {.failed = 0};
+	struct filters f = {.ruleset = -1};
 	int rc;
 
 	if (!is_used(o))
@@ -619,6 +646,7 @@ sandbox_start(struct daemon *d, const struct options *o, uint64_t families)
 		rc = watch_open(d);
 	if (rc < 0)
 		return rc;
+	ruleset_make(&f, d, o, families == UINT64_MAX);
 	filter_make(&f.control, C, families);
 	filter_make(&f.worker, W, 0);
 	rc = f.control.rc != 0 ? f.control.rc : f.worker.rc;
@@ -629,7 +657,10 @@ sandbox_start(struct daemon *d, const struct options *o, uint64_t families)
 		rc = -f.failed;
 	filter_free(&f.control);
 	filter_free(&f.worker);
+	if (f.ruleset >= 0)
+		close(f.ruleset);
 	if (rc == 0) {
+		box.landlock = f.abi;
 		box.mode = (enum option_sandbox)o->sandbox;
 		return 0;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The daemon's and the broker's own restrictions, which need no privilege and last: seccomp filters
- * that refuse the system calls that nothing needs after the start. A refused call fails with EPERM;
- * it is counted, and logged by the control thread. Nothing here is on the data path: the kernel
- * looks up allowed calls in a bitmap.
+ * that refuse the system calls that nothing needs after the start, and for the daemon Landlock
+ * rules (landlock.h). A refused call fails with EPERM; it is counted, and logged by the control
+ * thread. Nothing here is on the data path: the kernel looks up allowed calls in a bitmap.
  */
 #ifndef UROCED_SANDBOX_H
 #define UROCED_SANDBOX_H
@@ -16,8 +16,9 @@ struct daemon;
 
 /*
  * Restricts all threads of the daemon, and those that they start later. Call when everything is
- * open. families: socket families that may still be used, a bit each. A kernel without seccomp is
- * logged and no failure. With --sandbox=off does nothing. Returns 0 or -errno.
+ * open. families: socket families that may still be used, a bit each; all: of drivers whose needs
+ * are not known. A kernel without seccomp or Landlock is logged and no failure. With --sandbox=off
+ * does nothing. Returns 0 or -errno.
  */
 int sandbox_start(struct daemon *d, const struct options *o, uint64_t families);
 /* Call before the event loop closes. */
@@ -28,6 +29,9 @@ void sandbox_broker_refused(unsigned call);
 uint64_t sandbox_refused(void);
 /* Returns the mode in force, as --sandbox names it; "off" also if the kernel has no seccomp. */
 const char *sandbox_mode(void);
+
+/* Returns the kernel's version of Landlock if its rules are in force, or 0. */
+int sandbox_landlock(void);
 
 /* The argument that a broker gets for o. */
 const char *sandbox_broker_arg(const struct options *o);

@@ -17,7 +17,6 @@
 #define SLOT_SMALLEST 2048      /* smallest default */
 #define BLOCK_BYTES   16384     /* or a page, if that is larger */
 #define SLOTS         1024
-#define VALUE_MAX     128
 
 /* Drivers and their arguments that name an interface, which must exist. */
 static const struct {
@@ -29,9 +28,8 @@ static const struct {
 	{"net_pcap", "rx_iface"},   {"net_pcap", "tx_iface"},   {"eth_pcap", "iface"},
 };
 
-/* Copy the value of key in "name,key=value,..". False: there is no such key. */
-static bool
-find(const char *args, const char *key, char value[VALUE_MAX])
+bool
+vdev_value(const char *args, const char *key, char value[VDEV_VALUE_MAX])
 {
 	size_t len = strlen(key);
 	const char *p = args;
@@ -41,7 +39,7 @@ find(const char *args, const char *key, char value[VALUE_MAX])
 		if (strncmp(p, key, len) != 0 || p[len] != '=')
 			continue;
 		p += len + 1;
-		snprintf(value, VALUE_MAX, "%.*s", (int)strcspn(p, ","), p);
+		snprintf(value, VDEV_VALUE_MAX, "%.*s", (int)strcspn(p, ","), p);
 		return true;
 	}
 	return false;
@@ -84,11 +82,11 @@ interface_exists(const char *args, const char *key, const char *value, char *err
 static bool
 interfaces_exist(const char *args, char *err, size_t room)
 {
-	char value[VALUE_MAX];
+	char value[VDEV_VALUE_MAX];
 
 	for (unsigned i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
 		if (strncmp(args, interfaces[i].driver, strlen(interfaces[i].driver)) == 0 &&
-		    find(args, interfaces[i].key, value) &&
+		    vdev_value(args, interfaces[i].key, value) &&
 		    !interface_exists(args, interfaces[i].key, value, err, room))
 			return false;
 	}
@@ -132,10 +130,10 @@ static bool
 take_size(const char *args, const char *key, uint32_t min, uint32_t max, uint32_t *size,
 	  bool *given, char *err, size_t room)
 {
-	char value[VALUE_MAX], *end;
+	char value[VDEV_VALUE_MAX], *end;
 	unsigned long n;
 
-	*given = find(args, key, value);
+	*given = vdev_value(args, key, value);
 	if (!*given)
 		return true;
 	n = strtoul(value, &end, 10);
@@ -182,11 +180,11 @@ static char *
 prepare_af_packet(const char *args, uint32_t page, char *err, size_t room)
 {
 	struct ring r = {0};
-	char name[VALUE_MAX], *text = NULL;
+	char name[VDEV_VALUE_MAX], *text = NULL;
 	size_t len;
 	FILE *out;
 
-	if (!find(args, "iface", name)) {
+	if (!vdev_value(args, "iface", name)) {
 		snprintf(err, room, "option --vdev %s: needs iface=, the name of an interface",
 			 args);
 		return NULL;
@@ -218,13 +216,13 @@ static bool
 memif_socket_ready(const char *args, char *err, size_t room)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	char role[VALUE_MAX], abstract[VALUE_MAX], path[VALUE_MAX];
+	char role[VDEV_VALUE_MAX], abstract[VDEV_VALUE_MAX], path[VDEV_VALUE_MAX];
 	struct stat st;
 	int fd, rc;
 
-	if (!find(args, "role", role) || strcmp(role, "server") != 0 ||
-	    !find(args, "socket-abstract", abstract) || strcmp(abstract, "no") != 0 ||
-	    !find(args, "socket", path) || strlen(path) >= sizeof(un.sun_path) ||
+	if (!vdev_value(args, "role", role) || strcmp(role, "server") != 0 ||
+	    !vdev_value(args, "socket-abstract", abstract) || strcmp(abstract, "no") != 0 ||
+	    !vdev_value(args, "socket", path) || strlen(path) >= sizeof(un.sun_path) ||
 	    lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
 		return true;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -6,6 +6,7 @@
 #ifndef UROCED_VDEV_H
 #define UROCED_VDEV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@
 #define VDEV_SLOT_MIN  1024
 #define VDEV_SLOT_MAX  8192 /* what the daemon's packet buffers hold */
 #define VDEV_BLOCK_MAX (1u << 20)
+
+#define VDEV_VALUE_MAX 128
 
 /*
  * Derives the arguments for EAL from those of the user: "net_af_packet0,iface=eth0" becomes
@@ -28,6 +31,9 @@
  * does not exist, a size is not legal, another process listens on a memif's socket, or no memory.
  */
 char *vdev_prepare(const char *args, uint32_t page, char *err, size_t room);
+
+/* Copies the value of key in "name,key=value,..". Returns false if there is no such key. */
+bool vdev_value(const char *args, const char *key, char value[VDEV_VALUE_MAX]);
 
 /* The af_packet slot size, in bytes, for an interface of this MTU. Exposed for the unit test. */
 uint32_t vdev_slot_bytes(uint32_t mtu);

@@ -2,6 +2,8 @@
 #include "control/broker.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -100,6 +102,59 @@ drop_left(struct daemon *d)
 	free(left);
 }
 
+static int
+send_cmd(struct daemon *d, const struct broker_cmd *c, const int *fds, unsigned nfds)
+{
+	struct broker *b = &d->broker;
+	int rc = b->w.fd >= 0 ? broker_send(b->w.fd, c, fds, nfds) : -EPIPE;
+
+	if (rc < 0 && b->w.fd >= 0)
+		shutdown(b->w.fd, SHUT_RDWR); /* on_message notices */
+	return rc;
+}
+
+static void
+ask_owners(struct daemon *d)
+{
+	const struct broker_cmd c = {.op = BROKER_OWNERS};
+
+	d->broker.owners_asked = true; /* until the response: a broker may end before */
+	(void)send_cmd(d, &c, NULL, 0);
+}
+
+static void
+on_quota_asks(struct quota *q)
+{
+	ask_owners((struct daemon *)((char *)q - offsetof(struct daemon, quota)));
+}
+
+void
+broker_reads_owners(struct daemon *d)
+{
+	quota_owners_look(&d->quota);
+	d->quota.ask_owners = on_quota_asks;
+}
+
+static void
+read_owners(struct broker *b, const int *fds, unsigned nfds)
+{
+	struct daemon *d = (struct daemon *)((char *)b - offsetof(struct daemon, broker));
+	FILE *file[2] = {NULL, NULL};
+
+	b->owners_asked = false;
+	for (unsigned i = 0; i < nfds && i < 2; i++) {
+		int own = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
+
+		file[i] = fdopen(own, "r");
+		if (file[i] == NULL && own >= 0)
+			close(own);
+	}
+	owner_read(&d->quota.owners, file[0], file[1]);
+	for (unsigned i = 0; i < 2; i++)
+		if (file[i] != NULL)
+			fclose(file[i]);
+}
+
 /* Starts a new broker and passes it the connections. Look-ups of the lost broker fail. */
 static void
 restart(struct daemon *d)
@@ -140,19 +195,10 @@ restart(struct daemon *d)
 				    s->id, s->comm, s->peer.pid, strerror(-rc));
 	}
 	drop_left(d);
+	if (b->owners_asked)
+		ask_owners(d);
 	while ((w = TAILQ_FIRST(&b->waits)) != NULL)
 		wait_fail(b, w, -EIO);
-}
-
-static int
-send_cmd(struct daemon *d, const struct broker_cmd *c, const int *fds, unsigned nfds)
-{
-	struct broker *b = &d->broker;
-	int rc = b->w.fd >= 0 ? broker_send(b->w.fd, c, fds, nfds) : -EPIPE;
-
-	if (rc < 0 && b->w.fd >= 0)
-		shutdown(b->w.fd, SHUT_RDWR); /* on_message notices */
-	return rc;
 }
 
 static void
@@ -177,12 +223,16 @@ set_busy(struct broker *b, uint32_t uid, bool busy)
 }
 
 static void
-handle(struct broker *b, const struct broker_msg *m, const int *fds)
+handle(struct broker *b, const struct broker_msg *m, const int *fds, unsigned nfds)
 {
 	struct broker_wait *w;
 
 	if (m->says == BROKER_BUSY || m->says == BROKER_CLEAR) {
 		set_busy(b, m->uid, m->says == BROKER_BUSY);
+		return;
+	}
+	if (m->says == BROKER_OWNED) {
+		read_owners(b, fds, nfds);
 		return;
 	}
 	if (m->says == BROKER_REFUSED) {
@@ -219,7 +269,7 @@ on_message(struct watch *w, uint32_t events)
 	for (unsigned i = 0; i < BATCH && rc == 1; i++) {
 		rc = broker_receive(w->fd, &m, fds, &nfds);
 		if (rc == 1)
-			handle(b, &m, fds);
+			handle(b, &m, fds, nfds);
 		while (nfds > 0)
 			close(fds[--nfds]); /* of memory and local files: checked by the broker */
 	}

@@ -53,6 +53,7 @@ struct broker {
 	uint64_t last_job;
 	uint64_t spawned_ns;
 	TAILQ_HEAD(, broker_wait) waits; /* oldest first */
+	bool owners_asked;               /* for subuid(5), without a response yet */
 	uint32_t *busy;                  /* uids whose new connections are refused */
 	uint32_t nbusy;
 	struct broker_left {
@@ -110,6 +111,9 @@ int broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem);
  * RESUME_THREADS), and continues m through broker.found. Returns 0 or -errno.
  */
 int broker_pause(struct session *s, const struct ipc_msg *m);
+
+/* Reads subuid(5), and lets the broker open it from now on (quota.ask_owners). */
+void broker_reads_owners(struct daemon *d);
 
 /* Drops the waiting request of a session that ends. */
 void broker_forget(struct session *s);

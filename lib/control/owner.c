@@ -12,30 +12,28 @@
 
 /* Finds the uid of name, which may be a number. */
 static bool
-uid_of(const char *name, const char *passwd, uid_t *uid)
+uid_of(const char *name, FILE *passwd, uid_t *uid)
 {
 	struct passwd *p;
 	uint64_t n;
-	FILE *f;
 
 	if (cli_number(name, 0, UINT32_MAX - 1, &n)) {
 		*uid = (uid_t)n;
 		return true;
 	}
-	f = fopen(passwd, "re");
-	if (f == NULL)
+	if (passwd == NULL)
 		return false;
-	while ((p = fgetpwent(f)) != NULL && strcmp(p->pw_name, name) != 0)
+	rewind(passwd);
+	while ((p = fgetpwent(passwd)) != NULL && strcmp(p->pw_name, name) != 0)
 		;
 	if (p != NULL)
 		*uid = p->pw_uid;
-	fclose(f);
 	return p != NULL;
 }
 
 /* Parses OWNER:FIRST:COUNT. */
 static bool
-range_parse(char *line, const char *passwd, struct owner_range *r)
+range_parse(char *line, FILE *passwd, struct owner_range *r)
 {
 	char *first = strchr(line, ':'), *count = first != NULL ? strchr(first + 1, ':') : NULL;
 	uint64_t from, n;
@@ -52,14 +50,17 @@ range_parse(char *line, const char *passwd, struct owner_range *r)
 	return true;
 }
 
-static void
-read_ranges(struct owner_table *t, FILE *f, const char *passwd)
+void
+owner_read(struct owner_table *t, FILE *subuid, FILE *passwd)
 {
 	struct owner_range r, *more;
 	size_t room = 0;
 	char line[256];
 
-	while (fgets(line, sizeof(line), f) != NULL) {
+	free(t->range);
+	t->range = NULL;
+	t->n = 0;
+	while (subuid != NULL && fgets(line, sizeof(line), subuid) != NULL) {
 		if (!range_parse(line, passwd, &r))
 			continue;
 		if (t->n == room) {
@@ -73,26 +74,20 @@ read_ranges(struct owner_table *t, FILE *f, const char *passwd)
 	}
 }
 
-void
-owner_refresh(struct owner_table *t, const char *subuid, const char *passwd)
+bool
+owner_changed(struct owner_table *t, const char *subuid)
 {
 	struct stat st;
-	FILE *f;
 
 	if (fstatat(AT_FDCWD, subuid, &st, 0) < 0)
 		memset(&st, 0, sizeof(st));
 	if (st.st_mtim.tv_sec == t->changed.tv_sec && st.st_mtim.tv_nsec == t->changed.tv_nsec &&
 	    st.st_size == t->bytes && st.st_ino == t->inode)
-		return;
-	owner_free(t);
+		return false;
 	t->changed = st.st_mtim;
 	t->bytes = st.st_size;
 	t->inode = st.st_ino;
-	f = fopen(subuid, "re");
-	if (f == NULL)
-		return;
-	read_ranges(t, f, passwd);
-	fclose(f);
+	return true;
 }
 
 uid_t

@@ -157,6 +157,29 @@ is_privileged(const struct quota *q, uid_t uid)
 	return uid == 0 || uid == q->own_uid;
 }
 
+static void
+read_owners(struct quota *q)
+{
+	FILE *subuid = fopen(q->subuid, "re"), *passwd = fopen("/etc/passwd", "re");
+
+	owner_read(&q->owners, subuid, passwd);
+	if (subuid != NULL)
+		fclose(subuid);
+	if (passwd != NULL)
+		fclose(passwd);
+}
+
+void
+quota_owners_look(struct quota *q)
+{
+	if (q->by != QUOTA_BY_OWNER || !owner_changed(&q->owners, q->subuid))
+		return;
+	if (q->ask_owners != NULL)
+		q->ask_owners(q);
+	else
+		read_owners(q);
+}
+
 /* Returns the uid that uid counts as. Containers of a privileged user do not share its rights. */
 static uid_t
 counts_as(struct quota *q, uid_t uid)
@@ -165,7 +188,7 @@ counts_as(struct quota *q, uid_t uid)
 
 	if (q->by != QUOTA_BY_OWNER || is_privileged(q, uid))
 		return uid;
-	owner_refresh(&q->owners, q->subuid, "/etc/passwd");
+	quota_owners_look(q);
 	owner = owner_of(&q->owners, uid);
 	return is_privileged(q, owner) ? uid : owner;
 }

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 #include <time.h>
@@ -49,12 +50,13 @@ struct owner_table {
 	ino_t inode;
 };
 
+/* Returns true if the file subuid has changed since the last call. A file may be missing. */
+bool owner_changed(struct owner_table *t, const char *subuid);
 /*
- * Reads the file subuid, with the names of passwd, if it has changed since the last call. A file
- * that is missing or cannot be read has no ranges. Lines that are not valid are skipped; without
- * memory, the rest of them.
+ * Reads the ranges, with the names of passwd, in place of those in t. NULL: no such file. Lines
+ * that are not valid are skipped; without memory, the rest of them.
  */
-void owner_refresh(struct owner_table *t, const char *subuid, const char *passwd);
+void owner_read(struct owner_table *t, FILE *subuid, FILE *passwd);
 /* Returns the owner of the first range that has uid; uid itself: no range has it. */
 uid_t owner_of(const struct owner_table *t, uid_t uid);
 /* Frees the ranges; t is all zero then. */
@@ -133,6 +135,11 @@ struct quota {
 	enum quota_by by;
 	uint32_t ngroups;   /* by cgroup: users so far */
 	const char *subuid; /* path of subuid(5) */
+	/*
+	 * Has others open subuid(5) and passwd(5), which a sandbox forbids, and call owner_read
+	 * soon; until then the ranges are the old ones. NULL: quota_user_get opens them.
+	 */
+	void (*ask_owners)(struct quota *q);
 	struct owner_table owners;
 	struct quota_bucket bucket[QUOTA_BUCKETS];
 	char refusal[QUOTA_REFUSAL_MAX]; /* "": nothing was refused since quota_refusal_clear */
@@ -151,6 +158,8 @@ void quota_machine_look(struct quota_machine *m);
 void quota_init(struct quota *q, const struct control_config *c, const struct quota_machine *m,
 		uid_t own_uid);
 
+/* Reads subuid(5), if subordinate uids count as their owner and it has changed. */
+void quota_owners_look(struct quota *q);
 /*
  * Returns the user that uid counts as, with an additional reference; NULL: no memory. Reads
  * subuid(5) again if it has changed.

@@ -8,6 +8,7 @@
 #define UROCE_DPDK_COMPAT_H
 
 #include <pthread.h>
+#include <stdio.h>
 #include <rte_lcore.h>
 #include <rte_version.h>
 
@@ -25,9 +26,18 @@
  * returned. */
 struct dpdk_thread {
 	pthread_t id;
+	char name[16];
 	void (*run)(void *arg);
 	void *arg;
 };
+
+/* EAL names threads by a file of /proc, which a sandbox may forbid. */
+static inline void
+dpdk_thread_begin(struct dpdk_thread *t)
+{
+	(void)pthread_setname_np(pthread_self(), t->name);
+	t->run(t->arg);
+}
 
 #if DPDK_SINCE(23, 3)
 static inline uint32_t
@@ -35,7 +45,7 @@ dpdk_thread_main(void *thread)
 {
 	struct dpdk_thread *t = thread;
 
-	t->run(t->arg);
+	dpdk_thread_begin(t);
 	return 0;
 }
 #else
@@ -44,7 +54,7 @@ dpdk_thread_main(void *thread)
 {
 	struct dpdk_thread *t = thread;
 
-	t->run(t->arg);
+	dpdk_thread_begin(t);
 	return NULL;
 }
 #endif
@@ -55,6 +65,7 @@ dpdk_thread_start(struct dpdk_thread *t, const char *name, void (*run)(void *arg
 {
 	t->run = run;
 	t->arg = arg;
+	snprintf(t->name, sizeof(t->name), "%s", name);
 #if DPDK_SINCE(23, 3)
 	rte_thread_t id;
 	int rc = rte_thread_create_control(&id, name, dpdk_thread_main, t);

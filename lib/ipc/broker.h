@@ -50,6 +50,7 @@ enum broker_op {
 	BROKER_PAUSE,    /* stop all threads of the client of id but tid; respond as to FIND */
 	BROKER_RESUME,   /* let them continue; respond as to FIND */
 	BROKER_SETTLE,   /* respond as to FIND once the outstanding copy in mem is done */
+	BROKER_OWNERS,   /* open subuid(5) and passwd(5); the daemon may not */
 };
 struct broker_cmd {
 	uint32_t op; /* enum broker_op */
@@ -71,6 +72,7 @@ enum broker_says {
 	BROKER_TAKEN,     /* FIND's message was received; its response follows */
 	BROKER_BUSY,      /* too many jobs of uid are blocked: refuse its connections */
 	BROKER_CLEAR,     /* uid is no longer BUSY */
+	BROKER_OWNED,     /* response to OWNERS; fds: both files, or fewer if one is missing */
 	BROKER_REFUSED,   /* its seccomp filter has refused the system call number job */
 };
 struct broker_msg {

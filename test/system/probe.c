@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into uroced and its broker by test_privilege.py: once a thread is restricted, it tries
+ * Preloaded into uroced and its broker by test_sandbox.py: once a thread is restricted, it tries
  * what the sandbox forbids, from inside the calls that the thread makes anyway, and writes a line
  * for each try to the file that PROBE_OUT names: "THREAD CALL RESULT".
+ *
+ * With PROBE_NO_LANDLOCK, the kernel seems to have no Landlock. With PROBE_FILES, a folder with
+ * files `there` and `victim`, no seccomp filters are set, and every thread of the daemon tries what
+ * only Landlock forbids.
  */
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +30,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,6 +41,8 @@
 static __thread bool done;
 static __thread char name[16];
 static int out = -1;
+static const char *files; /* PROBE_FILES */
+static bool restricted;   /* files: the main thread, and so all threads, had their filters */
 
 static void
 say(const char *call, long rc)
@@ -97,10 +110,85 @@ try_all(bool worker)
 }
 
 static void
+on_signal(int sig)
+{
+	const struct sockaddr_in tcp = {.sin_family = AF_INET,
+					.sin_port = htons(1),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	char there[256], new[256], victim[256];
+	int fd, saved = errno;
+
+	(void)sig;
+	prctl(PR_GET_NAME, name);
+	snprintf(there, sizeof(there), "%s/there", files);
+	snprintf(new, sizeof(new), "%s/new.%ld", files, syscall(SYS_gettid));
+	snprintf(victim, sizeof(victim), "%s/victim", files);
+	say("read", open(there, O_RDONLY | O_CLOEXEC));
+	say("read_etc", open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+	say("list", open(files, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	say("write", open(there, O_WRONLY | O_CLOEXEC));
+	say("write_sysctl", open("/proc/sys/kernel/core_pattern", O_WRONLY | O_CLOEXEC));
+	say("create", open(new, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	unlink(new);
+	say("mkdir", mkdir(new, 0700));
+	rmdir(new);
+	say("mkfifo", mkfifo(new, 0600));
+	unlink(new);
+	say("symlink", symlink("x", new));
+	unlink(new);
+	say("unlink", unlink(victim));
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("connect_tcp", connect(fd, (const struct sockaddr *)&tcp, sizeof(tcp)));
+	close(fd);
+	say("end", 0);
+	errno = saved;
+}
+
+/* Main thread: has every thread try. */
+static void
+signal_all(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	struct dirent *e;
+
+	sigaction(SIGUSR2, &sa, NULL);
+	while (dir != NULL && (e = readdir(dir)) != NULL)
+		if (*e->d_name != '.')
+			syscall(SYS_tgkill, getpid(), atoi(e->d_name), SIGUSR2);
+	closedir(dir);
+}
+
+int
+prctl(int option, ...)
+{
+	unsigned long a[4];
+	va_list list;
+
+	va_start(list, option);
+	for (unsigned i = 0; i < 4; i++)
+		a[i] = va_arg(list, unsigned long);
+	va_end(list);
+	if (files == NULL || option != PR_SET_SECCOMP)
+		return (int)syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]);
+	if (syscall(SYS_gettid) == getpid())
+		restricted = true;
+	return 0;
+}
+
+static void
 look(void)
 {
 	bool worker;
 
+	if (files != NULL) {
+		if (!done && syscall(SYS_gettid) == getpid() &&
+		    (restricted || getenv("PROBE_FREE") != NULL)) {
+			done = true;
+			signal_all();
+		}
+		return;
+	}
 	if (done || out < 0)
 		return;
 	if (strcmp(name, "broker") != 0)
@@ -137,7 +225,7 @@ recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	ssize_t (*next)(int, struct msghdr *, int) = dlsym(RTLD_NEXT, "recvmsg");
 
-	if (getenv("PROBE_BROKER") == NULL)
+	if (getenv("PROBE_BROKER") == NULL || getenv("PROBE_FILES") != NULL)
 		return next(fd, msg, flags);
 	if (!done)
 		out = open(getenv("PROBE_OUT"), O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -146,9 +234,32 @@ recvmsg(int fd, struct msghdr *msg, int flags)
 	return next(fd, msg, flags);
 }
 
+/* Landlock's first call fails with ENOSYS in this process and its children. */
+static void
+no_landlock(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_create_ruleset, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+	if (syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+		abort();
+}
+
 static void __attribute__((constructor)) start(int argc, char **argv)
 {
 	(void)argc;
+	if (getenv("PROBE_NO_LANDLOCK") != NULL) {
+		no_landlock();
+		return;
+	}
+	if (argv[1] == NULL || strncmp(argv[1], "--broker", strlen("--broker")) != 0)
+		files = getenv("PROBE_FILES");
 	if (argv[1] != NULL && strcmp(argv[1], "--broker") == 0)
 		setenv("PROBE_BROKER", "1", 1);
 	else

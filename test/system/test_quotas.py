@@ -327,6 +327,22 @@ def subordinate():
         for maker in makers:
             maker.close()
         nothing_left(daemon)
+    with lib.case("another owner of subordinate uids counts without a restart"):
+        (etc / "subuid").write_text(f"{BOB}:700000:65536\n")
+        bob = Maker(daemon, BOB)
+        bob.base()
+        assert bob.fill("qp")[0] == 10
+
+        def of_bob():
+            maker = Maker(daemon, 700000)
+            maker.base()
+            made = maker.fill("qp")
+            maker.close()
+            return made[0] == 0 and f"uid {BOB} " in made[2]
+
+        lib.until("uids of the range count as those of their new owner", of_bob)
+        bob.close()
+        nothing_left(daemon)
     daemon.stop()
     daemon = start("--max-qps-per-uid", "10", "--quota-by", "uid", ns=ns)
     with lib.case("quota-by=uid: each has its own limit"):

@@ -112,6 +112,64 @@ def probes():
     daemon.stop()
 
 
+def files_tried(mode):
+    """What the threads of a daemon said that has no filters, but, unless mode is off, its Landlock rules: thread -> call ->
+    results."""
+    folder = lib.tmpdir()
+    for name in ("there", "victim", "tried"):
+        (folder / name).touch(0o600)
+    env = {"LD_PRELOAD": str(lib.BUILD / "test/system/libprobe.so"), "PROBE_OUT": str(folder / "tried"),
+           "PROBE_FILES": str(folder)}
+    if mode == "off":
+        env["PROBE_FREE"] = "1"
+    daemon = pair(mode, env)
+    said = {}
+
+    def complete():
+        said.clear()
+        for line in (folder / "tried").read_text().splitlines():
+            thread, call, result = line.rsplit(" ", 2)
+            said.setdefault(thread, {}).setdefault(call, []).append(result)
+        ended = sum(len(results.pop("end", ())) for results in said.values())
+        return ended == len(os.listdir(f"/proc/{daemon.proc.pid}/task"))
+
+    lib.until("all threads have tried", complete)
+    return daemon, said
+
+
+def files():
+    """Landlock alone, without the filters that do not even let a worker try."""
+    free, said = files_tried("off")
+    assert free.show("daemon")["daemon"][0]["landlock"] == 0
+    done = {call for results in said.values() for call, result in results.items() if "EACCES" not in result}
+    free.stop()
+    daemon, held = files_tried("on")
+    abi = daemon.show("daemon")["daemon"][0]["landlock"]
+    if abi == 0:
+        lib.skip_case("Landlock's rules", "the kernel has none")
+        daemon.stop()
+        return
+    calls = {call for results in held.values() for call in results} - ({"connect_tcp"} if abi < 4 else set())
+    print(f"# Landlock {abi}; threads: {sorted(held)}")
+    assert done >= calls, f"refused without the rules: {calls - done}"
+    for role in (*ROLES[:2], OF_EAL, "uroce-blame", "live"):
+        assert any(re.match(role, thread) for thread in held), (role, list(held))
+    for thread, results in held.items():
+        wrong = {call: results[call] for call in calls if set(results[call]) != {"EACCES"}}
+        assert not wrong, (thread, wrong)
+    control.Client(daemon.socket, "uroce0").close()
+    daemon.stop()
+
+
+def without_landlock():
+    """A kernel without it: the daemon says so once, and runs with its filters."""
+    daemon = pair("kill", {"LD_PRELOAD": str(lib.BUILD / "test/system/libprobe.so"), "PROBE_NO_LANDLOCK": "1"})
+    shown = daemon.show("daemon")["daemon"][0]
+    assert (shown["sandbox"], shown["landlock"], shown["refused_calls"]) == ("kill", 0, 0), shown
+    assert daemon.proc.output().count("Landlock") == 1, daemon.proc.output()
+    daemon.stop()
+
+
 def loud():
     """--sandbox=kill ends the daemon with a line that names the call, which is what makes the suite find calls that the
     lists lack."""
@@ -132,6 +190,10 @@ def main():
         every_thread()
     with lib.case("forbidden calls fail inside each thread, and are reported"):
         probes()
+    with lib.case("no thread opens, makes or removes other files than the daemon's"):
+        files()
+    with lib.case("a kernel without Landlock"):
+        without_landlock()
     with lib.case("--sandbox=kill is loud"):
         loud()
     lib.finish()
