@@ -355,17 +355,22 @@ def subordinate():
     daemon.stop()
 
 
-def groups_here():
-    """Two new control groups, removed at the end, or none if this machine does not let the test make any."""
+def hierarchies():
+    """Those of control groups here: version 2, and one of version 1."""
     top = pathlib.Path("/sys/fs/cgroup")
-    # version 2, or one hierarchy of version 1
-    top = next((path for path in (top, *sorted(top.glob("*"))) if (path / "cgroup.procs").exists()), None)
+    tops = [path for path in (top, *sorted(top.glob("*"))) if (path / "cgroup.procs").exists()]
+    version = {(path / "cgroup.controllers").exists(): path for path in reversed(tops)}
+    return [(2 if new else 1, path) for new, path in sorted(version.items(), reverse=True)]
+
+
+def groups_in(top):
+    """Two new control groups, removed at the end, or none if this machine does not let the test make any."""
     found = []
     for name in ("a", "b"):
-        group = top / f"uroce-test-{os.getpid()}-{name}" if top else None
+        group = top / f"uroce-test-{os.getpid()}-{name}"
         try:
             group.mkdir()
-        except (OSError, AttributeError):
+        except OSError:
             return []
         lib.processes.at_end(group.rmdir)
         found.append(group)
@@ -373,17 +378,21 @@ def groups_here():
 
 
 def control_groups():
-    """quota-by=cgroup: containers of one uid are different users."""
-    groups = groups_here()
-    if not groups:
+    made = [(version, groups) for version, top in hierarchies() if (groups := groups_in(top))]
+    if not made:
         lib.skip_case("quota-by=cgroup: users of control groups", "no control group can be made here")
-        return
+    for version, groups in made:
+        by_groups(version, groups)
+
+
+def by_groups(version, groups):
+    """quota-by=cgroup: containers of one uid are different users."""
     home = groups[0].parent / pathlib.Path("/proc/self/cgroup").read_text(encoding="ascii").split(
         "0::/" if (groups[0].parent / "cgroup.controllers").exists() else f":{groups[0].parent.name}:/")[1].split("\n")[0]
     daemon = start("--max-qps-per-uid", "10", "--quota-by", "cgroup")
     tool = [lib.public_copy() / "app/urocectl/urocectl", "--socket", daemon.socket, "--json", "show", "qp"]
     become = ("setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups")
-    with lib.case("quota-by=cgroup: containers of one uid have their own limits, and do not see each other's objects"):
+    with lib.case(f"cgroup v{version}: containers of one uid have their own limits, and do not see each other's objects"):
         makers = []
         try:
             for group in groups:
@@ -396,7 +405,7 @@ def control_groups():
         finally:
             (home / "cgroup.procs").write_text(str(os.getpid()))
         assert sum("qpn" in row for row in json.loads(lib.sh(*tool))["qp"]) == 20
-    with lib.case("quota-by=cgroup: root sees which control group a user is; metrics have the sums"):
+    with lib.case(f"cgroup v{version}: root sees which control group a user is; metrics have the sums"):
         full = [row["cgroup"] for row in daemon.show("quota")["quota"]
                 if row["uid"] == ALICE and row["resource"] == "qps" and row["used"] == 10]
         assert len(full) == 2 and all(group.name in text for group, text in zip(groups, sorted(full))), (groups, full)
