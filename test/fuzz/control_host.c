@@ -72,6 +72,7 @@ host_open(void)
 	struct daemon *d = &fuzz_daemon;
 
 	d->next_session = last_session; /* ids are not used again */
+	require(ftruncate(prototypes[1], HOST_BYTES) == 0, "no memory file"); /* after captures */
 	if (kept.starter == 0) {
 		require(broker_open(d, request_found, on_refused, "fuzz") == 0, "no broker");
 		return;

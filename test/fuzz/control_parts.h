@@ -3,9 +3,10 @@
  * The control plane with hostile clients and neighbours, in one process: fake.c of the unit tests
  * replaces workers and ports; the broker is a thread.
  *
- *   fuzz_control.c   sessions and their messages; the steps of an input; what must hold
- *   control_cm.c     commands on rdma_cm channels, MADs, frames of neighbours
- *   control_host.c   the broker, descriptors, the process that clients pretend to be, timers
+ *   fuzz_control.c     sessions and their messages; the steps of an input; what must hold
+ *   control_cm.c       commands on rdma_cm channels, MADs, frames of neighbours
+ *   control_program.c  what app/uroced adds: SHOW, IMPAIR, CAPTURE
+ *   control_host.c     the broker, descriptors, the process that clients pretend to be, timers
  */
 #ifndef FUZZ_CONTROL_PARTS_H
 #define FUZZ_CONTROL_PARTS_H
@@ -43,5 +44,14 @@ void cm_close_all(void);
 void cm_replies(void); /* receives what has come */
 void neighbour_frame(uint8_t kind, uint8_t how, const uint8_t *body, uint32_t len);
 void neighbour_mad(uint8_t attr, uint8_t how, const uint8_t *body, uint32_t len);
+
+/* control_program.c: the requests of urocectl */
+void program_init(void);
+void program_open(struct daemon *d); /* after fake_open */
+void program_close(struct daemon *d);
+/* Fills in the fields of such a request. qpn: of a QP. */
+void program_fill(uint16_t op, uint8_t how, uint8_t *body, uint32_t qpn);
+/* Checks the text that SHOW or IMPAIR sent. */
+void program_reply(uint16_t op, const uint8_t *body, const int *fds, uint32_t nfds);
 
 #endif

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <rte_eal.h>
+#include <rte_log.h>
 #include <rte_mbuf.h>
 #include "control/cm.h"
 #include "control/neigh.h"
@@ -113,6 +114,7 @@ struct daemon fuzz_daemon;
 static struct rte_mempool *pool;
 static struct slot slots[SLOTS];
 static uint8_t token[UROCE_TOKEN_BYTES]; /* the last one that was exported */
+static uint32_t last_qpn;
 static bool stopped[FAKE_WORKERS];
 static uint32_t idle_fds; /* open descriptors between inputs */
 
@@ -143,6 +145,8 @@ remember(struct slot *s, uint16_t op, const uint8_t *body)
 
 	if (op == UROCE_CTRL_EXPORT)
 		memcpy(token, body, sizeof(token));
+	if (op == UROCE_CTRL_CREATE_QP)
+		memcpy(&last_qpn, body + AT(create_qp_rep, qpn), sizeof(last_qpn));
 	if (k != NO_KIND)
 		memcpy(&s->handle[k][s->made[k]++ % HANDLES], body, sizeof(uint32_t));
 }
@@ -154,6 +158,8 @@ keep_fds(struct slot *s, uint16_t op, int *fds, uint32_t n, const uint8_t *body)
 		cm_open_channel(fds[0], fds[1], body);
 		return;
 	}
+	if (op == UROCE_CTRL_SHOW || op == UROCE_CTRL_IMPAIR)
+		program_reply(op, body, fds, n);
 	if (op == UROCE_CTRL_CREATE_CHANNEL && n == 1) {
 		int old = s->channel;
 
@@ -437,6 +443,7 @@ fill(uint16_t op, uint8_t how, uint8_t *body)
 		((struct uroce_pause_threads_req *)(void *)body)->tid = (uint32_t)host_client;
 		break;
 	default:
+		program_fill(op, how, body, last_qpn);
 		break;
 	}
 }
@@ -588,7 +595,7 @@ step(const uint8_t *head, const uint8_t *body, uint32_t len)
 		break;
 	}
 	settle();
-	rte_log_set_global_level(RTE_LOG_CRIT); /* SET changes it */
+	rte_log_set_global_level(RTE_LOG_ERR); /* SET changes it */
 }
 
 static void
@@ -605,6 +612,7 @@ finish(void)
 			slot_end(s);
 	cm_close_all();
 	settle();
+	program_close(d);
 	/* the broker may have to close a client's end that was sent to the daemon */
 	while (!TAILQ_EMPTY(&d->sessions)) {
 		await("a session is left");
@@ -661,11 +669,13 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	setenv("CMOCKA_TEST_ABORT", "1", 1); /* for the fakes */
 	host_init();
+	rte_openlog_stream(fopen("/dev/null", "we"));
 	snprintf(prefix, sizeof(prefix), "--file-prefix=fuzz-%d", getpid());
 	require(rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) >= 0, "no EAL");
 	pool = rte_pktmbuf_pool_create("pool", MBUFS, 0, 0, 4608 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
 	require(pool != NULL, "no pool");
+	program_init();
 	return 0;
 }
 
@@ -674,8 +684,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct daemon *d = &fuzz_daemon;
 
-	rte_log_set_global_level(RTE_LOG_CRIT);
+	rte_log_set_global_level(RTE_LOG_ERR);
 	fake_open(d);
+	program_open(d);
 	host_open();
 	if (idle_fds == 0) /* but those of fake_open: */
 		idle_fds = host_fds() - FAKE_FDS;
