@@ -39,11 +39,11 @@ def way(near, far, addresses):
 
 
 class Transfer:
-    """Two rcdata, which send until end()."""
+    """Two rcdata, which send until end(). timeout: of an ACK, 4.096 us times 2^timeout."""
 
-    def __init__(self, link):
+    def __init__(self, link, timeout=18):
         port = lib.tcp_port()
-        own = ["--timeout", "18", "--stall", "200", "-p", str(port)]
+        own = ["--timeout", str(timeout), "--stall", "200", "-p", str(port)]
         self.link = link
         self.server = link.b.spawn([lib.RCDATA, "-d", link.b.dev, *own])
         lib.until("server listens", lambda: self.server.listens(port))
