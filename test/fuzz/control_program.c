@@ -12,6 +12,7 @@
 #include "../../app/uroced/show.h"
 #include "drivers/impair/impair.h"
 #include "worker/capture.h"
+#include "worker/steps.h"
 #include "worker/worker.h"
 
 #define TEXT_MAX (1u << 20)
@@ -111,6 +112,10 @@ fill_capture(struct uroce_capture_req *q, uint8_t how, uint32_t qpn)
 	strcpy(q->device, "t0");
 	q->flags = flags[how % 3];
 	q->qpn = q->flags == UROCE_CAPTURE_START && how >= 128 ? qpn : 0;
+	if (how / 3 % 8 == 7) {
+		q->flags |= UROCE_CAPTURE_STEPS;
+		q->qpn = qpn;
+	}
 }
 
 void
@@ -126,10 +131,43 @@ program_fill(uint16_t op, uint8_t how, uint8_t *body, uint32_t qpn)
 
 /* ---- workers */
 
-void
-worker_usage_get(const struct worker *w, struct worker_usage *u)
+/* The steps of a QP: none. */
+struct steps {
+	uint32_t qpn;
+};
+
+struct steps *
+steps_create(uint32_t qpn, uint32_t max)
 {
-	memset(u, 0, sizeof(*u));
+	struct steps *s = malloc(sizeof(*s));
+
+	if (s != NULL)
+		s->qpn = qpn;
+	return s;
+}
+
+void
+worker_steps_start(struct worker_set *ws, const struct qp *qp, struct steps *s)
+{
+}
+
+void
+worker_steps_stop(struct worker_set *ws, struct steps *s)
+{
+}
+
+const struct stamp *
+steps_get(const struct steps *s, uint32_t *n, uint64_t *lost)
+{
+	*n = 0;
+	*lost = 0;
+	return NULL;
+}
+
+uint32_t
+steps_qpn(const struct steps *s)
+{
+	return s->qpn;
 }
 
 /* A ring with a few frames. */

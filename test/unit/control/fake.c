@@ -162,6 +162,7 @@ worker_node(const struct worker *w)
 void
 worker_usage_get(const struct worker *w, struct worker_usage *u)
 {
+	*u = (struct worker_usage){0};
 }
 
 void
