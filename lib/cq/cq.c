@@ -19,7 +19,7 @@ cq_init(struct cq *cq, struct uroce_cq_hdr *hdr, uint32_t entries)
 {
 	ring_set(&cq->both[0], hdr, entries);
 	cq->ring = &cq->both[0];
-	cq->special = 0;
+	cq->dead = cq->watched = false;
 	cq->waiter = &nobody;
 }
 

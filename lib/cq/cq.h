@@ -29,19 +29,14 @@ struct cq {
 	struct cq_ring *ring;   /* the ring in use, one of both */
 	struct cq_ring both[2]; /* a resize switches from one to the other */
 	bool multi;             /* QPs of more than one worker complete here */
-	union {
-		struct {
-			bool dead;    /* overrun (EVT-08): accepts no more completions */
-			bool watched; /* env->ops->cq_watched gets each (qp/env.h) */
-		};
-		uint16_t special; /* both */
-	};
-	bool event_pending;   /* an event to the control thread is pending; atomic */
-	uint8_t user;         /* place of the user whose memory it is (qp/bind.h); 0: unknown */
-	uint32_t *waiter;     /* shared: uroce_db_ring's; cq_init: a word that is always 0 */
-	uint32_t id;          /* for logs and tools */
-	uint64_t user_handle; /* the client's identifier, for events */
-	void *owner;          /* the control thread's object */
+	bool dead;              /* overrun (EVT-08): accepts no more completions */
+	bool watched;           /* env->ops->cq_watched hears of received messages (qp/env.h) */
+	bool event_pending;     /* an event to the control thread is pending; atomic */
+	uint8_t user;           /* place of the user whose memory it is (qp/bind.h); 0: unknown */
+	uint32_t *waiter;       /* shared: uroce_db_ring's; cq_init: a word that is always 0 */
+	uint32_t id;            /* for logs and tools */
+	uint64_t user_handle;   /* the client's identifier, for events */
+	void *owner;            /* the control thread's object */
 };
 
 /* Control thread. hdr: a zeroed header with entries (power of two) zeroed slots behind it. */

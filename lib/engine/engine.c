@@ -33,11 +33,11 @@ env_cq_waiter(void *ctx, struct cq *cq)
 }
 
 static void
-env_cq_watched(void *ctx, struct cq *cq, const struct uroce_cqe *cqe, bool written)
+env_cq_watched(void *ctx, const struct qp *qp, bool written)
 {
 	const struct engine *e = ctx;
 
-	e->ops->cq_watched(e->ops_ctx, cq, cqe, written);
+	e->ops->cq_watched(e->ops_ctx, qp, written);
 }
 
 static void

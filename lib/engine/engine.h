@@ -139,7 +139,7 @@ struct engine_ops {
 	/* As in struct qp_env_ops. NULL if no CQ has a client's word for it (struct cq, waiter). */
 	void (*cq_waiter)(void *ctx, struct cq *cq);
 	/* As in struct qp_env_ops. NULL if no CQ is watched. */
-	void (*cq_watched)(void *ctx, struct cq *cq, const struct uroce_cqe *cqe, bool written);
+	void (*cq_watched)(void *ctx, const struct qp *qp, bool written);
 	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 	/* As in struct qp_env_ops. NULL: never. */
 	bool (*held_up)(void *ctx, const struct qp *qp, uint64_t since_ns);

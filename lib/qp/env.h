@@ -66,8 +66,8 @@ struct qp_env_ops {
 	void (*cq_event)(void *ctx, struct cq *cq);
 	/* A client's thread sleeps until cq, or another CQ of its context, has a completion. */
 	void (*cq_waiter)(void *ctx, struct cq *cq);
-	/* cqe is about to be written to cq, which is watched, or was written. */
-	void (*cq_watched)(void *ctx, struct cq *cq, const struct uroce_cqe *cqe, bool written);
+	/* A received message is about to complete on recv_cq of qp, which is watched, or has. */
+	void (*cq_watched)(void *ctx, const struct qp *qp, bool written);
 	/* An asynchronous event of qp (cq NULL) or of cq (QP_EVENT_CQ_ERR, qp NULL). */
 	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 	/* qp has work for the requester or responder: put it on the run list. */
@@ -221,13 +221,18 @@ void qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited);
 /* Count a completion with an error: of this enum uroce_cqe_opcode and status. */
 void qp_env_count_error(struct qp_env *env, uint8_t opcode, uint8_t status) __rte_cold;
 
-/* qp_env_post to a CQ that is not special. */
+/*
+ * Post cqe to cq, count it, and record cq for qp_env_flush. Raises CQ_ERR on overrun. note and wqe:
+ * as for cq_post.
+ */
 static __rte_always_inline void
-qp_env_post_plain(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
-		  uint32_t wqe)
+qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
+	    uint32_t wqe)
 {
 	bool failed = cqe->status != 0, solicited;
 
+	if (cq->dead)
+		return;
 	env->counters->ctr[COUNTER_CQE]++;
 	if (unlikely(failed))
 		qp_env_count_error(env, cqe->opcode, cqe->status);
@@ -240,24 +245,6 @@ qp_env_post_plain(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe
 		env->dirty[env->dirty_n - 1].solicited |= solicited;
 	else
 		qp_env_dirty(env, cq, solicited);
-}
-
-/* qp_env_post to a CQ that is dead or watched. */
-void qp_env_post_special(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe,
-			 uint64_t *note, uint32_t wqe) __rte_cold;
-
-/*
- * Post cqe to cq, count it, and record cq for qp_env_flush. Raises CQ_ERR on overrun. note and wqe:
- * as for cq_post.
- */
-static __rte_always_inline void
-qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
-	    uint32_t wqe)
-{
-	if (unlikely(cq->special != 0))
-		qp_env_post_special(env, cq, cqe, note, wqe);
-	else
-		qp_env_post_plain(env, cq, cqe, note, wqe);
 }
 
 /*

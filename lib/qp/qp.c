@@ -198,21 +198,6 @@ qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
 }
 
 void
-qp_env_post_special(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
-		    uint32_t wqe)
-{
-	bool watched = cq->watched;
-
-	if (cq->dead)
-		return;
-	if (watched)
-		env->ops->cq_watched(env->ops_ctx, cq, cqe, false);
-	qp_env_post_plain(env, cq, cqe, note, wqe);
-	if (watched)
-		env->ops->cq_watched(env->ops_ctx, cq, cqe, true);
-}
-
-void
 qp_env_flush(struct qp_env *env)
 {
 	uint8_t served = env->serves;

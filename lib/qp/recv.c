@@ -97,8 +97,8 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 	return fits ? 0 : -EINVAL;
 }
 
-void
-qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, struct uroce_cqe *cqe)
+static __rte_always_inline void
+complete(struct qp_env *env, struct qp *qp, enum qp_wc_status status, struct uroce_cqe *cqe)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct uroce_held *held = &qp->bind.sq.hdr->held;
@@ -122,4 +122,21 @@ qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, st
 		__atomic_store_n(&held->state, UROCE_HELD_NONE, __ATOMIC_RELEASE);
 	else
 		qp_ring_done(&qp->bind.rq, rcv->head);
+}
+
+static __rte_cold void
+complete_watched(struct qp_env *env, struct qp *qp, enum qp_wc_status status, struct uroce_cqe *cqe)
+{
+	env->ops->cq_watched(env->ops_ctx, qp, false);
+	complete(env, qp, status, cqe);
+	env->ops->cq_watched(env->ops_ctx, qp, true);
+}
+
+void
+qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, struct uroce_cqe *cqe)
+{
+	if (unlikely(qp->bind.recv_cq->watched))
+		complete_watched(env, qp, status, cqe);
+	else
+		complete(env, qp, status, cqe);
 }

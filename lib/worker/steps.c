@@ -125,12 +125,12 @@ steps_rx(struct worker *w)
 }
 
 void
-steps_cq(void *ctx, struct cq *cq, const struct uroce_cqe *cqe, bool written)
+steps_cq(void *ctx, const struct qp *qp, bool written)
 {
 	struct worker *w = ctx;
 
 	for (struct steps *s = w->steps; s != NULL; s = s->next) {
-		if (cqe->qp_num != s->qpn || (cqe->opcode & UROCE_CQE_RECV) == 0)
+		if (qp->conn.qpn != s->qpn)
 			continue;
 		if (written) {
 			steps_put(s, steps_stamp(), STAMP_COMPLETED, s->received++);

@@ -472,7 +472,7 @@ void steps_found(struct worker *w);
 void steps_run(struct worker *w);
 uint16_t steps_tx(struct worker *w, const struct port_queue *q, struct rte_mbuf **m, uint16_t n);
 void steps_rx(struct worker *w);
-void steps_cq(void *ctx, struct cq *cq, const struct uroce_cqe *cqe, bool written);
+void steps_cq(void *ctx, const struct qp *qp, bool written);
 
 /* worker.c: counts received frames of one device, from a port or looped back */
 void worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, unsigned n);
