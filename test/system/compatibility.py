@@ -72,6 +72,7 @@ destroys its QP at its last receive, and if that one's ACK is lost nobody sends 
 fails says so and ends with status 0 |
 | librspreload | `nc` of netcat-openbsd | it calls `accept4`, and `socket` with `SOCK_NONBLOCK`, which librspreload \
 does not take over |
+| librspreload | `nc` of netcat-traditional with a daemon of three workers | it refuses descriptors above 16 (`Preposterous fd value`); a program has one more for each worker |
 | librspreload | `iperf3` | no data is read, on any device: `select` of librspreload 44.0 answers with the numbers of \
 rsockets. Seen in a debugger: asked for the descriptors 3, 18 and 24, it returned 1 and 22, the rsocket behind 24, \
 whose data waited. Later versions keep the program's numbers |
