@@ -16,8 +16,8 @@
 #include "vdev.h"
 
 /*
- * The interface of the kernel. linux/landlock.h came with Linux 5.13 and lacks what is newer than
- * the headers of the build.
+ * The interface of the kernel. linux/landlock.h is missing before Linux 5.13, and the header of
+ * the build machine may be older than the kernel that runs.
  */
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
@@ -65,7 +65,7 @@ struct ruleset {
 	int rc; /* 0 or -errno of the first rule that failed */
 };
 
-/* Allows rights for path and what is beneath it. A path that is not there gets no rule. */
+/* Allows rights for path and what is beneath it. Ignores a path that does not exist. */
 static void
 allow(struct ruleset *r, const char *path, uint64_t rights)
 {

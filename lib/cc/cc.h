@@ -233,6 +233,15 @@ cc_fixed_on_ack(struct cc *cc)
 			cc->window_pkts < cc->most_pkts / 2 ? 2 * cc->window_pkts : cc->most_pkts;
 }
 
+/* Reduces the largest window, and the window with it. */
+static inline void
+cc_fixed_most(struct cc *cc, uint32_t most)
+{
+	cc->most_pkts = (uint16_t)most;
+	if (cc->window_pkts > most)
+		cc->window_pkts = (uint16_t)most;
+}
+
 /*
  * `fixed`, with selective repeat: so many requests were lost at once that a queue on the path must
  * be too short for the window. Halves the largest window, which cc_fixed_uncap widens again. A
@@ -242,9 +251,7 @@ cc_fixed_on_ack(struct cc *cc)
 static inline void
 cc_fixed_cap(struct cc *cc)
 {
-	cc->most_pkts = cc->most_pkts / 2 > CC_CAP_LEAST ? cc->most_pkts / 2 : CC_CAP_LEAST;
-	if (cc->window_pkts > cc->most_pkts)
-		cc->window_pkts = cc->most_pkts;
+	cc_fixed_most(cc, cc->most_pkts / 2 > CC_CAP_LEAST ? cc->most_pkts / 2 : CC_CAP_LEAST);
 }
 
 /*
@@ -257,14 +264,12 @@ static inline void
 cc_fixed_behind(struct cc *cc)
 {
 	if (cc->most_pkts > CC_BEHIND_PKTS)
-		cc->most_pkts = CC_BEHIND_PKTS;
-	if (cc->window_pkts > cc->most_pkts)
-		cc->window_pkts = cc->most_pkts;
+		cc_fixed_most(cc, CC_BEHIND_PKTS);
 }
 
 /*
- * Widens it, once a round trip: by one packet, or by a part of what is beyond CC_WINDOW_PKTS.
- * Returns true if it is full again.
+ * Widens it once a round trip: by one packet up to CC_WINDOW_PKTS, above by a 64th of the full
+ * window. Returns true if it is full again.
  */
 static inline bool
 cc_fixed_uncap(struct cc *cc, const struct cc_flow *flow)
@@ -290,9 +295,7 @@ cc_fixed_allow(struct cc *cc, struct cc_flow *flow, bool wide)
 	flow->fixed.least_ns = UINT32_MAX;
 	flow->fixed.full_pkts = CC_WINDOW_PKTS;
 	if (cc->most_pkts > CC_WINDOW_PKTS)
-		cc->most_pkts = CC_WINDOW_PKTS;
-	if (cc->window_pkts > cc->most_pkts)
-		cc->window_pkts = cc->most_pkts;
+		cc_fixed_most(cc, CC_WINDOW_PKTS);
 }
 
 /*
@@ -305,9 +308,7 @@ cc_fixed_narrow(struct cc *cc)
 {
 	if (cc->most_pkts <= CC_WINDOW_PKTS)
 		return false;
-	cc->most_pkts = cc->most_pkts / 2 > CC_WINDOW_PKTS ? cc->most_pkts / 2 : CC_WINDOW_PKTS;
-	if (cc->window_pkts > cc->most_pkts)
-		cc->window_pkts = cc->most_pkts;
+	cc_fixed_most(cc, cc->most_pkts / 2 > CC_WINDOW_PKTS ? cc->most_pkts / 2 : CC_WINDOW_PKTS);
 	return true;
 }
 

@@ -5,8 +5,8 @@
  *
  * The full window is CC_WINDOW_PKTS, which is too little for a path with a long round trip: packets
  * of 1024 bytes make 2 Gb/s if it is 0.5 ms. If the peer takes more (cc_fixed_allow), the window
- * grows with the shortest round trip. What is beyond CC_WINDOW_PKTS is halved by each loss, and
- * comes back by a 64th a round trip.
+ * grows with the shortest round trip. Each loss halves a window above CC_WINDOW_PKTS, to no less
+ * than that; a 64th of the full window comes back with each round trip.
  */
 #include "cc/cc_parts.h"
 

@@ -2,12 +2,12 @@
 /*
  * Steps of the messages of one QP: when its worker found each posted message, gave its frame to the
  * port, received it and completed it, and when it yielded or slept meanwhile. For uroce-bench
- * latency --breakdown, whose clients stamp the steps of their own in the same form: all processes
- * of a machine read the same counter of cycles, so that the stamps of both ends can be merged.
+ * latency --breakdown, whose clients stamp their own steps in the same form. All processes of a
+ * machine read the same counter of cycles, so the stamps of both ends can be merged.
  *
  * A QP that is followed should have one message in flight at a time. Its worker stamps a step of a
- * burst once, with the number of the last message. A worker that follows none pays for one test in
- * each iteration and in each burst sent.
+ * burst once, with the number of the last message. A worker that follows none pays for a test for
+ * each received message, and one in each iteration and in each burst sent.
  */
 #ifndef WORKER_STEPS_H
 #define WORKER_STEPS_H

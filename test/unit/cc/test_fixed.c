@@ -154,7 +154,7 @@ window_grows_with_the_round_trip(void **state)
 	}
 }
 
-/* Whatever tells of a loss halves what is beyond the ordinary window, which stays. */
+/* A NAK, a timeout and a SACK halve a wide window, but not below the ordinary one. */
 static void
 losses_halve_a_wide_window(void **state)
 {
