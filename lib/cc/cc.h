@@ -299,7 +299,7 @@ cc_fixed_allow(struct cc *cc, struct cc_flow *flow, bool wide)
 }
 
 /*
- * `fixed`: something was lost while more than CC_WINDOW_PKTS were allowed: perhaps a queue on the
+ * `fixed`: too much was lost while more than CC_WINDOW_PKTS were allowed: perhaps a queue on the
  * path is too short. Halves the largest window, but to no less than CC_WINDOW_PKTS. Returns true if
  * it did; cc_fixed_uncap widens it again.
  */

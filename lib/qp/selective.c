@@ -13,14 +13,16 @@ _Static_assert(QP_SR_FRAME_BYTES >= WIRE_MAX_OVERHEAD + 4096 && QP_SR_FRAME_BYTE
 struct qp_psns
 qp_psns_from(const struct qp_psns *s, uint32_t from)
 {
-	uint32_t w = from / 64, n = from % 64, i;
+	uint32_t w = from / 64 % QP_SR_WORDS, n = from % 64, i;
+	uint64_t twice[2 * QP_SR_WORDS + 1];
 	struct qp_psns to;
 
-	for (i = 0; i < QP_SR_WORDS; i++) {
-		to.word[i] = s->word[(w + i) % QP_SR_WORDS] >> n;
-		if (n != 0)
-			to.word[i] |= s->word[(w + i + 1) % QP_SR_WORDS] << (64 - n);
-	}
+	/* In a row, so that the compiler shifts several words at a time. */
+	memcpy(twice, s->word, sizeof(s->word));
+	memcpy(twice + QP_SR_WORDS, s->word, sizeof(s->word));
+	twice[2 * QP_SR_WORDS] = s->word[0];
+	for (i = 0; i < QP_SR_WORDS; i++)
+		to.word[i] = twice[w + i] >> n | (twice[w + i + 1] << 1) << (63 - n);
 	return to;
 }
 
@@ -56,12 +58,10 @@ qp_psns_next(const struct qp_psns *s, uint32_t i)
 }
 
 static bool
-stock_init(struct qp_sr_stock *s, uint32_t n, bool numbered)
+stock_init(struct qp_sr_stock *s, uint32_t n)
 {
 	s->n = s->nfree = n;
-	if (!numbered)
-		return true;
-	s->free = calloc(n, sizeof(*s->free));
+	s->free = calloc(RTE_MAX(n, 1u), sizeof(*s->free));
 	/* The part used last is used next. */
 	for (uint32_t i = 0; i < n && s->free != NULL; i++)
 		s->free[i] = (uint16_t)(n - 1 - i);
@@ -70,7 +70,7 @@ stock_init(struct qp_sr_stock *s, uint32_t n, bool numbered)
 
 #define NONE UINT32_MAX
 
-/* Takes a part. Returns its number, or 0 if parts have no numbers; NONE: none is left for at. */
+/* Takes a part. Returns its number; NONE: none is left for at. */
 static uint32_t
 stock_take(struct qp_sr_stock *s, struct qp_sr_place at)
 {
@@ -79,7 +79,7 @@ stock_take(struct qp_sr_stock *s, struct qp_sr_place at)
 	s->nfree--;
 	s->user[at.user]++;
 	s->peer[at.user][at.peer]++;
-	return s->free != NULL ? s->free[s->nfree] : 0;
+	return s->free[s->nfree];
 }
 
 static void
@@ -87,9 +87,7 @@ stock_give(struct qp_sr_stock *s, struct qp_sr_place at, uint32_t number)
 {
 	s->user[at.user]--;
 	s->peer[at.user][at.peer]--;
-	if (s->free != NULL)
-		s->free[s->nfree] = (uint16_t)number;
-	s->nfree++;
+	s->free[s->nfree++] = (uint16_t)number;
 }
 
 /* Has the place from more parts than the place to, so that one of them may change sides? */
@@ -128,11 +126,12 @@ qp_sr_pool_create(const struct rte_mempool *bufs, uint32_t nbufs)
 	p->all_reorders = calloc(QP_SR_QPS, sizeof(*p->all_reorders));
 	p->all_scoreboards = calloc(QP_SR_QPS, sizeof(*p->all_scoreboards));
 	p->all_frames = malloc((size_t)QP_SR_FRAMES * QP_SR_FRAME_BYTES);
-	if (!stock_init(&p->reorders, QP_SR_QPS, true) ||
-	    !stock_init(&p->scoreboards, QP_SR_QPS, true) ||
-	    !stock_init(&p->frames, QP_SR_FRAMES, true) ||
-	    !stock_init(&p->kept, bufs != NULL ? RTE_MIN(nbufs, UINT16_MAX) : 0, false) ||
-	    p->all_reorders == NULL || p->all_scoreboards == NULL || p->all_frames == NULL) {
+	nbufs = bufs != NULL ? RTE_MIN(nbufs, UINT16_MAX - QP_SR_FRAMES) : 0;
+	p->all_held = calloc(nbufs + QP_SR_FRAMES, sizeof(*p->all_held));
+	if (!stock_init(&p->reorders, QP_SR_QPS) || !stock_init(&p->scoreboards, QP_SR_QPS) ||
+	    !stock_init(&p->frames, QP_SR_FRAMES) || !stock_init(&p->kept, nbufs) ||
+	    p->all_reorders == NULL || p->all_scoreboards == NULL || p->all_frames == NULL ||
+	    p->all_held == NULL) {
 		qp_sr_pool_free(p);
 		return NULL;
 	}
@@ -147,9 +146,11 @@ qp_sr_pool_free(struct qp_sr_pool *p)
 	free(p->all_reorders);
 	free(p->all_scoreboards);
 	free(p->all_frames);
+	free(p->all_held);
 	free(p->reorders.free);
 	free(p->scoreboards.free);
 	free(p->frames.free);
+	free(p->kept.free);
 	free(p);
 }
 
@@ -192,26 +193,31 @@ bool
 qp_reorder_put(struct qp_sr_pool *p, struct qp_reorder *h, const struct wire_pkt *pkt, uint32_t len,
 	       struct rte_mbuf *m, bool *kept)
 {
-	uint32_t i = pkt->psn % QP_SR_WINDOW, number;
-	struct wire_pkt *to = &h->pkt[i];
+	uint32_t number = NONE;
+	struct qp_held *to;
 	uint8_t *copy;
 
-	*kept = m->pool == p->bufs && RTE_MBUF_DIRECT(m) && stock_take(&p->kept, h->place) != NONE;
+	if (m->pool == p->bufs && RTE_MBUF_DIRECT(m))
+		number = stock_take(&p->kept, h->place);
+	*kept = number != NONE;
 	if (*kept) {
-		h->buf[i] = m;
-		*to = *pkt;
+		to = &p->all_held[number];
+		to->buf = m;
+		to->pkt = *pkt;
 	} else if ((number = stock_take(&p->frames, h->place)) != NONE) {
 		copy = p->all_frames + (size_t)number * QP_SR_FRAME_BYTES;
 		memcpy(copy, pkt->l2, len);
-		h->buf[i] = NULL;
-		*to = *pkt;
-		to->l2 = copy;
-		to->ip = copy + (pkt->ip - pkt->l2);
-		to->bth = copy + (pkt->bth - pkt->l2);
-		to->payload = copy + (pkt->payload - pkt->l2);
+		to = &p->all_held[p->kept.n + number];
+		to->buf = NULL;
+		to->pkt = *pkt;
+		to->pkt.l2 = copy;
+		to->pkt.ip = copy + (pkt->ip - pkt->l2);
+		to->pkt.bth = copy + (pkt->bth - pkt->l2);
+		to->pkt.payload = copy + (pkt->payload - pkt->l2);
 	} else {
 		return false;
 	}
+	h->at[pkt->psn % QP_SR_WINDOW] = (uint16_t)(to - p->all_held);
 	qp_psns_add(&h->held, pkt->psn);
 	return true;
 }
@@ -219,14 +225,14 @@ qp_reorder_put(struct qp_sr_pool *p, struct qp_reorder *h, const struct wire_pkt
 struct rte_mbuf *
 qp_reorder_release(struct qp_sr_pool *p, struct qp_reorder *h, uint32_t psn)
 {
-	uint32_t i = psn % QP_SR_WINDOW;
+	const struct qp_held *of = qp_held_at(p, h, psn);
+	uint32_t number = (uint32_t)(of - p->all_held);
 
-	if (h->buf[i] != NULL)
-		stock_give(&p->kept, h->place, 0);
+	if (of->buf != NULL)
+		stock_give(&p->kept, h->place, number);
 	else
-		stock_give(&p->frames, h->place,
-			   (uint32_t)((h->pkt[i].l2 - p->all_frames) / QP_SR_FRAME_BYTES));
-	return h->buf[i];
+		stock_give(&p->frames, h->place, number - p->kept.n);
+	return of->buf;
 }
 
 struct qp_reorder *

@@ -21,8 +21,9 @@
 struct qp;
 struct qp_env;
 
-#define QP_SR_WINDOW 256u /* PSNs from the ePSN on that a SACK describes; a power of two */
-#define QP_SR_WIDE   160u /* PSNs outstanding while the peer holds some, at most */
+#define QP_SR_WINDOW 1024u /* PSNs from the ePSN on that a SACK describes; a power of two */
+/* PSNs outstanding while the peer holds some, at most, if the window is CC_WINDOW_PKTS or less */
+#define QP_SR_WIDE 160u
 /* PSNs from una_psn on whose data may come early; a power of two */
 #define QP_SR_READ_WINDOW     2048u
 #define QP_SR_ASKS            8u    /* parts of READs requested again at the same time, at most */
@@ -43,15 +44,15 @@ enum qp_sr_state {
 
 /* The connection's part. No pointers. */
 struct qp_sr {
-	uint8_t state;       /* enum qp_sr_state */
-	uint8_t threshold;   /* requester: packets behind a gap that show a loss; 0: no packet was
-				late lately (qp_sr_threshold) */
-	uint8_t ignored;     /* responder: gaps for which the peer ignored all SACKs (reorder.c) */
-	uint8_t expect_dup;  /* responder: duplicates that would show this once more */
-	bool dup_reported;   /* responder: no duplicate since the last SACK */
-	uint8_t undelayed;   /* requester: retransmissions since a packet was late */
-	uint16_t dups;       /* responder: duplicates received */
-	uint16_t dups_seen;  /* requester: the last number that the peer reported */
+	uint8_t state;      /* enum qp_sr_state */
+	uint8_t threshold;  /* requester: packets behind a gap that show a loss; 0: no packet was
+			       late lately (qp_sr_threshold) */
+	uint8_t ignored;    /* responder: gaps for which the peer ignored all SACKs (reorder.c) */
+	uint8_t expect_dup; /* responder: duplicates that would show this once more; 255: or more */
+	bool dup_reported;  /* responder: no duplicate since the last SACK */
+	uint8_t undelayed;  /* requester: retransmissions since a packet was late */
+	uint16_t dups;      /* responder: duplicates received */
+	uint16_t dups_seen; /* requester: the last number that the peer reported */
 	uint16_t unreported; /* requester: retransmissions without a reported duplicate */
 	uint32_t dup_psn;    /* responder: of the last duplicate */
 	uint32_t resent;     /* selective retransmissions; shown */
@@ -106,7 +107,11 @@ qp_psns_remove(struct qp_psns *s, uint32_t psn)
 static inline bool
 qp_psns_empty(const struct qp_psns *s)
 {
-	return (s->word[0] | s->word[1] | s->word[2] | s->word[3]) == 0;
+	uint64_t any = 0;
+
+	for (uint32_t i = 0; i < QP_SR_WORDS; i++)
+		any |= s->word[i];
+	return any == 0;
 }
 
 /* The set relative to PSN from; and back. */
@@ -132,9 +137,13 @@ struct qp_reorder {
 	struct qp_sr_place place;
 	uint32_t n;
 	struct qp_psns held;
-	/* by psn % QP_SR_WINDOW */
-	struct rte_mbuf *buf[QP_SR_WINDOW]; /* the request's buffer; NULL: in a frame of the pool */
-	struct wire_pkt pkt[QP_SR_WINDOW];
+	uint16_t at[QP_SR_WINDOW]; /* by psn % QP_SR_WINDOW: the place in the pool (qp_held) */
+};
+
+/* A request that is held. */
+struct qp_held {
+	struct rte_mbuf *buf; /* its buffer; NULL: a frame of the pool */
+	struct wire_pkt pkt;
 };
 
 /* A selective retransmission. */
@@ -276,17 +285,18 @@ struct qp_scoreboard {
  */
 struct qp_sr_stock {
 	uint32_t n, nfree;
-	uint16_t *free; /* free[0 .. nfree): numbers of free parts; NULL: parts have no numbers */
+	uint16_t *free;          /* free[0 .. nfree): numbers of free parts */
 	uint16_t user[QP_USERS]; /* parts in use by place */
 	uint16_t peer[QP_USERS][QP_SR_PEERS];
 };
 
 struct qp_sr_pool {
 	struct qp_sr_stock reorders, scoreboards, frames;
-	struct qp_sr_stock kept;        /* buffers that may be kept */
+	struct qp_sr_stock kept;        /* requests whose buffers may be kept */
 	const struct rte_mempool *bufs; /* they come from here; NULL: none */
 	struct qp_reorder *all_reorders;
 	struct qp_scoreboard *all_scoreboards;
+	struct qp_held *all_held; /* those with kept buffers, then one for each frame */
 	uint8_t *all_frames;
 	uint32_t used_scoreboards; /* those from this number on were never used */
 	uint32_t next_scoreboard;  /* the next one to take from an idle QP */
@@ -294,7 +304,7 @@ struct qp_sr_pool {
 
 /*
  * Control thread. Creates a pool; its memory is touched only when used. Up to nbufs buffers of the
- * mempool bufs (65535 at most) are kept with the requests in them; bufs may be NULL. NULL: no
+ * mempool bufs (61439 at most) are kept with the requests in them; bufs may be NULL. NULL: no
  * memory.
  */
 struct qp_sr_pool *qp_sr_pool_create(const struct rte_mempool *bufs, uint32_t nbufs);
@@ -313,6 +323,12 @@ void qp_sr_agree(struct qp_env *env, struct qp *qp);
 
 /* Worker. Gives qp a reorder buffer, if it has none; NULL: none is free for its user and peer. */
 struct qp_reorder *qp_reorder_take(struct qp_sr_pool *p, struct qp *qp);
+/* Worker. The request psn, which is in h->held. */
+static inline struct qp_held *
+qp_held_at(const struct qp_sr_pool *p, const struct qp_reorder *h, uint32_t psn)
+{
+	return &p->all_held[h->at[psn % QP_SR_WINDOW]];
+}
 /*
  * Worker. Holds the request pkt of h's QP, which is in the received buffer m. *kept: m is the
  * the reorder buffer's from now on; otherwise the request's len <= QP_SR_FRAME_BYTES bytes were

@@ -198,20 +198,22 @@ lost_behind(const struct qp_env *env, struct qp *qp)
 
 /*
  * n requests were lost, with policy `fixed`: its window is reduced once a round, if more than a
- * sixth of it was lost, but not for a few; a wide one by any loss. For a go-back-N sender each loss
- * makes it small.
+ * sixth of it was lost, but not for a few; a wide one once more if more than a 16th of it was. For
+ * a go-back-N sender each loss makes it small.
  */
 static void
 lost_fixed(struct qp *qp, struct qp_scoreboard *m, uint32_t n)
 {
 	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t few;
 
 	if (psn_le(m->round_psn, m->base_psn)) {
 		m->round_psn = snd->high_psn;
 		m->round_lost = 0;
-		if (cc_fixed_narrow(&snd->cc))
-			req_window_capped(qp);
 	}
+	few = snd->cc.most_pkts / 16u;
+	if (m->round_lost <= few && m->round_lost + n > few && cc_fixed_narrow(&snd->cc))
+		req_window_capped(qp);
 	m->round_lost += n;
 	if (m->round_lost <= RTE_MAX(snd->cc.window_pkts / 6u, 6u))
 		return;
@@ -279,13 +281,17 @@ was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns *held)
 
 /* What the peer holds is not in flight: moves wide_psn by as much. */
 static void
-update_send_limit(const struct qp_snd *snd, struct qp_scoreboard *m)
+update_send_limit(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m)
 {
-	uint32_t more = snd->rd_psns + snd->cc.window_pkts, i;
+	const struct qp_snd *snd = &qp->conn.snd;
+	uint32_t more = snd->rd_psns + snd->cc.window_pkts, most, i;
 
 	for (i = 0; i < QP_SR_WORDS; i++)
 		more += (uint32_t)__builtin_popcountll(m->got.word[i]);
-	m->wide_psn = psn_add(m->base_psn, RTE_MIN(more, QP_SR_WIDE));
+	most = snd->cc.window_pkts > CC_WINDOW_PKTS ? QP_SR_WINDOW : QP_SR_WIDE;
+	m->wide_psn = psn_add(m->base_psn, RTE_MIN(more, most));
+	if (psn_lt(snd->next_psn, m->wide_psn))
+		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
 __rte_noinline bool
@@ -326,7 +332,7 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		req_scoreboard_advance(qp, m, pkt->psn);
 	take_held(qp, m, held_from(&held, (uint32_t)psn_diff(m->base_psn, pkt->psn)));
 	find_lost(env, qp, m);
-	update_send_limit(snd, m);
+	update_send_limit(env, qp, m);
 	req_watch_held(env, qp, pkt->psn, &held);
 	return true;
 }

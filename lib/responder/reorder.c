@@ -102,18 +102,18 @@ rsp_reorder_discard(struct qp_env *env, struct qp *qp)
 
 /* The bytes of a held request may have left the cache since it arrived. */
 static inline void
-prefetch_held(const struct qp_reorder *h, uint32_t psn)
+prefetch_held(const struct qp_sr_pool *p, const struct qp_reorder *h, uint32_t psn)
 {
-	uint32_t i = psn % QP_SR_WINDOW, line;
-	const uint8_t *payload = h->pkt[i].payload;
+	const struct qp_held *of = qp_held_at(p, h, psn);
+	uint32_t line;
 
 	if (!qp_psns_has(&h->held, psn))
 		return;
 #pragma GCC unroll 16
 	for (line = 0; line < 16; line++)
-		rte_prefetch0(payload + line * RTE_CACHE_LINE_SIZE);
-	if (h->buf[i] != NULL)
-		rte_prefetch0(h->buf[i]);
+		rte_prefetch0(of->pkt.payload + line * RTE_CACHE_LINE_SIZE);
+	if (of->buf != NULL)
+		rte_prefetch0(of->buf);
 }
 
 /* Buffers of executed requests, to be freed together. */
@@ -136,12 +136,13 @@ execute_one(struct qp_env *env, struct qp *qp, struct spent *s)
 	struct qp_reorder *h = qp->bind.reorder;
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t psn = rcv->epsn, was = env->dropped;
+	const struct wire_pkt *pkt = &qp_held_at(env->sr, h, psn)->pkt;
 
 	qp_psns_remove(&h->held, psn);
 	h->n--;
-	prefetch_held(h, psn_add(psn, HELD_AHEAD));
-	if (!rsp_write_middle(env, qp, &h->pkt[psn % QP_SR_WINDOW]))
-		rsp_execute(env, qp, &h->pkt[psn % QP_SR_WINDOW]);
+	prefetch_held(env->sr, h, psn_add(psn, HELD_AHEAD));
+	if (!rsp_write_middle(env, qp, pkt))
+		rsp_execute(env, qp, pkt);
 	if (env->dropped == DROP_MEMORY_LATE)
 		rsp_late_nak(env, qp, psn);
 	env->dropped = was; /* it was counted on arrival */
@@ -177,7 +178,7 @@ close_gap(struct qp_env *env, struct qp *qp, uint32_t n)
 	struct qp_sr *sr = &qp->conn.sr;
 
 	qp_reorder_drop(env->sr, qp);
-	sr->expect_dup = (uint8_t)n;
+	sr->expect_dup = (uint8_t)RTE_MIN(n, UINT8_MAX);
 	/* Counted now. The next gap resets the count, unless all of them were retransmitted. */
 	if (n != 0)
 		sr->ignored += n >= IGNORED_HELD ? IGNORED_MOST / 4 : 1;
@@ -269,17 +270,21 @@ sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const s
 				 .dups = rte_cpu_to_be_16(sr->dups),
 				 .dup_psn = rte_cpu_to_be_32(sr->dup_psn)};
 	struct rte_mbuf *m = rsp_frame(env);
-	uint32_t hdr, i;
+	uint32_t hdr, len, i, words = 1;
 	uint8_t *p;
 
 	if (m == NULL)
 		return false;
-	for (i = 0; i < QP_SR_WORDS; i++)
+	for (i = 0; i < QP_SR_WORDS; i++) {
 		sack.held[i] = rte_cpu_to_le_64(held->word[i]);
+		if (held->word[i] != 0)
+			words = i + 1;
+	}
+	len = WIRE_SACK_LEN(words);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&qp->conn.tmpl, &f, sizeof(sack), p);
-	memcpy(p + hdr, &sack, sizeof(sack));
-	rsp_emit(env, qp, m, hdr, sizeof(sack));
+	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, p);
+	memcpy(p + hdr, &sack, len);
+	rsp_emit(env, qp, m, hdr, len);
 	qp->conn.rcv.sack_due = false;
 	env->counters->ctr[COUNTER_RSP_SACK]++;
 	return true;

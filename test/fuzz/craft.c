@@ -201,7 +201,8 @@ put_sack(struct craft *c, struct rng *r)
 		s.held[rng_below(r, WIRE_SACK_WORDS)] |= rte_cpu_to_le_64(2ull << rng_below(r, 63));
 	c->rest[0] = (uint8_t)(WIRE_SYN_ACK | rng_below(r, 32));
 	memcpy(c->rest + sizeof(struct wire_aeth), &s, sizeof(s));
-	c->rest_len = (uint32_t)(sizeof(struct wire_aeth) + sizeof(s));
+	c->rest_len = (uint32_t)sizeof(struct wire_aeth) +
+		      (uint32_t)WIRE_SACK_LEN(1 + rng_below(r, WIRE_SACK_WORDS));
 }
 
 void

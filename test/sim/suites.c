@@ -36,7 +36,7 @@ const struct sim_suite sim_suites[] = {
 	 100,
 	 {"family=0", "timeout=0", "loss=0", "corrupt=0", "reorder=0", "jitter_ns=0",
 	  "blackout_ns=0", "mix=2", "mtu=1", "maxlen=131072", "pairs=1"}},
-	/* Round trips of 0.5 ms: with selective repeat, windows beyond what a SACK describes. */
+	/* Round trips of 0.5 ms: with selective repeat, windows of all that a SACK describes. */
 	/* Requirements: SR-03, SR-04 */
 	{"long_path_loses_nothing",
 	 200,

@@ -174,7 +174,7 @@ def aeth(syndrome, msn=1):
 
 def sack(rng):
     """AETH and payload of a selective acknowledgement: of this version or another, with any bits."""
-    return aeth(0x1f) + bytes((rng.choice((0, 2, 2, 2, 9)), rng.randrange(4))) + rng.randbytes(38)
+    return aeth(0x1f) + bytes((rng.choice((0, 3, 3, 3, 9)), rng.randrange(4))) + rng.randbytes(6 + 8 * rng.randrange(1, 17))
 
 
 SYNDROMES = (0x1f, 0x20, 0x60, 0x61, 0x62, 0x63)  # ACK, RNR NAK, NAKs

@@ -181,6 +181,7 @@ goodput_measure(const struct goodput_run *r)
 		world.pair.node[i].engine.env.plain = r->plain[i];
 		world.link[i].loss_ppm = r->loss_ppm[i];
 		world.link[i].queue = r->queue;
+		world.link[i].delay_ns = r->delay_ns;
 		world.link[i].late = i == 0 ? r->late : 0;
 		sim_rng_init(&world.link[i].rng, r->seed, i);
 	}

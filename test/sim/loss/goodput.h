@@ -18,6 +18,7 @@ struct goodput_run { /* operation, sizes and mode of the transfer */
 	uint8_t plain[2];     /* QP_PLAIN_* of the nodes */
 	bool sr;              /* both have agreed to selective repeat */
 	uint32_t late;        /* frames from node 0 are overtaken by up to so many */
+	uint32_t delay_ns;    /* of either wire */
 	uint32_t queue;       /* queue capacity in front of either wire, in frames (struct link) */
 	uint64_t seed;
 	uint64_t most_ns; /* limit of virtual time */

@@ -40,7 +40,7 @@ link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n)
 			rte_pktmbuf_free(m[i]);
 			continue;
 		}
-		link_put(l, m[i], l->free_ns + LINK_DELAY_NS);
+		link_put(l, m[i], l->free_ns + l->delay_ns);
 	}
 	return n;
 }

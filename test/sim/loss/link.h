@@ -17,7 +17,6 @@
 
 #define LINK_FRAMES      8192 /* in flight at most; also the size of a receive queue */
 #define LINK_BYTE_PS     90   /* 89 Gb/s */
-#define LINK_DELAY_NS    2000 /* one way */
 #define LINK_FRAME_BYTES 4170 /* approximate size of the longest frame */
 
 struct rte_mbuf;
@@ -26,6 +25,7 @@ struct link {
 	struct rte_mbuf *frame[LINK_FRAMES];
 	uint64_t at_ns[LINK_FRAMES];
 	uint32_t head, tail; /* free running */
+	uint32_t delay_ns;   /* one way */
 	uint32_t queue;      /* frames that fit before the first is sent; 1 .. LINK_FRAMES */
 	uint64_t free_ns;    /* time at which the last byte is sent */
 	uint32_t loss_ppm;

@@ -24,6 +24,9 @@ static const uint32_t losses_ppm[] = {1000, 10000, 50000};
 static const double goals[] = {0, 0.4, 0.1}; /* share of the lossless goodput, by loss */
 /* The same with --sr, from SR_SIZE on. */
 static const double sr_goals[] = {0.98, 0.95, 0.85};
+/* The same with wires of more than SHORT_DELAY: of WRITE and SEND, and of READ. */
+static const double long_goals[2][3] = {{0.9, 0.9, 0}, {0.7, 0.4, 0}};
+#define SHORT_DELAY  2u
 #define SR_SIZE      65536u
 #define SR_P99_GOAL  5 /* times that without loss */
 #define SR_LATE_GOAL 0.9
@@ -32,7 +35,7 @@ static const double sr_goals[] = {0.98, 0.95, 0.85};
 
 static struct loss_options {
 	bool plain_requester, uroce_responder, sr;
-	uint32_t packets, queue;
+	uint32_t packets, queue, delay;
 	uint64_t seed;
 } opt;
 
@@ -49,6 +52,8 @@ static const struct cli_field options[] = {
 	 .def = "16",
 	 .help = "frames that wait in front of a wire, at most; with many, a retransmitted packet\n"
 		 "arrives late, behind all that was sent before it"},
+	{ROW("delay", CLI_NUMBER, delay), .arg = "US", .min = 2, .max = 100000, .def = "2",
+	 .help = "of each wire; with --sr, long ones have other goals"},
 	{ROW("packets", CLI_NUMBER, packets), .arg = "N", .def = "12000",
 	 .help = "packets of a measurement"},
 	{ROW("seed", CLI_NUMBER, seed), .arg = "S", .def = "1",
@@ -70,6 +75,7 @@ measure_seed(enum goodput_op op, uint32_t size, uint32_t depth, const uint32_t l
 			  opt.uroce_responder || opt.sr ? 0 : QP_PLAIN_RESPONDER},
 		.sr = opt.sr,
 		.queue = opt.queue,
+		.delay_ns = opt.delay * 1000,
 		.late = late,
 		.seed = seed,
 		.most_ns = LONG_NS,
@@ -95,7 +101,9 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
 	bool met, sr = opt.sr;
 
-	if (sr)
+	if (sr && opt.delay > SHORT_DELAY)
+		goal = size >= SR_SIZE ? long_goals[op == GOODPUT_READ][loss] * whole : 0;
+	else if (sr)
 		goal = size >= SR_SIZE ? sr_goals[loss] * whole : 0;
 	/* A retransmission queues behind all waiting frames, which go-back-N cannot withdraw. */
 	if (opt.queue > SHORT_QUEUE && !sr)

@@ -175,6 +175,7 @@ run(const char *policy, uint32_t qps, bool queued)
 	world.now_ns = 1000000;
 	engine_pair_open(&world.pair, &params);
 	world.link[0].queue = world.link[1].queue = LINK_FRAMES;
+	world.link[0].delay_ns = world.link[1].delay_ns = 2000;
 	for (i = 0; i < qps; i++)
 		open_qp(i, &p, queued);
 	while (world.full < qps && !world.pair.failed && world.now_ns < LONGEST_NS) {

@@ -42,17 +42,23 @@ conn_sr(void **state, enum qp_sr_state sr)
 }
 
 void
-peer_sack(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s)
+peer_sack_of(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s, uint32_t n)
 {
 	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK, .psn = psn, .syndrome = ACK_SYN};
-	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s)];
-	uint32_t len = peer_frame(c, f, 0, sizeof(s), frame);
+	uint8_t frame[WIRE_MAX_OVERHEAD + sizeof(s) + 8];
+	uint32_t len = peer_frame(c, f, 0, n, frame);
 
 	s.held[0] = rte_cpu_to_le_64(held);
-	memcpy(frame + len - WIRE_ICRC_LEN - sizeof(s), &s, sizeof(s));
+	memcpy(frame + len - WIRE_ICRC_LEN - n, &s, RTE_MIN(n, sizeof(s)));
 	frame_seal(c, frame, len);
 	frame_rx(c->b, frame, len);
 	bench_run(c->b);
+}
+
+void
+peer_sack(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s)
+{
+	peer_sack_of(c, psn, held, s, sizeof(s));
 }
 
 void

@@ -28,6 +28,8 @@ struct conn *conn_sr(void **state, enum qp_sr_state sr);
 
 /* A SACK from the peer: bit i of held is PSN psn + i. s: its other fields. */
 void peer_sack(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s);
+/* The same with n bytes of payload, a multiple of 4 up to sizeof(s) + 8. */
+void peer_sack_of(struct conn *c, uint32_t psn, uint64_t held, struct wire_sack s, uint32_t n);
 
 /* Sends one message, which has this PSN, and acknowledges it after ns. */
 void round_trip(struct conn *c, uint32_t psn, uint64_t ns);

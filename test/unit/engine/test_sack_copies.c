@@ -22,7 +22,7 @@ static struct wire_sack
 sack_expect(struct conn *c, uint32_t psn, uint8_t flags)
 {
 	struct wire_pkt p = pkt_expect(c, WIRE_OPCODE_SACK, psn);
-	struct wire_sack s;
+	struct wire_sack s = {0};
 
 	assert_true(wire_sack_get(&p, &s));
 	assert_int_equal(s.flags, flags);

@@ -15,11 +15,11 @@ static void
 sack_expect(struct conn *c, uint32_t psn, uint64_t held)
 {
 	struct wire_pkt p = pkt_expect(c, WIRE_OPCODE_SACK, psn);
-	struct wire_sack s;
+	struct wire_sack s = {0};
 
 	assert_true(wire_sack_get(&p, &s));
 	assert_int_equal(rte_le_to_cpu_64(s.held[0]), held);
-	assert_int_equal(s.held[1], 0);
+	assert_int_equal(p.payload_len, WIRE_SACK_LEN(1)); /* no words behind it */
 	pkt_none(c);
 }
 
@@ -63,9 +63,9 @@ early_requests_stay_in_their_buffers_up_to_a_limit(void **state)
 	for (i = 1; i < 4; i++)
 		peer_send(c, WIRE_OP_SEND_ONLY, RQ + i, i * 8, 8);
 	pkt_count(c);
-	assert_non_null(c->qp->bind.reorder->buf[(RQ + 1) % QP_SR_WINDOW]);
-	assert_non_null(c->qp->bind.reorder->buf[(RQ + 2) % QP_SR_WINDOW]);
-	assert_null(c->qp->bind.reorder->buf[(RQ + 3) % QP_SR_WINDOW]);
+	assert_non_null(qp_held_at(pool, c->qp->bind.reorder, RQ + 1)->buf);
+	assert_non_null(qp_held_at(pool, c->qp->bind.reorder, RQ + 2)->buf);
+	assert_null(qp_held_at(pool, c->qp->bind.reorder, RQ + 3)->buf);
 	assert_int_equal(pool->kept.nfree, 6);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
 	for (i = 0; i < 4; i++)
@@ -223,6 +223,7 @@ long_path_is_filled(void **state)
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	const uint32_t first = SQ + CC_ROUND_TRIPS, full = 1000;
 	struct qp_snd *snd = &c->qp->conn.snd;
+	struct wire_sack s = good;
 	uint32_t i, sent;
 
 	measure_long_path(c);
@@ -236,16 +237,26 @@ long_path_is_filled(void **state)
 		sent += pkt_count(c);
 		assert_int_equal(sent, 1 + i + RTE_MIN(CC_WINDOW_PKTS << (i + 1), full));
 	}
-	/* A loss halves it. */
-	peer_sack(c, first + 3, 0x3e, good);
+	/* A lost packet stops nothing: what the peer holds is not in flight. */
+	for (i = 1; i < full / 64; i++)
+		s.held[i] = UINT64_MAX;
+	s.held[i] = rte_cpu_to_le_64((UINT64_C(1) << full % 64) - 1);
+	peer_sack(c, first + 3, ~UINT64_C(1), s);
 	pkt_expect(c, WIRE_OP_WRITE_MIDDLE, first + 3);
-	pkt_none(c);
-	assert_int_equal(snd->cc.most_pkts, full / 2);
-	for (; psn_lt(snd->una_psn, first + 9 * 128); sent += pkt_count(c)) {
-		peer_ack(c, snd->next_psn - 1);
-		assert_true(psn_diff(snd->next_psn, snd->una_psn) <= snd->cc.most_pkts);
-	}
+	sent += pkt_count(c);
+	assert_int_equal(sent, 3 + QP_SR_WINDOW);
+	assert_int_equal(snd->cc.most_pkts, full);
+	/* The loss of more than a 16th halves it: of 80 packets before the last 69. */
+	peer_ack(c, first + 2 + full);
+	sent += pkt_count(c);
 	assert_int_equal(sent, 9 * 128);
+	s = good;
+	s.held[1] = rte_cpu_to_le_64(UINT64_MAX << 16);
+	s.held[2] = rte_cpu_to_le_64((UINT64_C(1) << 21) - 1);
+	peer_sack(c, first + 3 + full, 0, s);
+	assert_int_equal(pkt_count(c), 80);
+	assert_int_equal(snd->cc.most_pkts, full / 2);
+	peer_ack(c, first + 9 * 128 - 1);
 	for (i = 0; i < 9; i++)
 		send_cqe(c, i, QP_WC_SUCCESS);
 	/* It widens each round trip. */
@@ -339,6 +350,7 @@ static void
 wrong_sacks_are_dropped(void **state)
 {
 	struct conn *c = conn_sr(state, QP_SR_CAN);
+	static const uint32_t wrong_len[] = {0, 8, 20, sizeof(good) + 8};
 	struct wire_sack version = good, flags = good;
 	struct qp_conn was;
 
@@ -353,14 +365,16 @@ wrong_sacks_are_dropped(void **state)
 	peer_sack(c, SQ, 1, good);     /* the ePSN is not held */
 	peer_sack(c, SQ + 1, 0, version);
 	peer_sack(c, SQ + 1, 0, flags);
+	for (uint32_t i = 0; i < RTE_DIM(wrong_len); i++)
+		peer_sack_of(c, SQ + 1, 0, good, wrong_len[i]);
 	sr_in_order(c, QP_SR_OFF);
 	peer_sack(c, SQ + 1, 0, good);
 	sr_in_order(c, QP_SR_CAN);
-	assert_int_equal(DROPS(c, SACK), 6);
+	assert_int_equal(DROPS(c, SACK), 6 + RTE_DIM(wrong_len));
 	conn_equal(&c->qp->conn, &was);
 	pkt_none(c);
 	cqe_none(c);
-	peer_sack(c, SQ + 2, 0, good);
+	peer_sack_of(c, SQ + 2, 0, good, WIRE_SACK_LEN(1));
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
