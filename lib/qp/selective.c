@@ -10,45 +10,46 @@
 _Static_assert(QP_SR_FRAME_BYTES >= WIRE_MAX_OVERHEAD + 4096 && QP_SR_FRAME_BYTES % 64 == 0,
 	       "holds any legal request, by cache lines");
 
-struct qp_psns
-qp_psns_from(const struct qp_psns *s, uint32_t from)
+void
+qp_psns_from(const struct qp_psns *s, uint32_t from, uint32_t n, struct qp_psns_rel *to)
 {
-	uint32_t w = from / 64 % QP_SR_WORDS, n = from % 64, i;
-	uint64_t twice[2 * QP_SR_WORDS + 1];
-	struct qp_psns to;
+	uint32_t w = from / 64, shift = from % 64, i;
 
-	/* In a row, so that the compiler shifts several words at a time. */
-	memcpy(twice, s->word, sizeof(s->word));
-	memcpy(twice + QP_SR_WORDS, s->word, sizeof(s->word));
-	twice[2 * QP_SR_WORDS] = s->word[0];
-	for (i = 0; i < QP_SR_WORDS; i++)
-		to.word[i] = twice[w + i] >> n | (twice[w + i + 1] << 1) << (63 - n);
-	return to;
-}
-
-struct qp_psns
-qp_psns_at(const struct qp_psns *s, uint32_t from)
-{
-	return qp_psns_from(s, QP_SR_WINDOW - from % QP_SR_WINDOW);
-}
-
-struct qp_psns
-qp_psns_first(uint32_t n)
-{
-	struct qp_psns to = {{0}};
-	uint32_t i;
-
-	for (i = 0; i < n / 64; i++)
-		to.word[i] = UINT64_MAX;
+	to->words = (n + 63) / 64;
+	for (i = 0; i < to->words; i++)
+		to->word[i] = s->word[(w + i) % QP_SR_WORDS] >> shift |
+			      (s->word[(w + i + 1) % QP_SR_WORDS] << 1) << (63 - shift);
 	if (n % 64 != 0)
-		to.word[i] = (UINT64_C(1) << (n % 64)) - 1;
-	return to;
+		to->word[i - 1] &= (UINT64_C(1) << (n % 64)) - 1;
+}
+
+void
+qp_psns_join(struct qp_psns *s, uint32_t from, const struct qp_psns_rel *rel)
+{
+	uint32_t w = from / 64, shift = from % 64, i;
+
+	for (i = 0; i < rel->words; i++) {
+		s->word[(w + i) % QP_SR_WORDS] |= rel->word[i] << shift;
+		s->word[(w + i + 1) % QP_SR_WORDS] |= (rel->word[i] >> 1) >> (63 - shift);
+	}
+}
+
+void
+qp_psns_cut(struct qp_psns *s, uint32_t from, uint32_t n)
+{
+	while (n != 0) {
+		uint32_t k = RTE_MIN(64 - from % 64, n);
+
+		s->word[from / 64 % QP_SR_WORDS] &= ~((UINT64_MAX >> (64 - k)) << (from % 64));
+		from += k;
+		n -= k;
+	}
 }
 
 uint32_t
-qp_psns_next(const struct qp_psns *s, uint32_t i)
+qp_psns_next(const struct qp_psns_rel *s, uint32_t i)
 {
-	for (; i < QP_SR_WINDOW; i = (i / 64 + 1) * 64) {
+	for (; i < s->words * 64; i = (i / 64 + 1) * 64) {
 		uint64_t rest = s->word[i / 64] >> (i % 64);
 
 		if (rest != 0)
@@ -219,6 +220,8 @@ qp_reorder_put(struct qp_sr_pool *p, struct qp_reorder *h, const struct wire_pkt
 	}
 	h->at[pkt->psn % QP_SR_WINDOW] = (uint16_t)(to - p->all_held);
 	qp_psns_add(&h->held, pkt->psn);
+	if (!psn_lt(pkt->psn, h->end_psn))
+		h->end_psn = psn_add(pkt->psn, 1);
 	return true;
 }
 
@@ -246,6 +249,7 @@ qp_reorder_take(struct qp_sr_pool *p, struct qp *qp)
 	h = &p->all_reorders[number];
 	h->place = place_of(qp);
 	h->n = 0;
+	h->end_psn = qp->conn.rcv.epsn;
 	h->held = (struct qp_psns){{0}};
 	qp->bind.reorder = h;
 	qp->conn.rcv.holding = true;

@@ -81,7 +81,7 @@ qp_sr_threshold(const struct qp_sr *sr)
 
 #define QP_SR_WORDS (QP_SR_WINDOW / 64)
 
-/* A set of PSNs of a window: bit psn % QP_SR_WINDOW. Or relative to a PSN: bit psn - from. */
+/* A set of PSNs of a window: bit psn % QP_SR_WINDOW. */
 struct qp_psns {
 	uint64_t word[QP_SR_WORDS];
 };
@@ -114,16 +114,32 @@ qp_psns_empty(const struct qp_psns *s)
 	return any == 0;
 }
 
-/* The set relative to PSN from; and back. */
-struct qp_psns qp_psns_from(const struct qp_psns *s, uint32_t from);
-struct qp_psns qp_psns_at(const struct qp_psns *s, uint32_t from);
-/* The numbers 0 .. n - 1, n <= QP_SR_WINDOW. */
-struct qp_psns qp_psns_first(uint32_t n);
+/*
+ * A set of numbers 0 .. n - 1, n <= QP_SR_WINDOW, relative to a PSN. It has as few words as n
+ * needs, because a window of 128 packets is usual: words = (n + 63) / 64. Bits from n on are 0.
+ */
+struct qp_psns_rel {
+	uint32_t words;
+	uint64_t word[QP_SR_WORDS];
+};
+
+/* Sets *to to the members from .. from + n - 1 of s, relative to from. n <= QP_SR_WINDOW. */
+void qp_psns_from(const struct qp_psns *s, uint32_t from, uint32_t n, struct qp_psns_rel *to);
+/* Adds the members of rel, which is relative to from, to s. */
+void qp_psns_join(struct qp_psns *s, uint32_t from, const struct qp_psns_rel *rel);
+/* Removes from .. from + n - 1 from s. n <= QP_SR_WINDOW. */
+void qp_psns_cut(struct qp_psns *s, uint32_t from, uint32_t n);
 /*
  * The first number of a set from i on; QP_SR_WINDOW: there is none. i <= QP_SR_WINDOW. To walk a
  * set: for (i = qp_psns_next(&s, 0); i < QP_SR_WINDOW; i = qp_psns_next(&s, i + 1)).
  */
-uint32_t qp_psns_next(const struct qp_psns *s, uint32_t i);
+uint32_t qp_psns_next(const struct qp_psns_rel *s, uint32_t i);
+
+static inline bool
+qp_psns_rel_has(const struct qp_psns_rel *s, uint32_t i)
+{
+	return i < s->words * 64 && (s->word[i / 64] >> (i % 64) & 1);
+}
 
 #define QP_SR_PEERS 16u /* places of a user's peers, by a hash of the GID */
 
@@ -136,6 +152,7 @@ struct qp_sr_place {
 struct qp_reorder {
 	struct qp_sr_place place;
 	uint32_t n;
+	uint32_t end_psn; /* one past the last PSN of held, ever */
 	struct qp_psns held;
 	uint16_t at[QP_SR_WINDOW]; /* by psn % QP_SR_WINDOW: the place in the pool (qp_held) */
 };

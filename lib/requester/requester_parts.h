@@ -354,7 +354,8 @@ void req_watch_resent(struct qp *qp, uint32_t psn);
  * round trip if the timed packet is one of them. Policies that measure delay need round trips while
  * una_psn does not move.
  */
-void req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn, const struct qp_psns *held);
+void req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn,
+		    const struct qp_psns_rel *held);
 /* A response to an acknowledged packet arrived. */
 void req_watch_stale(struct qp_env *env, struct qp *qp);
 

@@ -85,61 +85,55 @@ req_scoreboard_advance(struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	uint32_t n = RTE_MIN((uint32_t)psn_diff(psn, m->base_psn), QP_SR_WINDOW), i;
 	uint32_t sent = RTE_MIN((uint32_t)psn_diff(m->top_psn, m->base_psn), n);
-	struct qp_psns got = qp_psns_from(&m->got, m->base_psn), before = qp_psns_first(sent), gone;
+	struct qp_psns_rel got;
 
-	for (i = 0; i < QP_SR_WORDS; i++)
-		before.word[i] &= ~got.word[i];
-	for (i = qp_psns_next(&before, 0); i < QP_SR_WINDOW; i = qp_psns_next(&before, i + 1))
-		mark_delivered(qp, m, psn_add(m->base_psn, i));
-	gone = qp_psns_first(n);
-	gone = qp_psns_at(&gone, m->base_psn);
-	for (i = 0; i < QP_SR_WORDS; i++) {
-		m->got.word[i] &= ~gone.word[i];
-		m->lost.word[i] &= ~gone.word[i]; /* of a probe; it would mean a later PSN */
+	qp_psns_from(&m->got, m->base_psn, sent, &got);
+	for (i = 0; i < sent; i++) {
+		if (!qp_psns_rel_has(&got, i))
+			mark_delivered(qp, m, psn_add(m->base_psn, i));
 	}
+	qp_psns_cut(&m->got, m->base_psn, n);
+	qp_psns_cut(&m->lost, m->base_psn, n); /* of a probe; it would mean a later PSN */
 	m->base_psn = psn;
 	if (psn_lt(m->top_psn, psn))
 		m->top_psn = psn;
 }
 
-/* Takes the PSNs that a SACK names, relative to the base. */
+/* Takes the PSNs that a SACK names, relative to the base. Leaves in held what is new. */
 static void
-take_held(struct qp *qp, struct qp_scoreboard *m, struct qp_psns held)
+take_held(struct qp *qp, struct qp_scoreboard *m, struct qp_psns_rel *held)
 {
-	struct qp_psns got = qp_psns_from(&m->got, m->base_psn);
 	uint32_t sent = (uint32_t)psn_diff(m->top_psn, m->base_psn), i, top = 0;
+	struct qp_psns_rel got;
 
-	for (i = 0; i < QP_SR_WORDS; i++) {
-		held.word[i] &= ~got.word[i];
-		if (held.word[i] != 0)
-			top = i * 64 + 64 - (uint32_t)__builtin_clzll(held.word[i]);
+	qp_psns_from(&m->got, m->base_psn, held->words * 64, &got);
+	for (i = 0; i < held->words; i++) {
+		held->word[i] &= ~got.word[i];
+		if (held->word[i] != 0)
+			top = i * 64 + 64 - (uint32_t)__builtin_clzll(held->word[i]);
 	}
-	for (i = qp_psns_next(&held, 0); i < sent && i < QP_SR_WINDOW;
-	     i = qp_psns_next(&held, i + 1))
+	for (i = qp_psns_next(held, 0); i < sent && i < QP_SR_WINDOW; i = qp_psns_next(held, i + 1))
 		mark_delivered(qp, m, psn_add(m->base_psn, i));
-	held = qp_psns_at(&held, m->base_psn);
-	for (i = 0; i < QP_SR_WORDS; i++)
-		m->got.word[i] |= held.word[i];
+	qp_psns_join(&m->got, m->base_psn, held);
 	if (top > sent)
 		m->top_psn = psn_add(m->base_psn, top);
 }
 
 /*
- * The set relative to a PSN n further on. A SACK may begin before the base: it was sent between
- * READ responses, one of which has shown that the whole READ was executed; or it was late.
+ * Sets *to to the set relative to a PSN n further on. A SACK may begin before the base: it was sent
+ * between READ responses, one of which has shown that the whole READ was executed; or it was late.
  */
-static struct qp_psns
-held_from(const struct qp_psns *held, uint32_t n)
+static void
+held_from(const struct qp_psns_rel *held, uint32_t n, struct qp_psns_rel *to)
 {
-	struct qp_psns from = qp_psns_from(held, n), left;
-	uint32_t i;
+	uint32_t w = RTE_MIN(n / 64, held->words), shift = n % 64, i;
 
-	if (n == 0)
-		return from;
-	left = qp_psns_first(QP_SR_WINDOW - RTE_MIN(n, QP_SR_WINDOW));
-	for (i = 0; i < QP_SR_WORDS; i++)
-		from.word[i] &= left.word[i];
-	return from;
+	to->words = held->words - w;
+	for (i = 0; i < to->words; i++) {
+		uint64_t high = i + 1 < to->words ? held->word[w + i + 1] : 0;
+
+		to->word[i] = held->word[w + i] >> shift | (high << 1) << (63 - shift);
+	}
 }
 
 /* Is psn, which the peer lacks, lost? */
@@ -227,16 +221,16 @@ lost_fixed(struct qp *qp, struct qp_scoreboard *m, uint32_t n)
 static void
 find_lost(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m)
 {
-	struct qp_psns lacks =
-		qp_psns_first(RTE_MIN((uint32_t)psn_diff(m->top_psn, m->base_psn), QP_SR_WINDOW));
-	struct qp_psns got = qp_psns_from(&m->got, m->base_psn);
-	struct qp_psns lost = qp_psns_from(&m->lost, m->base_psn);
+	uint32_t span = RTE_MIN((uint32_t)psn_diff(m->top_psn, m->base_psn), QP_SR_WINDOW);
 	uint32_t k, next, i = qp->conn.snd.tail, n = 0;
+	struct qp_psns_rel lacks, lost;
 	bool data = false;
 
-	for (k = 0; k < QP_SR_WORDS; k++)
-		lacks.word[k] &= ~(got.word[k] | lost.word[k]);
-	for (k = qp_psns_next(&lacks, 0); k < QP_SR_WINDOW; k = qp_psns_next(&lacks, next)) {
+	qp_psns_from(&m->got, m->base_psn, span, &lacks);
+	qp_psns_from(&m->lost, m->base_psn, span, &lost);
+	for (k = 0; k < lacks.words; k++)
+		lacks.word[k] = ~(lacks.word[k] | lost.word[k]);
+	for (k = qp_psns_next(&lacks, 0); k < span; k = qp_psns_next(&lacks, next)) {
 		uint32_t psn = psn_add(m->base_psn, k);
 		const struct qp_sq_entry *e = req_entry_of(qp, psn, &i);
 
@@ -265,9 +259,9 @@ find_lost(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m)
 
 /* Returns true if all PSNs that the SACK names were sent. */
 static bool
-was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns *held)
+was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns_rel *held)
 {
-	uint32_t i = QP_SR_WORDS;
+	uint32_t i = held->words;
 
 	while (i-- > 0) {
 		if (held->word[i] != 0)
@@ -279,15 +273,27 @@ was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns *held)
 	return psn_le(epsn, snd->high_psn);
 }
 
+/* The members of s, got or lost of m, among the PSNs in flight, relative to the base. */
+static void
+in_flight(const struct qp_snd *snd, const struct qp_scoreboard *m, const struct qp_psns *s,
+	  struct qp_psns_rel *to)
+{
+	uint32_t n = (uint32_t)psn_diff(snd->high_psn, m->base_psn);
+
+	qp_psns_from(s, m->base_psn, RTE_MIN(n, QP_SR_WINDOW), to);
+}
+
 /* What the peer holds is not in flight: moves wide_psn by as much. */
 static void
 update_send_limit(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
 	uint32_t more = snd->rd_psns + snd->cc.window_pkts, most, i;
+	struct qp_psns_rel got;
 
-	for (i = 0; i < QP_SR_WORDS; i++)
-		more += (uint32_t)__builtin_popcountll(m->got.word[i]);
+	in_flight(snd, m, &m->got, &got);
+	for (i = 0; i < got.words; i++)
+		more += (uint32_t)__builtin_popcountll(got.word[i]);
 	most = snd->cc.window_pkts > CC_WINDOW_PKTS ? QP_SR_WINDOW : QP_SR_WIDE;
 	m->wide_psn = psn_add(m->base_psn, RTE_MIN(more, most));
 	if (psn_lt(snd->next_psn, m->wide_psn))
@@ -299,13 +305,15 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	struct wire_sack s;
-	struct qp_psns held;
+	struct qp_psns_rel held, behind; /* relative to the SACK's PSN, and to the base */
 	struct qp_scoreboard *m;
+	uint64_t any = 0;
 
 	if (qp->conn.sr.state == QP_SR_OFF || env->sr == NULL || !wire_sack_get(pkt, &s))
 		return false;
-	for (uint32_t i = 0; i < QP_SR_WORDS; i++)
-		held.word[i] = rte_le_to_cpu_64(s.held[i]);
+	held.words = (pkt->payload_len - WIRE_SACK_LEN(0)) / 8;
+	for (uint32_t i = 0; i < held.words; i++)
+		any |= held.word[i] = rte_le_to_cpu_64(s.held[i]);
 	if (!psn_lt(pkt->psn, snd->una_psn) && !was_sent(snd, pkt->psn, &held))
 		return false;
 	if (unlikely(snd->cc_active))
@@ -323,14 +331,15 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	if (qp->conn.state == QP_ERR || req_rnr_waits(qp))
 		return true;
-	if (qp_psns_empty(&held) && qp->bind.scoreboard == NULL)
+	if (any == 0 && qp->bind.scoreboard == NULL)
 		return true;
 	m = qp_scoreboard_take(env->sr, qp);
 	if (m == NULL)
 		return true; /* no memory: the probe's */
 	if (!psn_lt(pkt->psn, m->base_psn))
 		req_scoreboard_advance(qp, m, pkt->psn);
-	take_held(qp, m, held_from(&held, (uint32_t)psn_diff(m->base_psn, pkt->psn)));
+	held_from(&held, (uint32_t)psn_diff(m->base_psn, pkt->psn), &behind);
+	take_held(qp, m, &behind);
 	find_lost(env, qp, m);
 	update_send_limit(env, qp, m);
 	req_watch_held(env, qp, pkt->psn, &held);
@@ -437,7 +446,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	struct qp_snd *snd = &qp->conn.snd;
 	struct qp_scoreboard *m = qp->bind.scoreboard;
 	uint32_t k, i = snd->tail;
-	struct qp_psns lost;
+	struct qp_psns_rel lost;
 	enum req_step step;
 
 	if (qp->conn.loss.probe_read) {
@@ -451,7 +460,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	}
 	if (psn_lt(m->base_psn, snd->una_psn))
 		req_scoreboard_advance(qp, m, snd->una_psn);
-	lost = qp_psns_from(&m->lost, m->base_psn);
+	in_flight(snd, m, &m->lost, &lost);
 	for (k = qp_psns_next(&lost, 0); k < QP_SR_WINDOW; k = qp_psns_next(&lost, k + 1)) {
 		uint32_t psn = psn_add(m->base_psn, k);
 		struct qp_sq_entry *e;
@@ -515,20 +524,20 @@ req_probe_tail(struct qp_env *env, struct qp *qp)
 	const struct qp_snd *snd = &qp->conn.snd;
 	struct qp_scoreboard *m = qp->bind.scoreboard;
 	const struct qp_sq_entry *e;
-	uint32_t k, i = snd->tail;
-	struct qp_psns got;
+	uint32_t k = 1, i = snd->tail;
+	struct qp_psns_rel got;
 
 	if (qp->conn.sr.state != QP_SR_ON || m == NULL || req_resent_of(m, m->base_psn) == NULL)
 		return;
-	got = qp_psns_from(&m->got, m->base_psn);
-	for (k = 1; k < QP_SR_WINDOW && qp_psns_has(&got, k);)
+	in_flight(snd, m, &m->got, &got);
+	while (qp_psns_rel_has(&got, k))
 		k++;
 	if (snd->una_psn != psn_add(m->base_psn, k))
 		return; /* an ACK of the packets that were sent before the probe */
 	req_scoreboard_advance(qp, m, snd->una_psn);
-	got = qp_psns_from(&m->got, m->base_psn);
+	in_flight(snd, m, &m->got, &got);
 	k = RTE_MIN((uint32_t)psn_diff(snd->high_psn, m->base_psn), QP_SR_WINDOW) - 1;
-	while (k != 0 && qp_psns_has(&got, k))
+	while (k != 0 && qp_psns_rel_has(&got, k))
 		k--;
 	if (k == 0)
 		return; /* the oldest, of the next probe */

@@ -211,7 +211,7 @@ req_watch_resent(struct qp *qp, uint32_t psn)
 }
 
 void
-req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn, const struct qp_psns *held)
+req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn, const struct qp_psns_rel *held)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t i = (qp->conn.loss.rtt_psn - epsn) & WIRE_PSN_MASK;
@@ -221,7 +221,7 @@ req_watch_held(struct qp_env *env, struct qp *qp, uint32_t epsn, const struct qp
 	    !cc_times(&qp->conn.cc_flow) || snd->rd_psns != 0)
 		return;
 	if (snd->watch & QP_WATCH_RTT_PSN) {
-		if (i >= QP_SR_WINDOW || !(held->word[i / 64] >> (i % 64) & 1))
+		if (!qp_psns_rel_has(held, i))
 			return;
 		snd->watch &= (uint8_t)~QP_WATCH_RTT;
 		qp_loss_sample(env, qp, env->now_ns - qp->conn.loss.rtt_from_ns);

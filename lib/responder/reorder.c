@@ -252,13 +252,29 @@ rsp_duplicate_report(struct qp_env *env, struct qp *qp, const struct wire_pkt *p
 	rsp_nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ); /* of the gap before what was held */
 }
 
+/* The requests that are held, relative to the ePSN. Returns the end of the set. */
+static uint32_t
+held_behind(const struct qp *qp, struct qp_psns_rel *held)
+{
+	const struct qp_reorder *h = qp->bind.reorder;
+	uint32_t epsn = qp->conn.rcv.epsn, n = 0;
+
+	if (h != NULL && psn_lt(epsn, h->end_psn))
+		n = (uint32_t)psn_diff(h->end_psn, epsn);
+	if (n != 0)
+		qp_psns_from(&h->held, epsn, n, held);
+	else
+		held->words = 0;
+	return n;
+}
+
 /*
  * Sends a SACK of requests behind psn: all before it were executed. held: relative to psn. Returns
  * false if there is no space.
  */
 static bool
-sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const struct qp_psns *held,
-	  uint8_t flags)
+sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn,
+	  const struct qp_psns_rel *held, uint8_t flags)
 {
 	struct qp_sr *sr = &qp->conn.sr;
 	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK,
@@ -270,17 +286,13 @@ sack_send(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t msn, const s
 				 .dups = rte_cpu_to_be_16(sr->dups),
 				 .dup_psn = rte_cpu_to_be_32(sr->dup_psn)};
 	struct rte_mbuf *m = rsp_frame(env);
-	uint32_t hdr, len, i, words = 1;
+	uint32_t hdr, len = WIRE_SACK_LEN(RTE_MAX(held->words, 1u)), i;
 	uint8_t *p;
 
 	if (m == NULL)
 		return false;
-	for (i = 0; i < QP_SR_WORDS; i++) {
+	for (i = 0; i < held->words; i++)
 		sack.held[i] = rte_cpu_to_le_64(held->word[i]);
-		if (held->word[i] != 0)
-			words = i + 1;
-	}
-	len = WIRE_SACK_LEN(words);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, p);
 	memcpy(p + hdr, &sack, len);
@@ -308,7 +320,7 @@ rsp_ack_sent(struct qp_env *env, struct qp *qp)
 {
 	struct qp_sr *sr = &qp->conn.sr;
 	struct qp_rcv *rcv = &qp->conn.rcv;
-	struct qp_psns none = {{0}};
+	static const struct qp_psns_rel none;
 
 	sr->dup_again = false;
 	if (sr->lossy != 0) {
@@ -323,10 +335,9 @@ __rte_noinline bool
 rsp_sack_send(struct qp_env *env, struct qp *qp)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
-	struct qp_psns held = {{0}};
+	struct qp_psns_rel held;
 
-	if (qp->bind.reorder != NULL)
-		held = qp_psns_from(&qp->bind.reorder->held, rcv->epsn);
+	held_behind(qp, &held);
 	if (!sack_send(env, qp, rcv->epsn, rcv->msn, &held, 0))
 		return false;
 	rcv->ack_due = false; /* the ePSN acknowledges everything before it */
@@ -341,24 +352,25 @@ rsp_sack_send_early(struct qp_env *env, struct qp *qp)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	const struct qp_rd_op *op = &rcv->rdq[0];
-	uint32_t psn = psn_add(op->psn, op->pos), gap, i;
-	struct qp_psns held, sacked;
+	uint32_t psn = psn_add(op->psn, op->pos), gap, n, i;
+	struct qp_psns_rel held;
+	struct qp_psns sacked = {{0}};
 
 	/* Not the PSN of a request: the requester counts bit 0 as missing. */
 	if (!rcv->holding || rcv->nak_due || rcv->rdq_n == 0 || op->pos == 0)
 		return;
 	gap = (uint32_t)psn_diff(rcv->epsn, psn);
-	if (gap >= QP_SR_WINDOW)
-		return;
-	held = qp_psns_from(&qp->bind.reorder->held, rcv->epsn);
-	sacked = qp_psns_first(gap);
+	n = gap + held_behind(qp, &held);
+	if (n > QP_SR_WINDOW)
+		return; /* later, when fewer responses are left */
+	for (i = 0; i < gap / 64; i++)
+		sacked.word[i] = UINT64_MAX;
+	if (gap % 64 != 0)
+		sacked.word[i] = (UINT64_C(1) << (gap % 64)) - 1;
 	sacked.word[0] &= ~UINT64_C(1);
-	for (i = qp_psns_next(&held, 0); i < QP_SR_WINDOW; i = qp_psns_next(&held, i + 1)) {
-		if (gap + i >= QP_SR_WINDOW)
-			return; /* later, when fewer responses are left */
-		qp_psns_add(&sacked, gap + i);
-	}
+	qp_psns_join(&sacked, gap, &held);
+	qp_psns_from(&sacked, 0, n, &held);
 	/* The oldest entry is executed, but not yet answered. An ACK that is due stays due. */
-	if (sack_send(env, qp, psn, (op->msn - 1) & WIRE_PSN_MASK, &sacked, 0))
+	if (sack_send(env, qp, psn, (op->msn - 1) & WIRE_PSN_MASK, &held, 0))
 		qp->conn.sr.dup_reported = true;
 }
