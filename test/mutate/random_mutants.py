@@ -43,8 +43,8 @@ import mutate
 
 FOLDERS = ('requester', 'responder', 'qp', 'cc', 'wire', 'mem', 'cq')
 # Folders with tests that run this code, in the suites unit and sim.
-TESTS = ('unit/engine', 'unit/wire', 'unit/net', 'unit/impair', 'unit/ipc', 'unit/worker', 'fuzz', 'sim')
-OWN = {'wire': 'unit/wire'}  # folder of lib -> folder of its tests; unit/engine for all others
+TESTS = ('unit/engine', 'unit/wire', 'unit/cc', 'unit/net', 'unit/impair', 'unit/ipc', 'unit/worker', 'fuzz', 'sim')
+OWN = {'wire': 'unit/wire', 'cc': 'unit/cc'}  # folder of lib -> folder of its tests; unit/engine for all others
 HUNG = 'hangs'
 DATA_BYTES = 4 << 30         # memory limit of a test: a mutant may allocate forever
 
