@@ -96,6 +96,26 @@ sender_has_no_limit_before_the_first_credits(void **state)
 	pkt_none(c);
 }
 
+/* After a rewind only messages that were sent again since are outstanding. */
+REQUIREMENT("RSP-07")
+static void
+first_credits_after_a_rewind_count_what_was_sent_again(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	struct wire_fields nak = {.opcode = WIRE_OP_ACK,
+				  .psn = SQ + 2,
+				  .syndrome = NAK_SYN(PSN_SEQ)};
+	struct wire_fields ack = {.opcode = WIRE_OP_ACK, .psn = SQ + 3, .syndrome = CREDITS(1)};
+
+	send_n(c, 12, UROCE_WR_SEND, 8);
+	assert_int_equal(pkt_count(c), 12);
+	peer_put(c, nak, 0, 0); /* one burst */
+	peer_put(c, ack, 0, 0);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
+	pkt_none(c);
+}
+
 REQUIREMENT("RSP-07")
 static void
 only_messages_that_consume_a_receive_count_as_credit(void **state)
@@ -420,6 +440,7 @@ main(void)
 		cmocka_unit_test(credit_codes_match_the_specification),
 		bench_test(one_message_beyond_the_credits_is_sent),
 		bench_test(sender_has_no_limit_before_the_first_credits),
+		bench_test(first_credits_after_a_rewind_count_what_was_sent_again),
 		bench_test(only_messages_that_consume_a_receive_count_as_credit),
 		bench_test(credits_never_stop_a_message_in_the_middle),
 		bench_test(repeated_ack_carries_new_credits),

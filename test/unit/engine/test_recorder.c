@@ -152,6 +152,19 @@ refused_key_is_named_with_key_address_and_peer(void **state)
 }
 
 static void
+a_modify_is_recorded_with_its_attributes(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	uint32_t before = count(c);
+	struct uroce_qp_attr attr = {.min_rnr_timer = 7};
+
+	assert_int_equal(conn_modify(c, QP_MIN_RNR_TIMER, &attr), 0);
+	assert_int_equal(count(c), before + 1);
+	assert_int_equal(last(c, 0)->kind, QP_RECORD_MODIFIED);
+	assert_int_equal(last(c, 0)->n, QP_MIN_RNR_TIMER);
+}
+
+static void
 refused_request_is_not_among_the_executed_ones(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
@@ -237,6 +250,7 @@ main(void)
 		bench_test(repeated_duplicates_are_one_record),
 		bench_test(recorder_keeps_the_last_events_only),
 		bench_test(refused_key_is_named_with_key_address_and_peer),
+		bench_test(a_modify_is_recorded_with_its_attributes),
 		bench_test(refused_request_is_not_among_the_executed_ones),
 		bench_test(first_fault_counts),
 		bench_test(flush_by_the_program_says_so),

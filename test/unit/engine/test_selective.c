@@ -86,6 +86,28 @@ early_request_longer_than_the_mtu_is_not_held(void **state)
 	cqe_none(c);
 }
 
+/* Without memory for an early request the peer gets a NAK, and does not wait for its probe. */
+REQUIREMENT("SR-03")
+static void
+early_request_without_memory_is_nakked(void **state)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		struct conn *c = conn_sr(state, QP_SR_ON);
+		struct qp_sr_pool *pool = c->b->engine.env.sr;
+		uint32_t lists = pool->reorders.nfree, frames = pool->frames.nfree;
+		uint32_t kept = pool->kept.nfree;
+
+		pool->reorders.nfree = i == 0 ? 0 : lists;
+		pool->frames.nfree = pool->kept.nfree = 0;
+		peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+		pool->reorders.nfree = lists;
+		pool->frames.nfree = frames;
+		pool->kept.nfree = kept;
+		answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
+		assert_int_equal(OBS(c, RSP_HELD), 0);
+	}
+}
+
 /* No agreement: the peer gets what the specification says, and nothing else. */
 REQUIREMENT("SR-01")
 static void
@@ -597,6 +619,7 @@ main(void)
 		bench_test(early_requests_are_held_and_executed_in_order),
 		bench_test(early_requests_stay_in_their_buffers_up_to_a_limit),
 		bench_test(early_request_longer_than_the_mtu_is_not_held),
+		bench_test(early_request_without_memory_is_nakked),
 		bench_test(no_sack_without_agreement),
 		bench_test(request_beyond_the_window_ends_in_go_back_n),
 		bench_test(held_request_that_fails_is_nakked_at_its_turn),

@@ -2,6 +2,7 @@
 /* Memory windows through the send queue and the wire (MEM-04, CQE-06). */
 #include <string.h>
 #include "harness.h"
+#include "qp/recorder.h"
 #include "../../kit/requirement.h"
 
 #define SQ 0x001000u
@@ -165,6 +166,12 @@ REQUIREMENT("CQE-06")
 static void
 wrong_binds_fail(void **state)
 {
+	static const uint32_t why[] = {
+		UROCE_ERROR_BIND_LKEY_BOUNDS, UROCE_ERROR_BIND_LKEY_BOUNDS,
+		UROCE_ERROR_BIND_LKEY_RIGHTS, UROCE_ERROR_BIND_LKEY_RIGHTS,
+		UROCE_ERROR_BIND_WINDOW_PD,   UROCE_ERROR_BIND_WINDOW,
+		UROCE_ERROR_BIND_FLAGS,       UROCE_ERROR_BIND_TWICE,
+	};
 	uint32_t i;
 
 	for (i = 0; i < 8; i++) {
@@ -204,7 +211,7 @@ wrong_binds_fail(void **state)
 		was = w.mw;
 		key = w.mw.key;
 		bind_named(&w, 2, key ^ name, addr, len, access, key ^ 1);
-		send_cqe(w.c, 2, QP_WC_MW_BIND_ERR);
+		assert_int_equal(send_cqe(w.c, 2, QP_WC_MW_BIND_ERR).vendor_err, why[i]);
 		state_expect(w.c, QP_ERR);
 		assert_memory_equal(&w.mw, &was, sizeof(was));
 		window_close(&w);
@@ -431,6 +438,9 @@ type_2_window_belongs_to_one_qp(void **state)
 						      .inv_rkey = w.mw.key},
 				 0, 4);
 			answer_expect(other.c, RQ, NAK_SYN(REM_ACCESS));
+			assert_int_equal(other.c->qp->bind.recorder->fault.reason,
+					 UROCE_ERROR_INV_OTHER_QP);
+			assert_int_equal(other.c->qp->bind.recorder->fault.psn, RQ);
 		}
 		peer_writes(w.c, RQ, w.mw.key, 0x90000, 8);
 		ack_expect(w.c, RQ); /* it is still there */
