@@ -84,7 +84,7 @@ rsp_reorder_put(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, s
 	}
 	env->counters->ctr[COUNTER_RSP_HELD]++;
 	count_fresh(qp);
-	rcv->early_psn = pkt->psn; /* should a fallback discard it (rsp_duplicate_report) */
+	rcv->early_psn = pkt->psn; /* later duplicates are not of this gap (rsp_duplicate_report) */
 	rcv->sack_due = true;
 	return true;
 }
@@ -245,11 +245,8 @@ rsp_duplicate_report(struct qp_env *env, struct qp *qp, const struct wire_pkt *p
 	sr->lossy = 0; /* no more copies */
 	env->counters->ctr[COUNTER_RSP_SR_FALLBACK]++;
 	qp_record(env, qp, QP_RECORD_SR_OFF, 0, qp->conn.rcv.epsn, 0);
+	/* No request is held: the first one of a gap clears expect_dup. */
 	qp->conn.rcv.sack_due = false;
-	if (!qp->conn.rcv.holding)
-		return;
-	rsp_reorder_discard(env, qp);
-	rsp_nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ); /* of the gap before what was held */
 }
 
 /* The requests that are held, relative to the ePSN. Returns the end of the set. */
