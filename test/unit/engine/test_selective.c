@@ -86,6 +86,44 @@ early_request_longer_than_the_mtu_is_not_held(void **state)
 	cqe_none(c);
 }
 
+/* What another worker would not know: held requests, lost packets, a probe that is due. */
+REQUIREMENT("SR-02")
+static void
+qp_does_not_move_while_packets_are_missing(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	uint32_t i;
+
+	for (i = 0; i < 2; i++)
+		recv_post(c, i, 0, 64);
+	assert_null(engine_may_give(c->qp));
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	assert_non_null(engine_may_give(c->qp));
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	for (i = 0; i < 2; i++)
+		recv_cqe(c, i, QP_WC_SUCCESS);
+	assert_null(engine_may_give(c->qp));
+	for (i = 0; i < 5; i++)
+		client_sends(c, i, 8);
+	pkt_count(c);
+	peer_sack(c, SQ, 30, good);
+	assert_non_null(engine_may_give(c->qp));
+	peer_sack(c, SQ + 5, 0, good);
+	for (i = 0; i < 5; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	pkt_count(c);
+	assert_null(engine_may_give(c->qp));
+	/* A probe has no scoreboard if the peer has not agreed. */
+	c = conn_sr(state, QP_SR_CAN);
+	client_does(c, 0, UROCE_WR_RDMA_READ, 8);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	c->b->now = c->qp->bind.timer_at_ns;
+	engine_timer(&c->b->engine, c->b->now, c->qp);
+	assert_non_null(engine_may_give(c->qp));
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	assert_null(engine_may_give(c->qp));
+}
+
 /* Without memory for an early request the peer gets a NAK, and does not wait for its probe. */
 REQUIREMENT("SR-03")
 static void
@@ -619,6 +657,7 @@ main(void)
 		bench_test(early_requests_are_held_and_executed_in_order),
 		bench_test(early_requests_stay_in_their_buffers_up_to_a_limit),
 		bench_test(early_request_longer_than_the_mtu_is_not_held),
+		bench_test(qp_does_not_move_while_packets_are_missing),
 		bench_test(early_request_without_memory_is_nakked),
 		bench_test(no_sack_without_agreement),
 		bench_test(request_beyond_the_window_ends_in_go_back_n),

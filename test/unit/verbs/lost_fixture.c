@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <uroce/errors.h>
 #include "lost_fixture.h"
 
 void
@@ -62,6 +63,8 @@ wc_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status)
 
 	assert_int_equal(wc.wr_id, id);
 	assert_int_equal(wc.status, status);
+	if (status != IBV_WC_SUCCESS)
+		assert_int_equal(wc.vendor_err, UROCE_ERROR_DAEMON_LOST);
 }
 
 /* n WRs from first on, the oldest of their queue in front. */
