@@ -193,11 +193,43 @@ next_find_uses_the_same_memory(void **state)
 	close(chan[1]);
 }
 
+/*
+ * A client that asks for a pause again at once when it hears that one has failed: none is left,
+ * although the thread of the one before may not have ended its job yet.
+ */
+static void
+failed_pause_is_over_when_it_is_answered(void **state)
+{
+	struct kept k = {.refs = 1, .client = {.pid = -1, .pidfd = -1, .mem.fd = -1}};
+	struct broker_msg m;
+	int chan[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, chan), 0);
+	jobs_open(chan[0]);
+	pauses_open();
+	late = true;
+	for (unsigned i = 0; i < FINDS; i++) {
+		struct job *job = calloc(1, sizeof(*job));
+
+		assert_non_null(job);
+		job->kept = &k;
+		assert_int_equal(pauses_begin(job), 0);
+		assert_true(recv(chan[1], &m, sizeof(m), 0) > 0);
+		assert_int_equal(m.says, BROKER_FOUND);
+		assert_true(m.found.err < 0); /* there is no such process */
+	}
+	late = false;
+	while (__atomic_load_n(&k.refs, __ATOMIC_ACQUIRE) != 1)
+		;
+	close(chan[1]);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(next_find_uses_the_same_memory),
+		cmocka_unit_test(failed_pause_is_over_when_it_is_answered),
 		cmocka_unit_test(a_thread_that_ends_hands_over),
 		cmocka_unit_test(root_has_threads_left),
 	};
