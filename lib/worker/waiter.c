@@ -33,6 +33,14 @@ waiter_found(void *ctx, struct cq *cq)
 {
 	struct worker *w = ctx;
 
+	/*
+	 * Once for all completions of a burst. A client that is woken may preempt the worker, poll
+	 * them all and sleep again on the same word before the worker looks at the next entry.
+	 */
+	for (unsigned i = 0; i < w->nwaiters; i++) {
+		if (w->waiters[i] == cq->waiter)
+			return;
+	}
 	/* if there is no space, the next completion finds the word again */
 	if (w->nwaiters < WORKER_WAITERS)
 		w->waiters[w->nwaiters++] = cq->waiter;

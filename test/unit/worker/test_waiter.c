@@ -54,6 +54,25 @@ worker_polls_while_its_client_sleeps(void **state)
 	assert_int_equal(os.sleeps, 1);
 }
 
+/* The first wake-up may let the client poll both completions, and sleep on the word again. */
+static void
+completions_to_two_cqs_of_a_context_wake_it_once(void **state)
+{
+	struct uroce_cq_hdr hdr[2][4] = {{{0}}};
+	struct cq cq[2];
+
+	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 7);
+	for (unsigned i = 0; i < 2; i++) {
+		cq_init(&cq[i], hdr[i], 1);
+		cq[i].waiter = &db.waiter;
+		waiter_found(&worker, &cq[i]);
+	}
+	assert_int_equal(worker.nwaiters, 1);
+	waiters_notify(&worker);
+	assert_int_equal(futex.wakes, 1);
+	assert_int_equal(worker.nwaiters, 0);
+}
+
 /* On another CPU it needs nothing from this one. */
 static void
 client_elsewhere_is_woken_and_does_not_get_this_core(void **state)
@@ -126,6 +145,7 @@ main(void)
 		cmocka_unit_test_setup(completion_wakes_the_client_and_the_worker_sleeps_at_once,
 				       setup),
 		cmocka_unit_test_setup(worker_polls_while_its_client_sleeps, setup),
+		cmocka_unit_test_setup(completions_to_two_cqs_of_a_context_wake_it_once, setup),
 		cmocka_unit_test_setup(client_elsewhere_is_woken_and_does_not_get_this_core, setup),
 		cmocka_unit_test_setup(client_that_waits_for_long_is_woken, setup),
 		cmocka_unit_test_setup(wake_ups_without_completions_are_bounded, setup),
