@@ -66,7 +66,7 @@ struct prov_idle {
 	uint32_t others;   /* empty polls since the last one that paused */
 	uint64_t alone_until_ns;   /* no other thread was on this core: no yield until then */
 	struct crowd crowd;        /* threads compute on this core: sleep, do not yield */
-	bool waking;               /* since the last progress a worker was woken */
+	bool waking;               /* since the last completion a worker was woken */
 	bool slept;                /* since the last progress this thread has slept */
 	struct backoff yields;     /* skipped: the wait begins with a sleep */
 	const uint32_t *announced; /* the word that the next sleep is on; its CQs are polled */
@@ -82,7 +82,6 @@ prov_idle_busy(void)
 	prov_idle.sleep_ns = 0;
 	prov_idle.first = NULL;
 	prov_idle.others = 0;
-	prov_idle.waking = false;
 	prov_idle.slept = false;
 }
 
@@ -92,6 +91,7 @@ prov_idle_found(void)
 {
 	if (prov_idle.since_ns != 0 && !backoff_skips(&prov_idle.yields))
 		backoff_tried(&prov_idle.yields, !prov_idle.slept, PROV_SKIP_MAX);
+	prov_idle.waking = false;
 	prov_idle_busy();
 }
 

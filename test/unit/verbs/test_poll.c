@@ -384,6 +384,7 @@ sleeping_worker_is_woken_once_for_each_progress(void **state)
 {
 	struct fixture *r = *state;
 	struct uroce_worker_state *worker = &r->f->states[0];
+	struct ibv_recv_wr recv_wr = {0}, *bad;
 	cpu_set_t all, one;
 	int flags = fcntl(r->f->wake_fd[0], F_GETFL);
 
@@ -402,6 +403,13 @@ sleeping_worker_is_woken_once_for_each_progress(void **state)
 	worker->cpu--;
 	complete(r);
 	until_slept(r, 3);
+	assert_int_equal(rings(r), 1);
+	/* by the send's doorbell, whatever is posted before the worker runs */
+	complete(r);
+	r->f->qp[0].sq->armed = 1;
+	post_send(r);
+	assert_int_equal(ibv_post_recv(r->qp, &recv_wr, &bad), 0);
+	until_slept(r, 1);
 	assert_int_equal(rings(r), 1);
 	sched_setaffinity(0, sizeof(all), &all);
 }
