@@ -345,8 +345,12 @@ struct cm_rx_info {
 /*
  * Handle a packet to QP1: len bytes of payload. Hostile input. Costs a few hash lookups, at most
  * two sent MADs and two events, and at most one new id (CM-01).
+ *
+ * Returns true if the packet was useful: it began a connection or query, or moved one to another
+ * state and named it by this side's id, which nobody but its peer knows. Others cost their sender
+ * (worker/mad_gate.h): refused requests, copies, messages about nothing.
  */
-void cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
+bool cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
 	   uint64_t now_ns);
 /*
  * Prepare for the end of the process. From now on DREQs, including outstanding ones, are

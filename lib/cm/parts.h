@@ -216,6 +216,8 @@ struct cm_id *cm_request_new(struct cm *cm, struct cm_id *l, const struct cm_add
  * may be free afterwards.
  */
 int cm_step(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a);
+/* Returns true if this input moves id to another state, unless cm_step fails. */
+bool cm_moves(const struct cm_id *id, enum cm_input in);
 /* Report the request that created id. */
 void cm_report_request(struct cm *cm, struct cm_id *id, const struct wire_cm *msg);
 
@@ -226,6 +228,7 @@ struct cm_mad {
 	const uint8_t *mad;
 	struct wire_cm msg;
 	uint64_t now_ns;
+	bool useful; /* the result of cm_rx */
 };
 
 /* rx.c: count a MAD as dropped. */

@@ -254,12 +254,12 @@ cma_cm(const struct cma *r)
 	return r->cm;
 }
 
-void
+bool
 cma_rx(struct cma *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
        uint64_t now_ns)
 {
 	r->now_ns = now_ns;
-	cm_rx(r->cm, info, mad, len, now_ns);
+	return cm_rx(r->cm, info, mad, len, now_ns);
 }
 
 uint64_t

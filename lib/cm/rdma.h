@@ -181,7 +181,7 @@ struct cma *cma_init(void *mem, const struct cma_config *config, const struct cm
 const struct cm *cma_cm(const struct cma *r);
 
 /* Handle a packet to QP1, as cm_rx. */
-void cma_rx(struct cma *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
+bool cma_rx(struct cma *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
 	    uint64_t now_ns);
 /* Prepare for the end of the process, as cm_hurry. Wait for cm_disconnecting of cma_cm. */
 void cma_hurry(struct cma *r, uint64_t again_ns, uint64_t now_ns);

@@ -17,9 +17,13 @@ void
 cm_rx_input(struct cm_mad *rx, struct cm_id *id, enum cm_input in, uint16_t reason)
 {
 	struct cm_args a = {.now_ns = rx->now_ns, .msg = &rx->msg, .reason = reason};
+	bool moves = cm_moves(id, in);
+	int rc = cm_step(rx->cm, id, in, &a);
 
-	if (cm_step(rx->cm, id, in, &a) == -EINVAL)
+	if (rc == -EINVAL)
 		cm_rx_drop(rx, CM_DROP_UNEXPECTED);
+	/* CM_IN_STALE: a request with another id has revealed it */
+	rx->useful |= rc == 0 && moves && in != CM_IN_STALE;
 }
 
 void
@@ -140,6 +144,7 @@ rx_rej(struct cm_mad *rx)
 	}
 	cm_rx_input(rx, id, r->reason == WIRE_CM_REJ_STALE ? CM_IN_REJ_STALE : CM_IN_REJ,
 		    r->reason);
+	rx->useful &= r->remote_comm_id != 0;
 }
 
 static void
@@ -289,7 +294,7 @@ parse(struct cm_mad *rx, const struct cm_rx_info *info, uint32_t len)
 	return v == WIRE_CM_OK;
 }
 
-void
+bool
 cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
       uint64_t now_ns)
 {
@@ -311,7 +316,8 @@ cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t
 	struct cm_mad rx = {.cm = cm, .addr = &addr, .mad = mad, .now_ns = now_ns};
 
 	if (!parse(&rx, info, len))
-		return;
+		return false;
 	cm->counters.rx[WIRE_CM_INDEX(rx.msg.attr)]++;
 	handlers[WIRE_CM_INDEX(rx.msg.attr)](&rx);
+	return rx.useful;
 }

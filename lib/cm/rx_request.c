@@ -22,6 +22,7 @@ request_new(struct cm_mad *rx, struct cm_id *listener)
 	id->tid = rx->msg.tid;
 	id->first_hash = cm_mad_hash(rx->mad);
 	id->made_ns = rx->now_ns;
+	rx->useful = true;
 	return id;
 }
 

@@ -153,6 +153,17 @@ step_lap(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a)
 	return 0;
 }
 
+bool
+cm_moves(const struct cm_id *id, enum cm_input in)
+{
+	const struct cm_cell *cell = &cm_table[id->state][in];
+
+	if (cell->act != CM_ACT_LAP)
+		return cell->next != CM_STAY;
+	cell = &cm_lap_table[id->lap][in];
+	return cell->act != CM_ACT_IGNORE && cell->next != id->lap;
+}
+
 int
 cm_step(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a)
 {

@@ -44,7 +44,7 @@ on_timer(struct watch *w, uint32_t events)
 	ucma_arm(svc);
 }
 
-static void
+static bool
 on_datagram(void *ctx, const struct slow_datagram *g)
 {
 	struct cm_service *svc = ctx;
@@ -58,12 +58,15 @@ on_datagram(void *ctx, const struct slow_datagram *g)
 		.src_qpn = g->remote_qpn,
 	};
 
+	bool useful;
+
 	if (sr_peer_rx(g) || peer_probe_rx(g))
-		return;
+		return false;
 	memcpy(info.addr.local, g->local, 16);
 	memcpy(info.addr.remote, g->remote, 16);
-	cma_rx(svc->cma, &info, g->payload, g->len, daemon_now_ns());
+	useful = cma_rx(svc->cma, &info, g->payload, g->len, daemon_now_ns());
 	ucma_arm(svc);
+	return useful;
 }
 
 int

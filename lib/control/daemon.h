@@ -101,7 +101,7 @@ struct daemon {
 	struct defer_list turns;      /* wait for their turn of the loop (defer_turn) */
 	struct watch turn;
 	struct { /* the consumer of QP1's datagrams (slow_path.h); fn NULL: none */
-		void (*fn)(void *ctx, const struct slow_datagram *g);
+		bool (*fn)(void *ctx, const struct slow_datagram *g);
 		void *ctx;
 	} qp1;
 	struct peer_probes probes;    /* questions to peers' daemons */

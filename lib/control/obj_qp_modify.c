@@ -145,9 +145,18 @@ say_why(const struct modify_call *c, char why[UROCE_CTRL_MAX_WHY])
 	snprintf(why, UROCE_CTRL_MAX_WHY, "%s%s", what, text);
 }
 
+/* Tells the workers that q is, or no longer is, connected to a host. */
+static void
+note_host(const struct obj_qp *q, bool connected)
+{
+	if (q->conn_key[0] != NULL)
+		worker_host_connected(q->o.s->d->workers, q->conn_key[0]->key.dgid, connected);
+}
+
 void
 qp_conn_keys_unref(struct obj_qp *q)
 {
+	note_host(q, false);
 	for (unsigned i = 0; i < 2; i++) {
 		conn_key_unref(q->conn_key[i]);
 		q->conn_key[i] = NULL;
@@ -196,6 +205,7 @@ settle_conn_keys(struct obj_qp *q, const struct conn_keys *now, struct used_key 
 {
 	struct used_key *old[4] = {q->conn_key[0], q->conn_key[1], claim[0], claim[1]};
 
+	note_host(q, false);
 	q->conn_key[0] = q->conn_key[1] = NULL;
 	for (unsigned i = 0; i < 2; i++) {
 		for (unsigned k = 0; k < 4 && now->valid[i] && q->conn_key[i] == NULL; k++) {
@@ -205,6 +215,7 @@ settle_conn_keys(struct obj_qp *q, const struct conn_keys *now, struct used_key 
 			old[k] = NULL;
 		}
 	}
+	note_host(q, true);
 	for (unsigned k = 0; k < 4; k++)
 		conn_key_unref(old[k]);
 }

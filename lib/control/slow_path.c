@@ -62,7 +62,7 @@ from_ip(struct slow_datagram *g, const struct wire_pkt *pkt)
 	g->flow_label = pkt->is_v6 ? rte_be_to_cpu_32(v6->ver_tc_flow) & 0xfffff : 0;
 }
 
-void
+bool
 slow_path_rx(struct device *dev, struct rte_mbuf *m)
 {
 	struct slow_datagram g = {.dev = dev};
@@ -71,7 +71,7 @@ slow_path_rx(struct device *dev, struct rte_mbuf *m)
 	/* Parsed and checked by the engine, which passes on only contiguous frames. */
 	if (wire_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, &pkt) != WIRE_OK ||
 	    dev->d->qp1.fn == NULL || pkt.qpn != GSI_QPN || !pkey_in_table(dev, pkt.pkey))
-		return;
+		return false;
 	wire_dst_gid(&pkt, g.local);
 	wire_src_gid(&pkt, g.remote);
 	from_ip(&g, &pkt);
@@ -82,7 +82,7 @@ slow_path_rx(struct device *dev, struct rte_mbuf *m)
 	g.traffic_class = pkt.tclass;
 	g.payload = pkt.payload;
 	g.len = pkt.payload_len;
-	dev->d->qp1.fn(dev->d->qp1.ctx, &g);
+	return dev->d->qp1.fn(dev->d->qp1.ctx, &g);
 }
 
 /* Builds the frame in m, which has space for it. */

@@ -5,8 +5,10 @@
  * through the worker's event ring, to slow_path_rx. Without a consumer the engine drops it
  * (bad_qpn).
  *
- * Bounded: at most WORKER_DATAGRAMS frames wait for the control thread, further ones are dropped
- * (slow_path_full); a turn of the control thread's loop handles one batch of worker events.
+ * Bounded: a worker drops frames of hosts that have sent too many useless ones (mad_limit,
+ * lib/worker/mad_gate.h). At most WORKER_DATAGRAMS frames wait for the control thread, further ones
+ * are dropped (slow_path_full); a turn of the control thread's loop handles one batch of worker
+ * events.
  *
  * Control thread only.
  */
@@ -31,8 +33,11 @@ struct slow_datagram {
 	uint32_t len; /* of payload; to be sent: at most the device's path MTU */
 };
 
-/* g and what it points to are valid during the call. The function may send and (un)register. */
-typedef void slow_path_fn(void *ctx, const struct slow_datagram *g);
+/*
+ * g and what it points to are valid during the call. The function may send and (un)register.
+ * Returns true if g was useful (worker_datagram_useful).
+ */
+typedef bool slow_path_fn(void *ctx, const struct slow_datagram *g);
 
 /*
  * Registers fn for the datagrams that any device receives for qpn. Returns 0; -EINVAL if qpn is not
@@ -42,8 +47,11 @@ int slow_path_register(struct daemon *d, uint32_t qpn, slow_path_fn *fn, void *c
 /* Unregisters the consumer; harmless if there is none. Waiting datagrams are dropped. */
 void slow_path_unregister(struct daemon *d, uint32_t qpn);
 
-/* Handles a frame that a worker passed on because of a registered QPN. Does not free m. */
-void slow_path_rx(struct device *dev, struct rte_mbuf *m);
+/*
+ * Handles a frame that a worker passed on because of a registered QPN. Does not free m. Returns
+ * true if it was useful.
+ */
+bool slow_path_rx(struct device *dev, struct rte_mbuf *m);
 
 /*
  * Sends g from g->local_qpn, through worker 0. Loopback reaches addresses of the device itself.

@@ -108,8 +108,8 @@ on_event(struct daemon *d, const struct worker_event *ev)
 		break;
 	case WORKER_EV_DATAGRAM:
 		dev = daemon_device(d, ev->dev);
-		if (dev != NULL)
-			slow_path_rx(dev, ev->obj);
+		if (dev != NULL && slow_path_rx(dev, ev->obj))
+			worker_datagram_useful(d->workers, ev);
 		rte_pktmbuf_free(ev->obj);
 		break;
 	case WORKER_EV_FRAME:

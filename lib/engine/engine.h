@@ -115,10 +115,11 @@ struct engine_ops {
 	/* Not RoCE (ARP, ND, ICMP): for the control thread. Returns false if it has no space. */
 	bool (*slow_path)(void *ctx, uint16_t dev, struct rte_mbuf *m);
 	/*
-	 * A checked datagram for the QPN of engine_set_consumer. Returns false if there is no
-	 * space. NULL: not offered.
+	 * A checked datagram for the QPN of engine_set_consumer; pkt: m, parsed. Returns DROP_NUM,
+	 * or why it is not wanted. NULL: not offered.
 	 */
-	bool (*consumer)(void *ctx, uint16_t dev, struct rte_mbuf *m);
+	enum drop_reason (*consumer)(void *ctx, uint16_t dev, struct rte_mbuf *m,
+				     const struct wire_pkt *pkt);
 	/*
 	 * Another frame that is not for the transport, of a device with engine_set_hostif: for the
 	 * kernel. Returns false if it has no space. NULL: not offered.

@@ -118,12 +118,15 @@ rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire
 {
 	enum drop_reason why = consumer_refuses(e, dev, pkt, form);
 
-	if (why != DROP_NUM)
+	if (why != DROP_NUM) {
 		rx_drop(e, e->env.counters, why, m);
-	else if (e->ops->consumer(e->ops_ctx, dev, m))
+		return;
+	}
+	why = e->ops->consumer(e->ops_ctx, dev, m, pkt);
+	if (why == DROP_NUM)
 		e->env.counters->ctr[COUNTER_SLOW_PATH]++;
 	else
-		e->env.counters->drop[DROP_SLOW_PATH_FULL]++;
+		e->env.counters->drop[why]++;
 }
 
 /*

@@ -61,8 +61,8 @@ event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m)
 	return false;
 }
 
-bool
-event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m)
+enum drop_reason
+event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
 {
 	struct worker *w = ctx;
 	struct worker_event ev = {
@@ -71,14 +71,32 @@ event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m)
 		.dev = dev,
 		.worker = (uint16_t)w->index,
 	};
+	bool peer;
 
+	if (!mad_gate_admit(&w->ws->mads, pkt, w->now_ns, &ev.id, &peer)) {
+		rte_pktmbuf_free(m);
+		return DROP_MAD_LIMIT;
+	}
 	/* Counted first, because the control thread may take it at once. */
-	if (__atomic_fetch_add(&w->ws->datagrams, 1, __ATOMIC_RELAXED) < WORKER_DATAGRAMS &&
+	if (__atomic_fetch_add(&w->ws->datagrams, 1, __ATOMIC_RELAXED) <
+		    (peer ? WORKER_DATAGRAMS : WORKER_STRANGERS) &&
 	    rte_ring_free_count(w->ws->events) > WORKER_EVENTS / 2 && put(w, &ev))
-		return true;
+		return DROP_NUM;
 	__atomic_fetch_sub(&w->ws->datagrams, 1, __ATOMIC_RELAXED);
 	rte_pktmbuf_free(m);
-	return false;
+	return DROP_SLOW_PATH_FULL;
+}
+
+void
+worker_datagram_useful(struct worker_set *ws, const struct worker_event *ev)
+{
+	mad_gate_forgive(&ws->mads, ev->id);
+}
+
+void
+worker_host_connected(struct worker_set *ws, const uint8_t gid[16], bool more)
+{
+	mad_gate_connected(&ws->mads, gid, more);
 }
 
 void

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 #include <rte_branch_prediction.h>
 #include <rte_eal.h>
@@ -390,6 +391,8 @@ worker_set_create(const struct worker_params *p)
 	ws->listener_asleep = 1;
 	ws->event_fd = -1;
 	err = states_make(ws);
+	if (err == 0 && getrandom(&ws->mads.key, sizeof(ws->mads.key), 0) < 0)
+		err = errno;
 	if (err != 0)
 		goto fail;
 	ws->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -41,7 +41,8 @@ struct worker_event {
 	void *obj;    /* struct cq *, struct qp * or struct rte_mbuf * */
 	uint16_t dev;
 	uint16_t worker;
-	uint32_t id; /* qpn or cq id, to detect a destroyed object */
+	uint32_t id; /* qpn or cq id, to detect a destroyed object; datagram: its ticket
+			(mad_gate.h) */
 };
 
 struct worker_set; /* all workers of the daemon */
@@ -235,6 +236,16 @@ int worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring);
 /* Readable when events wait. The control thread drains them with worker_events and sleeps again. */
 int worker_event_fd(struct worker_set *ws);
 unsigned worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max);
+/*
+ * Control thread. The datagram of this event was useful: it does not count against its sender,
+ * whose later datagrams are dropped (DROP_MAD_LIMIT) if too many were not (worker/mad_gate.h).
+ */
+void worker_datagram_useful(struct worker_set *ws, const struct worker_event *ev);
+/*
+ * Control thread. One QP more, or one fewer, is connected to the host of this GID: floods of hosts
+ * without one do not keep its datagrams out.
+ */
+void worker_host_connected(struct worker_set *ws, const uint8_t gid[16], bool more);
 
 /*
  * Control thread. Sends a frame on a device through worker 0 (ARP, ND, ICMP); consumes m. Returns 0

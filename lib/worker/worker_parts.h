@@ -8,6 +8,7 @@
  *   call.c      calls and jobs from the control thread, and waking a worker
  *   grace.c     grace periods: when no worker uses a removed object any more
  *   event.c     events to the control thread
+ *   mad_gate.c  which datagrams for QP1 it gets
  *   doorbell.c  the clients' doorbell rings
  *   hot_queue.c send queues that are polled without a doorbell
  *   host.c      frames to and from the kernel interface of a device
@@ -40,6 +41,7 @@
 #include "sched/crowd.h"
 #include "worker/blame.h"
 #include "worker/capture.h"
+#include "worker/mad_gate.h"
 #include "worker/steps.h"
 #include "engine/engine.h"
 #include "worker/worker.h"
@@ -49,7 +51,8 @@
 #define WORKER_RING_FRAMES 1024 /* frames handed over and not yet taken, per direction */
 #define WORKER_LO_FRAMES   256  /* looped back per iteration */
 #define WORKER_EVENTS      16384
-#define WORKER_DATAGRAMS   1024 /* outstanding WORKER_EV_DATAGRAM events, at most */
+#define WORKER_DATAGRAMS   1024 /* outstanding WORKER_EV_DATAGRAM events, at most .. */
+#define WORKER_STRANGERS   768  /* .. while no QP is connected to their sender */
 #define WORKER_HOT_QPS     8
 #define WORKER_WAITERS     8    /* contexts whose threads are woken in one iteration */
 #define WORKER_VIEW_BYTES  1024 /* smaller payloads are copied: cheaper than two more segments */
@@ -282,6 +285,7 @@ struct worker_set {
 	uint32_t no_moves;  /* of worker_moves_stop; atomic */
 	worker_qp_fn *qp_leaves, *qp_comes;
 	struct blame blame;
+	struct mad_gate mads;
 };
 
 /* call.c */
@@ -339,7 +343,8 @@ blame_serve(struct worker *w, uint8_t user)
 
 /* event.c: upcalls of the engine, and the end of an iteration */
 bool event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);
-bool event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m);
+enum drop_reason event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m,
+				const struct wire_pkt *pkt);
 void event_cq(void *ctx, struct cq *cq);
 void event_failed(void *ctx, const struct qp *qp);
 void event_async(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);

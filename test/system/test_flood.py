@@ -28,9 +28,10 @@ PASSES = int(os.environ.get("UROCE_FLOOD_PASSES", 3))  # the first two touch mem
 SEED = int(os.environ.get("UROCE_FLOOD_SEED", 1))
 PORT, BACKLOG = 7471, 16
 RSS_KIB = 8192  # of 120,000 frames or more; memory of its start that the daemon first touches is 2 to 5 MiB
-# Why frames of a kind are dropped. The others are for the control thread.
+# Why frames of a kind are dropped; MADs when there are too many. The others are for the control thread.
 DROPS = {"unknown QPN": "bad_qpn", "other hosts": "bad_gid", "CNP": "cnp", "SACK": "sack", "ACK": "stale_response",
-         "wrong ICRC": "bad_icrc"}
+         "wrong ICRC": "bad_icrc", "REQ": "mad_limit", "other MADs": "mad_limit"}
+MADS = 800  # of those, the control thread gets so many at once, and one more in each millisecond
 
 
 def way(near, far, addresses):
@@ -119,9 +120,14 @@ class Target:
         rss = next(int(line.split()[1]) for line in (proc / "status").read_text().splitlines() if line.startswith("VmRSS"))
         return rss, len(list((proc / "fd").iterdir())), len(self.answers()), len(self.daemon.show("cm")["cm"])
 
+    def mads(self):
+        """MADs that the control thread got."""
+        total = self.daemon.show("cm_stats")["cm_stats"][0]["total"]
+        return sum(n for name, n in total.items() if name.startswith("rx_"))
+
     def flood(self, good, name, frames):
         """Bursts, without a pause, until enough of the frames were counted."""
-        flood, before = floods.Flood(self.sock, frames), self.counted()
+        flood, before, start, mads = floods.Flood(self.sock, frames), self.counted(), time.monotonic(), self.mads()
         for _ in range(BURSTS):
             flood.send(BURST)
             good.goes_on()
@@ -135,6 +141,9 @@ class Target:
         end = time.monotonic() + lib.processes.HANGS_S / 2
         found = lib.until("frames are counted", grown)
         assert found.get(DROPS.get(name, "slow_path"), 0) >= BURSTS * KINDS_OF, found
+        if name in floods.CM_MADS:
+            most = MADS + 1000 * (time.monotonic() - start) + 2 * BACKLOG  # those that are accepted
+            assert self.mads() - mads <= most, (self.mads() - mads, most)
 
     def end(self):
         self.client.close()
@@ -176,9 +185,10 @@ def connection_of_cm(target):
     for what, frame in wrong.items():
         with lib.case(f"{target.link.kind}: a forged DREQ of {what} is ignored"):
             before = target.daemon.show("cm_stats")["cm_stats"][0]["total"]["rx_DREQ"]
-            target.sock.send(frame)
+            # Again, while its sender may not send more.
             lib.until("it has arrived",
-                      lambda b=before: target.daemon.show("cm_stats")["cm_stats"][0]["total"]["rx_DREQ"] > b)
+                      lambda b=before, f=frame: target.sock.send(f) and
+                      target.daemon.show("cm_stats")["cm_stats"][0]["total"]["rx_DREQ"] > b)
             established(target)
     with lib.case(f"{target.link.kind}: after all that the connection ends as usual"):
         established(target)

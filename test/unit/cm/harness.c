@@ -105,7 +105,7 @@ node_count(const struct node *n, uint32_t attr)
 	return count;
 }
 
-void
+bool
 node_rx(struct node *n, const struct node *from, const uint8_t *mad)
 {
 	struct cm_rx_info info = {.qkey = WIRE_GSI_QKEY, .src_qpn = WIRE_GSI_QPN};
@@ -114,16 +114,16 @@ node_rx(struct node *n, const struct node *from, const uint8_t *mad)
 	memcpy(info.addr.remote, from->gid, 16);
 	info.addr.pkey = 0xffff;
 	info.addr.hop_limit = 64;
-	cm_rx(n->cm, &info, mad, WIRE_MAD_LEN, n->now);
+	return cm_rx(n->cm, &info, mad, WIRE_MAD_LEN, n->now);
 }
 
-void
+bool
 node_rx_msg(struct node *n, const struct node *from, const struct wire_cm *m)
 {
 	uint8_t mad[WIRE_MAD_LEN];
 
 	wire_cm_build(m, mad);
-	node_rx(n, from, mad);
+	return node_rx(n, from, mad);
 }
 
 void

@@ -61,9 +61,9 @@ void node_quiet(const struct node *n);
 const struct sent *node_last(const struct node *n, uint32_t attr);
 /* Number of MADs of this attribute that were sent. */
 uint32_t node_count(const struct node *n, uint32_t attr);
-/* Delivers mad to n as if it came from `from`'s address. */
-void node_rx(struct node *n, const struct node *from, const uint8_t *mad);
-void node_rx_msg(struct node *n, const struct node *from, const struct wire_cm *m);
+/* Delivers mad to n as if it came from `from`'s address. Returns whether it was useful. */
+bool node_rx(struct node *n, const struct node *from, const uint8_t *mad);
+bool node_rx_msg(struct node *n, const struct node *from, const struct wire_cm *m);
 /* Delivers the MADs of both nodes, and those sent in response, until none is left. */
 void deliver(void);
 /* Drops all MADs that were sent and not delivered. */

@@ -129,13 +129,73 @@ messages_of_unknown_ids_end_in_nothing_or_one_reply(void **state)
 
 		m.rtu.local_comm_id = 5;
 		m.rtu.remote_comm_id = 6;
-		node_rx_msg(p, a, &m);
+		assert_false(node_rx_msg(p, a, &m));
 		assert_int_equal(p->nsent - sent, cases[i].answer != 0);
 		if (cases[i].answer != 0)
 			node_last(p, cases[i].answer);
 	}
 	assert_int_equal(cm_nids(p->cm), 0);
 	assert_int_equal(p->ntold, 0);
+}
+
+/* Delivers the last MAD of this kind twice: the first changes something, the copy does not. */
+static void
+useful_once(struct node *to, const struct node *from, uint32_t attr)
+{
+	const uint8_t *mad = node_last(from, attr)->mad;
+
+	assert_true(node_rx(to, from, mad));
+	assert_false(node_rx(to, from, mad));
+}
+
+REQUIREMENT("CM-16")
+static void
+each_message_of_a_connection_is_useful_once(void **state)
+{
+	uint32_t active, passive;
+
+	node_make(0, NULL);
+	node_make(1, NULL);
+	do_listen(p);
+	active = do_connect(a, p, 0x11);
+	useful_once(p, a, WIRE_CM_REQ);
+	passive = node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
+	useful_once(a, p, WIRE_CM_MRA); /* the answer to the copy */
+	do_accept(p, passive, 0x22);
+	useful_once(a, p, WIRE_CM_REP);
+	assert_int_equal(cm_ready(a->cm, active, NULL, 0, a->now), 0);
+	useful_once(p, a, WIRE_CM_RTU);
+	assert_int_equal(cm_disconnect(a->cm, active, NULL, 0, a->now), 0);
+	useful_once(p, a, WIRE_CM_DREQ);
+	useful_once(a, p, WIRE_CM_DREP);
+}
+
+/* A host that only guesses cannot make its messages useful. */
+REQUIREMENT("CM-16")
+static void
+messages_without_our_id_are_useful_only_as_requests(void **state)
+{
+	struct wire_cm m = {
+		.attr = WIRE_CM_REQ,
+		.req = {.local_comm_id = 5, .service_id = SERVICE, .mtu = 3, .qpn = 0x55}};
+	struct wire_cm rej = {.attr = WIRE_CM_REJ,
+			      .rej = {.local_comm_id = 5, .reason = WIRE_CM_REJ_TIMEOUT}};
+
+	node_make(0, NULL);
+	node_make(1, NULL);
+	assert_false(node_rx_msg(p, a, &m)); /* nobody listens */
+	do_listen(p);
+	assert_true(node_rx_msg(p, a, &m));
+	m.req.local_comm_id = 6; /* its QP has forgotten that request */
+	assert_false(node_rx_msg(p, a, &m));
+	assert_int_equal(cm_counters(p->cm)->stale, 1);
+	m.req.local_comm_id = 5;
+	m.req.qpn = 0x56;
+	assert_true(node_rx_msg(p, a, &m));
+	assert_false(node_rx_msg(p, a, &rej)); /* ends the request */
+	m.req.qpn = 1;
+	m.req.local_comm_id = 7;
+	assert_false(node_rx_msg(p, a, &m));
 }
 
 REQUIREMENT("CM-16")
@@ -349,6 +409,8 @@ main(void)
 		cmocka_unit_test(impossible_fields_are_refused),
 		cmocka_unit_test(strangers_cannot_touch_a_connection),
 		cmocka_unit_test(messages_of_unknown_ids_end_in_nothing_or_one_reply),
+		cmocka_unit_test(each_message_of_a_connection_is_useful_once),
+		cmocka_unit_test(messages_without_our_id_are_useful_only_as_requests),
 		cmocka_unit_test(requests_beyond_the_backlog_are_rejected),
 		cmocka_unit_test(one_peer_has_so_many_requests),
 		cmocka_unit_test(peers_cannot_take_all_ids),

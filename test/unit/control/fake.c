@@ -31,7 +31,8 @@ struct worker_set {
 };
 
 char fake_said[512];
-unsigned fake_qps, fake_doorbells, fake_calls;
+unsigned fake_qps, fake_doorbells, fake_calls, fake_connected;
+uint8_t fake_host[16];
 uint32_t fake_sends_to;
 bool fake_sends;
 struct rte_mbuf *fake_sent;
@@ -334,6 +335,20 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 	return 0;
 }
 
+void
+worker_datagram_useful(struct worker_set *ws, const struct worker_event *ev)
+{
+}
+
+void
+worker_host_connected(struct worker_set *ws, const uint8_t gid[16], bool more)
+{
+	if (!more)
+		assert_int_not_equal(fake_connected, 0);
+	fake_connected += more ? 1 : -1;
+	memcpy(fake_host, gid, 16);
+}
+
 uint32_t
 worker_frames_waiting(const struct worker_set *ws)
 {
@@ -527,6 +542,7 @@ fake_close(struct daemon *d)
 	while ((s = TAILQ_FIRST(&d->sessions)) != NULL)
 		session_destroy(s);
 	defer_drain(d);
+	assert_int_equal(fake_connected, 0);
 	device_addrs_clear(&device);
 	daemon_tables_close(d);
 	loop_close(&d->loop);

@@ -17,6 +17,9 @@
 extern char fake_said[512];
 /* Numbers of QPs that workers have and of doorbell rings that they watch. */
 extern unsigned fake_qps, fake_doorbells;
+/* QPs that are connected to a host, and the host of the last change. */
+extern unsigned fake_connected;
+extern uint8_t fake_host[16];
 extern uint32_t fake_sends_to; /* the address handle of posted datagrams; 0: any */
 /* Number of calls that the control thread waited for, since fake_reset. */
 extern unsigned fake_calls;

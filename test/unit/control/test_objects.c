@@ -258,6 +258,55 @@ qp_keeps_its_pd(void **state)
 	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 1);
 }
 
+/* The workers know the hosts that QPs are connected to, until the last QP leaves. */
+REQUIREMENT("CM-16")
+static void
+hosts_of_connected_qps_are_known(void **state)
+{
+	const uint8_t *host = s->dev->net.gid[1].gid; /* its own: needs no neighbour */
+	struct uroce_create_qp_req create = {.qp_type = QP_TYPE_UC, .cap = {16, 16, 1, 1, 0}};
+	struct uroce_modify_qp_req req = {
+		.attr = {.port_num = 1,
+			 .path_mtu = 3,
+			 .dest_qp_num = 7,
+			 .ah = {.is_global = 1, .sgid_index = 1, .port_num = 1}}};
+	struct all a = {0};
+	uint32_t first = 0;
+
+	for (unsigned i = 0; i < NROWS; i++)
+		assert_int_equal(rows[i].make(&a), 0);
+	create.pd = a.pd;
+	create.send_cq = create.recv_cq = a.cq;
+	memcpy(req.attr.ah.dgid, host, 16);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(make(UROCE_CTRL_CREATE_QP, &create, sizeof(create), &req.handle),
+				 0);
+		req.attr_mask = QP_STATE | QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS;
+		req.attr.qp_state = QP_INIT;
+		assert_int_equal(fake_ask(s, client, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL,
+					  0),
+				 0);
+		assert_int_equal(fake_connected, i);
+		req.attr_mask = QP_STATE | QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN;
+		req.attr.qp_state = QP_RTR;
+		assert_int_equal(fake_ask(s, client, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL,
+					  0),
+				 0);
+		assert_int_equal(fake_connected, i + 1);
+		assert_memory_equal(fake_host, host, 16);
+		if (i == 0)
+			first = req.handle;
+	}
+	req.attr_mask = QP_STATE;
+	req.attr.qp_state = QP_RESET;
+	assert_int_equal(fake_ask(s, client, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL, 0), 0);
+	assert_int_equal(fake_connected, 1);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_QP, req.handle), 0);
+	assert_int_equal(fake_connected, 1);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_QP, first), 0);
+	assert_int_equal(fake_connected, 0);
+}
+
 /* Q_Keys with the high bit, such as QP1's, are for root and the daemon's user. */
 REQUIREMENT("WIRE-08")
 static void
@@ -432,6 +481,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(posted_datagrams_leave_before_their_address_handle,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(qp_keeps_its_pd, setup, teardown),
+		cmocka_unit_test_setup_teardown(hosts_of_connected_qps_are_known, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused_object_leaves_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(queue_without_memory_leaves_nothing, setup,
 						teardown),

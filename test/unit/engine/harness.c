@@ -72,16 +72,16 @@ on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
 	return true;
 }
 
-static bool
-on_consumer(void *ctx, uint16_t dev, struct rte_mbuf *m)
+static enum drop_reason
+on_consumer(void *ctx, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
 {
 	struct bench *b = ctx;
 
 	rte_pktmbuf_free(m);
 	if (b->consumer_full)
-		return false;
+		return DROP_SLOW_PATH_FULL;
 	b->consumed++;
-	return true;
+	return DROP_NUM;
 }
 
 static bool

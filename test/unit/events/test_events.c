@@ -71,8 +71,15 @@ neigh_rx(struct device *dev, struct rte_mbuf *m)
 	fail();
 }
 
-void
+bool
 slow_path_rx(struct device *dev, struct rte_mbuf *m)
+{
+	fail();
+	return false;
+}
+
+void
+worker_datagram_useful(struct worker_set *ws, const struct worker_event *ev)
 {
 	fail();
 }
