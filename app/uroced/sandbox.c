@@ -35,7 +35,7 @@
 	/* open files */                                                                           \
 	CALL(read, W | C | B)                                                                      \
 	CALL(write, W | C | B)                                                                     \
-	CALL(readv, W | C)                                                                         \
+	CALL(readv, W)                                                                             \
 	CALL(writev, W | C)                                                                        \
 	CALL(pread64, B)                                                                           \
 	CALL(pwrite64, B)                                                                          \
@@ -149,7 +149,7 @@
 #define FAMILIES    64u
 #define THREAD_S    1
 #define MAX_WORKER  30 /* calls of a filter */
-#define MAX_CONTROL 81
+#define MAX_CONTROL 80
 #define MAX_BROKER  60
 
 /* Roles. */
