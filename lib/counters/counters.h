@@ -117,7 +117,7 @@
 	X(NO_MBUF, "no_mbuf", "no packet buffer")                                                  \
 	X(HANDOFF_FULL, "handoff_full", "no space on the way to another worker")                   \
 	X(SLOW_PATH_FULL, "slow_path_full", "no space on the way to the control thread")           \
-	X(MAD_LIMIT, "mad_limit", "MADs: too many of their sender changed nothing")                \
+	X(MAD_LIMIT, "mad_limit", "MAD of a host that has sent too many useless ones")             \
 	X(LOOPBACK_FULL, "loopback_full", "no space on the way to this device")                    \
 	X(KEY_PAUSE, "wrong_key_pause", "throttled: too many wrong R_Keys for its QP")             \
 	X(PORT_DOWN, "port_down", "the port is gone")                                              \

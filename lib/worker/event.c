@@ -83,6 +83,7 @@ event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m, const struct wire_pk
 	    rte_ring_free_count(w->ws->events) > WORKER_EVENTS / 2 && put(w, &ev))
 		return DROP_NUM;
 	__atomic_fetch_sub(&w->ws->datagrams, 1, __ATOMIC_RELAXED);
+	mad_gate_forgive(&w->ws->mads, ev.id); /* its sender did not cause this */
 	rte_pktmbuf_free(m);
 	return DROP_SLOW_PATH_FULL;
 }

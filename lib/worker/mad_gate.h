@@ -6,9 +6,9 @@
  *
  * A MAD puts its sender into debt when it is admitted. The control thread forgives the debt if the
  * MAD was useful: it began a connection, or moved one that it names by both ids. What is left are
- * refused requests, copies, MADs about nothing, and queries of other daemons: about 800 of them at
- * once, then MAD_GATE_OWN_NS for each. An honest host is hardly ever in debt, however many
- * connections it makes.
+ * refused requests, copies, MADs about nothing, and queries of other daemons: 800 of them at once,
+ * or 1,000 in some time, then one for each MAD_GATE_OWN_NS. An honest host is hardly ever in debt,
+ * however many connections it makes.
  *
  * Fair between hosts: a host in debt is refused while others are not. MADs that ask for something
  * new, MADs about a connection, and others have separate debts, because source addresses can be
@@ -43,12 +43,12 @@ struct mad_gate {
 };
 
 /*
- * Worker. Returns true if the control thread gets this MAD at now_ns, which never decreases by
- * much. *ticket: for mad_gate_forgive. *peer: a QP is connected to its sender.
+ * Worker. Returns true if the control thread gets this MAD at now_ns. *ticket: for
+ * mad_gate_forgive. *peer: a QP is connected to its sender.
  */
 bool mad_gate_admit(struct mad_gate *g, const struct wire_pkt *pkt, uint64_t now_ns,
 		    uint32_t *ticket, bool *peer);
-/* Control thread. The admitted MAD was useful. Called at most once for a ticket. */
+/* Any thread. The admitted MAD was useful, or had no space. Called at most once for a ticket. */
 void mad_gate_forgive(struct mad_gate *g, uint32_t ticket);
 /* Control thread. One QP more, or one fewer, is connected to the host of this GID. */
 void mad_gate_connected(struct mad_gate *g, const uint8_t gid[16], bool more);
