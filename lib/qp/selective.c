@@ -277,10 +277,14 @@ qp_reorder_drop(struct qp_sr_pool *p, struct qp *qp)
 	return n;
 }
 
-/* Is nothing missing? */
+/* Is nothing missing? An ACK of all that was sent leaves the scoreboard as it is. */
 static bool
 scoreboard_is_idle(const struct qp_scoreboard *m)
 {
+	const struct qp_snd *snd = &m->qp->conn.snd;
+
+	if (snd->una_psn == snd->high_psn)
+		return true;
 	return qp_psns_empty(&m->got) && qp_psns_empty(&m->lost) && m->reads.here.n == 0 &&
 	       m->reads.wanted.n == 0 && m->reads.nasks == 0;
 }

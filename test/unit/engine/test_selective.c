@@ -108,10 +108,11 @@ qp_does_not_move_while_packets_are_missing(void **state)
 	pkt_count(c);
 	peer_sack(c, SQ, 30, good);
 	assert_non_null(engine_may_give(c->qp));
-	peer_sack(c, SQ + 5, 0, good);
+	pkt_count(c);
+	assert_non_null(engine_may_give(c->qp));
+	peer_ack(c, SQ + 4);
 	for (i = 0; i < 5; i++)
 		send_cqe(c, i, QP_WC_SUCCESS);
-	pkt_count(c);
 	assert_null(engine_may_give(c->qp));
 	/* A probe has no scoreboard if the peer has not agreed. */
 	c = conn_sr(state, QP_SR_CAN);

@@ -95,6 +95,7 @@ takes_scoreboard(uint32_t uid, uint8_t peer)
 	if (!takes_idle_scoreboard(uid, peer))
 		return false;
 	qp_psns_add(&t.qp[t.nqps - 1]->bind.scoreboard->lost, 1);
+	t.qp[t.nqps - 1]->conn.snd.high_psn = 2;
 	return true;
 }
 
