@@ -19,9 +19,9 @@ def stats(side):
     return next(d["total"] for d in side.daemon.show("stats")["stats"] if d["device"] == side.dev)
 
 
-def rcdata(link, ops=400):
+def rcdata(link, *plan):
     pair = lib.verbs_pair(link.b, link.a, lib.RCDATA,
-                          ["-d", "{dev}", "--json", "--qps", "4", "--ops", str(ops), "--seed", "3"],
+                          ["-d", "{dev}", "--json", "--seed", "3", *(plan or ("--qps", "4", "--ops", "400"))],
                           server_args=["-d", "{dev}", "--json"], timeout=120)
     for proc in (pair.server, pair.client):
         assert json.loads(proc.output().splitlines()[-1])["ok"] is True, proc.output()
@@ -102,10 +102,16 @@ def no_probes(link):
             {"device": side.dev, "probe": "off"}]
     before = probes(link)
     rcdata(link)
+    # The last one of two requests is lost, and nothing behind it shows that.
+    urocectl(link.a.daemon, "impair", link.a.dev, "clear")
+    urocectl(link.b.daemon, "impair", link.b.dev, "set", "rule:nth=2,count=1,action=drop")
+    alone = probes(link)
+    rcdata(link, "--qps", "1", "--ops", "1", "--oneway")
     after = probes(link)
     assert after[0] == before[0], (before, after)
-    assert after[1] > before[1], "no packet was lost that only the ACK timeout finds"
+    assert after[1] > alone[1], (alone, after)
     for side in (link.a, link.b):
+        urocectl(side.daemon, "impair", side.dev, "set", "drop=2%,seed=1")
         urocectl(side.daemon, "set", "probe", "on", "dev", side.dev)
     rcdata(link)
     assert sum(probes(link)[0]) > sum(after[0]), (after, probes(link))

@@ -147,6 +147,37 @@ early_request_without_memory_is_nakked(void **state)
 	}
 }
 
+/* What is held stays: only the request for which there is no memory is sent again. */
+REQUIREMENT("SR-03")
+static void
+early_request_without_memory_is_lost_if_others_are_held(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+	struct qp_sr_pool *pool = c->b->engine.env.sr;
+	uint32_t frames = pool->frames.nfree, kept, i;
+
+	for (i = 0; i < 4; i++)
+		recv_post(c, i, i * 64, 64);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 8, 8);
+	sack_expect(c, RQ, 1 << 1);
+	kept = pool->kept.nfree;
+	pool->frames.nfree = pool->kept.nfree = 0;
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 16, 8);
+	sack_expect(c, RQ, 1 << 1);
+	assert_int_equal(DROPS(c, OUT_OF_SEQ), 1);
+	pool->frames.nfree = frames;
+	pool->kept.nfree = kept;
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 3, 24, 8);
+	sack_expect(c, RQ, 1 << 1 | 1 << 3);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	sack_expect(c, RQ + 2, 1 << 1);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 16, 8);
+	for (i = 0; i < 4; i++)
+		recv_cqe(c, i, QP_WC_SUCCESS);
+	assert_int_equal(OBS(c, RSP_SEQ_NAK) + OBS(c, RSP_HELD_LOST), 0);
+	assert_true(qp_sr_pool_whole(pool));
+}
+
 /* No agreement: the peer gets what the specification says, and nothing else. */
 REQUIREMENT("SR-01")
 static void
@@ -660,6 +691,7 @@ main(void)
 		bench_test(early_request_longer_than_the_mtu_is_not_held),
 		bench_test(qp_does_not_move_while_packets_are_missing),
 		bench_test(early_request_without_memory_is_nakked),
+		bench_test(early_request_without_memory_is_lost_if_others_are_held),
 		bench_test(no_sack_without_agreement),
 		bench_test(request_beyond_the_window_ends_in_go_back_n),
 		bench_test(held_request_that_fails_is_nakked_at_its_turn),
