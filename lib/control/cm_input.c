@@ -57,7 +57,6 @@ on_datagram(void *ctx, const struct slow_datagram *g)
 		.qkey = g->qkey,
 		.src_qpn = g->remote_qpn,
 	};
-
 	bool useful;
 
 	if (sr_peer_rx(g) || peer_probe_rx(g))

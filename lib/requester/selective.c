@@ -99,7 +99,7 @@ req_scoreboard_advance(struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 		m->top_psn = psn;
 }
 
-/* Takes the PSNs that a SACK names, relative to the base. Leaves in held what is new. */
+/* Marks the PSNs of held, relative to the base, as received. Leaves the new ones in held. */
 static void
 take_held(struct qp *qp, struct qp_scoreboard *m, struct qp_psns_rel *held)
 {

@@ -75,7 +75,7 @@ rsp_reorder_put(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, s
 	if (!qp_reorder_put(env->sr, h, pkt, len, m, &kept)) {
 		if (h->n == 0)
 			return false;
-		/* As if it were lost: a NAK would cost what is held, too. */
+		/* Dropped as if lost. A NAK would discard the held requests, too. */
 		qp_env_drop(env, DROP_OUT_OF_SEQ);
 		rcv->sack_due = true;
 		return true;

@@ -5,10 +5,10 @@
  * debt, before they wake the control thread.
  *
  * A MAD puts its sender into debt when it is admitted. The control thread forgives the debt if the
- * MAD was useful: it began a connection, or moved one that it names by both ids. What is left are
- * refused requests, copies, MADs about nothing, and queries of other daemons: 800 of them at once,
- * or 1,000 in some time, then one for each MAD_GATE_OWN_NS. An honest host is hardly ever in debt,
- * however many connections it makes.
+ * MAD was useful: it began a connection, or changed the state of one and named its ids. Refused
+ * requests, duplicates, MADs about unknown connections, and queries of other daemons are not. A
+ * host may send 800 of these at once, or 1,000 in some time, then one in each MAD_GATE_OWN_NS. An
+ * honest host is hardly ever in debt, however many connections it makes.
  *
  * Fair between hosts: a host in debt is refused while others are not. MADs that ask for something
  * new, MADs about a connection, and others have separate debts, because source addresses can be

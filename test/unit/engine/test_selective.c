@@ -147,7 +147,7 @@ early_request_without_memory_is_nakked(void **state)
 	}
 }
 
-/* What is held stays: only the request for which there is no memory is sent again. */
+/* The held requests stay. Only the one for which there is no memory is sent again. */
 REQUIREMENT("SR-03")
 static void
 early_request_without_memory_is_lost_if_others_are_held(void **state)
