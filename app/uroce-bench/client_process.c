@@ -21,7 +21,6 @@
 #define MEM_BYTES       (64u * 1024) /* larger messages have one slot, as in mode "engine" */
 #define READS           16
 #define RNR_TIMER       1  /* 10 us */
-#define TIMEOUT         14 /* 67 ms */
 #define FIRST_PSN       0x1000u
 
 static void
@@ -227,7 +226,6 @@ connect_one(struct client *c, struct ibv_qp *qp, int sgid, const struct client_a
 	attr.rq_psn = attr.sq_psn = FIRST_PSN;
 	attr.max_dest_rd_atomic = attr.max_rd_atomic = READS;
 	attr.min_rnr_timer = RNR_TIMER;
-	attr.timeout = TIMEOUT;
 	rc = verbs_raise(qp, &attr, IBV_QPS_RTS);
 	if (rc != 0)
 		client_die("connect: %s", strerror(rc));
