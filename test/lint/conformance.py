@@ -17,7 +17,7 @@ import tree
 DOCUMENT = 'doc/conformance.md'
 NOT_TESTS = ('test/lint/', 'test/mutate/')  # they name tests but contain no test of the transport
 MOST_NAMED = 8  # maximum number of tests listed per file and requirement
-FUNCTION = re.compile(r'(?:static )?void\s+(\w+)\(')
+FUNCTION = re.compile(r'(?:(?:static )?void\s+|[A-Z_]*TEST(?:_IN)?\()(?P<name>\w+)(?:\(|[^{;]*\)\n\{)')
 MACRO = re.compile(r'^\w+\((\w+),', re.M)
 COMMENT = re.compile(r'^[ \t]*(?:#|/\*) Requirements: ([A-Z0-9, -]+?)(?: \*/)?\n(.*)', re.M)
 # A Python function or case, a meson test, a table row.
@@ -65,7 +65,7 @@ def annotated(name, text):
     for match in re.finditer(r'^REQUIREMENT\(([^)]*)\)\s*', text, re.M):
         rest = text[match.end():]
         function = FUNCTION.match(rest)
-        for test in [function[1]] if function else MACRO.findall(rest.split('\n\n')[0]) or [None]:
+        for test in [function['name']] if function else MACRO.findall(rest.split('\n\n')[0]) or [None]:
             yield re.findall(r'[A-Z]+-\d\d', match[1]), test
 
 

@@ -278,7 +278,7 @@ class Lint(unittest.TestCase):
 
     def test_conformance(self):
         self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
-        self.put('test/unit/t.c', 'REQUIREMENT("AB-01")\nstatic void\nit_is(void **s)\n')
+        self.put('test/unit/t.c', 'REQUIREMENT("AB-01")\nSUITE_TEST(it_is)\n{\n}\n')
         # A mutation script names tests but is none.
         self.put('test/mutate/m.py', '# Requirements: AB-02\ndef test_never():\n')
         self.expect('conformance.py', 'out of date')

@@ -130,7 +130,7 @@ MUTANTS = [Mutant(*row) for row in (
      'nak_remote_access_ends_the_wqe'),
     # section 7: completion errors
     ('CQE-02', RECEIVE, 'QP_WC_LOC_LEN_ERR, QP_EVENT_QP_REQ_ERR', 'QP_WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR',
-     'receive_that_is_too_short_ends_both_sides'),
+     'send_longer_than_its_receive_is_refused'),
     ('CQE-05', FLUSH, 'status != QP_WC_SUCCESS ? status : QP_WC_WR_FLUSH_ERR);',
      'status);', 'wqes_after_the_failed_one_are_flushed_in_order'),
     ('CQE-07', RECEIVE, 'flags & WIRE_F_RWQE ? QP_WC_LOC_ACCESS_ERR : QP_WC_SUCCESS', 'QP_WC_SUCCESS',

@@ -32,7 +32,7 @@ def programs():
     for folder, prefix in PREFIX.items():
         for path in (ROOT / 'test/unit' / folder).glob('test_*.c'):
             target = f'test/unit/{folder}/{prefix}{path.stem.removeprefix("test_")}'
-            found.update(dict.fromkeys(re.findall(r'^(\w+)\(void \*\*state\)', path.read_text(), re.M), target))
+            found.update(dict.fromkeys(re.findall(r'^\w*TEST(?:_IN)?\((\w+)', path.read_text(), re.M), target))
     return found
 
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uroce-bench latency --breakdown: stamps of both ends become times of steps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "breakdown.h"
+#include "../../kit/unit.h"
 
 #define TRIPS  100u
 #define PERIOD 10000u /* cycles from one round trip to the next */
@@ -84,8 +81,9 @@ near(double value, double expected)
 	assert_true(value > expected * 0.99 - 1 && value < expected * 1.01 + 1);
 }
 
-static void
-each_step_has_its_time_and_all_are_the_round_trip(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
+
+TEST(each_step_has_its_time_and_all_are_the_round_trip)
 {
 	double sum = 0;
 
@@ -121,8 +119,7 @@ find(unsigned e, enum stamp_kind kind, uint32_t n)
 }
 
 /* The kernel delivers a frame within the send call, which returns when the peer has it already. */
-static void
-call_that_returns_late_counts_until_the_next_step(void **state)
+TEST(call_that_returns_late_counts_until_the_next_step)
 {
 	for (uint32_t n = 0; n < TRIPS; n++) {
 		trip(n);
@@ -137,8 +134,7 @@ call_that_returns_late_counts_until_the_next_step(void **state)
 	near(client_hist_at(&b.step[1][STAMP_SENT], 0.5), (double)length(1, STAMP_SENT, TRIPS / 2));
 }
 
-static void
-round_trip_without_a_stamp_is_left_out(void **state)
+TEST(round_trip_without_a_stamp_is_left_out)
 {
 	for (uint32_t n = 0; n < TRIPS; n++)
 		trip(n);
@@ -151,8 +147,7 @@ round_trip_without_a_stamp_is_left_out(void **state)
 }
 
 /* Waits count as far as they are within a round trip; those before the first post do not. */
-static void
-waits_belong_to_the_round_trip_in_which_they_end(void **state)
+TEST(waits_belong_to_the_round_trip_in_which_they_end)
 {
 	struct stamp last;
 
@@ -174,17 +169,4 @@ waits_belong_to_the_round_trip_in_which_they_end(void **state)
 	assert_int_equal(b.waited_ns[0][BREAKDOWN_SLEPT], TRIPS / 4 * 600);
 	assert_int_equal(b.waited[0][BREAKDOWN_WOKE], 0);
 	assert_int_equal(b.waited[1][BREAKDOWN_SLEPT], 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(each_step_has_its_time_and_all_are_the_round_trip, setup),
-		cmocka_unit_test_setup(call_that_returns_late_counts_until_the_next_step, setup),
-		cmocka_unit_test_setup(round_trip_without_a_stamp_is_left_out, setup),
-		cmocka_unit_test_setup(waits_belong_to_the_round_trip_in_which_they_end, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

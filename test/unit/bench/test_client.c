@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uroce-bench client: what counts as moved, and percentiles. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "client.h"
+#include "../../kit/unit.h"
 
 #define SLOTS  8
 #define STRIDE 128
@@ -36,8 +33,7 @@ move(struct client *c, uint32_t slot)
 	memcpy(c->to + slot * STRIDE, c->from + slot * STRIDE, c->plan.size);
 }
 
-static void
-no_message_is_not_taken_for_all_messages(void **state)
+UNIT_TEST(no_message_is_not_taken_for_all_messages)
 {
 	struct client c = client_of(BENCH_WRITE, 100, 1);
 
@@ -48,8 +44,7 @@ no_message_is_not_taken_for_all_messages(void **state)
 	assert_false(client_verify(&c, SEED, 2));
 }
 
-static void
-every_message_has_its_slot(void **state)
+UNIT_TEST(every_message_has_its_slot)
 {
 	struct client c = client_of(BENCH_READ, STRIDE, 2);
 
@@ -60,8 +55,7 @@ every_message_has_its_slot(void **state)
 	assert_true(client_verify(&c, SEED, 2000));
 }
 
-static void
-one_wrong_byte_is_detected(void **state)
+UNIT_TEST(one_wrong_byte_is_detected)
 {
 	struct client c = client_of(BENCH_SEND, 61, 1);
 
@@ -78,8 +72,7 @@ one_wrong_byte_is_detected(void **state)
 	assert_false(client_verify(&c, SEED, SLOTS));
 }
 
-static void
-bytes_of_another_run_or_slot_are_detected(void **state)
+UNIT_TEST(bytes_of_another_run_or_slot_are_detected)
 {
 	struct client c = client_of(BENCH_WRITE, 64, 1);
 
@@ -90,8 +83,7 @@ bytes_of_another_run_or_slot_are_detected(void **state)
 	assert_false(client_verify(&c, SEED, SLOTS));
 }
 
-static void
-atomics_are_counted(void **state)
+UNIT_TEST(atomics_are_counted)
 {
 	struct client c = client_of(BENCH_ATOMIC, 8, 3);
 
@@ -103,8 +95,7 @@ atomics_are_counted(void **state)
 	assert_false(client_verify(&c, SEED, 256));
 }
 
-static void
-side_that_receives_nothing_has_nothing_to_verify(void **state)
+UNIT_TEST(side_that_receives_nothing_has_nothing_to_verify)
 {
 	struct client c = client_of(BENCH_WRITE, 64, 1);
 
@@ -114,8 +105,7 @@ side_that_receives_nothing_has_nothing_to_verify(void **state)
 	assert_false(client_verify(&c, SEED, 1000));
 }
 
-static void
-percentiles_are_those_of_the_samples(void **state)
+UNIT_TEST(percentiles_are_those_of_the_samples)
 {
 	static struct client_hist h, other;
 
@@ -132,8 +122,7 @@ percentiles_are_those_of_the_samples(void **state)
 	assert_true(client_hist_low(&h) == 25.5);
 }
 
-static void
-histogram_keeps_values_to_one_part_in_128(void **state)
+UNIT_TEST(histogram_keeps_values_to_one_part_in_128)
 {
 	for (uint64_t ns = 1; ns < UINT32_MAX; ns = ns * 3 / 2 + 1) {
 		struct client_hist *h = calloc(1, sizeof(*h));
@@ -148,29 +137,10 @@ histogram_keeps_values_to_one_part_in_128(void **state)
 	}
 }
 
-static void
-values_beyond_the_histogram_count_in_its_last_bucket(void **state)
+UNIT_TEST(values_beyond_the_histogram_count_in_its_last_bucket)
 {
 	static struct client_hist h;
 
 	client_hist_add(&h, UINT64_MAX);
 	assert_true(client_hist_at(&h, 1) > 4.2e9);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_message_is_not_taken_for_all_messages),
-		cmocka_unit_test(every_message_has_its_slot),
-		cmocka_unit_test(one_wrong_byte_is_detected),
-		cmocka_unit_test(bytes_of_another_run_or_slot_are_detected),
-		cmocka_unit_test(atomics_are_counted),
-		cmocka_unit_test(side_that_receives_nothing_has_nothing_to_verify),
-		cmocka_unit_test(percentiles_are_those_of_the_samples),
-		cmocka_unit_test(histogram_keeps_values_to_one_part_in_128),
-		cmocka_unit_test(values_beyond_the_histogram_count_in_its_last_bucket),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  * clock that steps through every microsecond, no lazy updates (CC-03, CC-07).
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "cc/param.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define US   1000ull
 #define MS   1000000ull
@@ -211,8 +206,7 @@ follow(const char *text, const uint64_t *cnps, uint32_t n, uint64_t ms)
 }
 
 REQUIREMENT("CC-03", "CC-07")
-static void
-one_cnp_and_the_recovery_follow_the_rules(void **state)
+UNIT_TEST(one_cnp_and_the_recovery_follow_the_rules)
 {
 	static const uint64_t one[] = {50};
 
@@ -221,8 +215,7 @@ one_cnp_and_the_recovery_follow_the_rules(void **state)
 }
 
 REQUIREMENT("CC-03", "CC-07")
-static void
-rows_of_cnps_follow_the_rules(void **state)
+UNIT_TEST(rows_of_cnps_follow_the_rules)
 {
 	uint64_t cnps[40];
 
@@ -240,8 +233,7 @@ rows_of_cnps_follow_the_rules(void **state)
 }
 
 REQUIREMENT("CC-03")
-static void
-a_flood_of_cnps_leaves_the_minimum_rate(void **state)
+UNIT_TEST(a_flood_of_cnps_leaves_the_minimum_rate)
 {
 	uint64_t now = MS, i, sent;
 
@@ -261,8 +253,7 @@ a_flood_of_cnps_leaves_the_minimum_rate(void **state)
 
 /* From the minimum rate: the hyper step (50 Mb/s) every 300 us needs 150 ms for 25 Gb/s. */
 REQUIREMENT("CC-03")
-static void
-recovery_is_complete_in_the_stated_time(void **state)
+UNIT_TEST(recovery_is_complete_in_the_stated_time)
 {
 	uint64_t now = MS, end, i;
 
@@ -288,8 +279,7 @@ recovery_is_complete_in_the_stated_time(void **state)
 }
 
 /* The work of one event is bounded, however long the silence before it. */
-static void
-a_long_silence_is_caught_up(void **state)
+UNIT_TEST(a_long_silence_is_caught_up)
 {
 	uint64_t now = MS;
 
@@ -307,8 +297,7 @@ a_long_silence_is_caught_up(void **state)
 	assert_false(flow.limits);
 }
 
-static void
-a_rate_limit_is_always_paced(void **state)
+UNIT_TEST(a_rate_limit_is_always_paced)
 {
 	uint64_t now = MS, sent;
 
@@ -318,8 +307,7 @@ a_rate_limit_is_always_paced(void **state)
 	near((double)sent, 1000.0 * 1000 * 10 / 8, 0.01);
 }
 
-static void
-the_window_is_the_product_of_bandwidth_and_delay(void **state)
+UNIT_TEST(the_window_is_the_product_of_bandwidth_and_delay)
 {
 	begin("dcqcn:window=20", 1);
 	assert_int_equal(cc.window_pkts, 15); /* 62.5 KB of 4 KiB */
@@ -333,20 +321,4 @@ the_window_is_the_product_of_bandwidth_and_delay(void **state)
 	for (uint32_t i = 0; i < 10; i++)
 		cc_on_ack(&cc, &flow, 3, &(struct cc_ack){.bytes = MTU});
 	assert_int_equal(cc.window_pkts, 15);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_cnp_and_the_recovery_follow_the_rules),
-		cmocka_unit_test(rows_of_cnps_follow_the_rules),
-		cmocka_unit_test(a_flood_of_cnps_leaves_the_minimum_rate),
-		cmocka_unit_test(recovery_is_complete_in_the_stated_time),
-		cmocka_unit_test(a_long_silence_is_caught_up),
-		cmocka_unit_test(a_rate_limit_is_always_paced),
-		cmocka_unit_test(the_window_is_the_product_of_bandwidth_and_delay),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,9 @@
  * The policies `swift` and `timely`: single events, and flows that share a queue. The queue is a
  * counter of bytes that a link drains (CC-03, CC-07).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include "cc/param.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define US   1000ull
 #define MS   1000000ull
@@ -44,8 +39,7 @@ acked(struct sender *s, uint64_t now_ns, uint32_t rtt_ns)
 	cc_on_ack(&s->cc, &s->flow, now_ns, &(struct cc_ack){.bytes = MTU, .rtt_ns = rtt_ns});
 }
 
-static void
-swift_cuts_once_a_round_trip(void **state)
+UNIT_TEST(swift_cuts_once_a_round_trip)
 {
 	struct sender s;
 	uint32_t full, once;
@@ -69,8 +63,7 @@ swift_cuts_once_a_round_trip(void **state)
 }
 
 REQUIREMENT("CC-03")
-static void
-swift_paces_fractions_of_a_packet(void **state)
+UNIT_TEST(swift_paces_fractions_of_a_packet)
 {
 	struct sender s;
 	uint64_t now = MS;
@@ -93,8 +86,7 @@ swift_paces_fractions_of_a_packet(void **state)
 }
 
 /* A gap that a long delay or a low rate has set becomes shorter with them, never longer. */
-static void
-gaps_shrink_when_the_network_recovers(void **state)
+UNIT_TEST(gaps_shrink_when_the_network_recovers)
 {
 	static const char *const policies[] = {"swift", "timely"};
 
@@ -120,8 +112,7 @@ gaps_shrink_when_the_network_recovers(void **state)
 	}
 }
 
-static void
-swift_losses_count_with_long_delays_only(void **state)
+UNIT_TEST(swift_losses_count_with_long_delays_only)
 {
 	struct sender s;
 	uint32_t was;
@@ -140,8 +131,7 @@ swift_losses_count_with_long_delays_only(void **state)
 	assert_int_equal(s.cc.window_pkts, 1);
 }
 
-static void
-timely_rises_and_falls(void **state)
+UNIT_TEST(timely_rises_and_falls)
 {
 	struct sender s;
 	uint32_t was;
@@ -167,8 +157,7 @@ timely_rises_and_falls(void **state)
 }
 
 /* Above the limit the rate falls although the round trips become shorter. */
-static void
-timely_falls_above_the_limit_whatever_the_trend(void **state)
+UNIT_TEST(timely_falls_above_the_limit_whatever_the_trend)
 {
 	struct sender s;
 	uint32_t was;
@@ -182,8 +171,7 @@ timely_falls_above_the_limit_whatever_the_trend(void **state)
 
 /* Retransmitted packets give no round trip: then losses show the congestion. */
 REQUIREMENT("CC-06")
-static void
-timely_losses_count_without_round_trips_only(void **state)
+UNIT_TEST(timely_losses_count_without_round_trips_only)
 {
 	struct sender s;
 
@@ -200,8 +188,7 @@ timely_losses_count_without_round_trips_only(void **state)
 }
 
 REQUIREMENT("CC-03")
-static void
-timely_keeps_the_minimum_and_recovers(void **state)
+UNIT_TEST(timely_keeps_the_minimum_and_recovers)
 {
 	struct sender s;
 	uint64_t now = MS, end;
@@ -286,8 +273,7 @@ flows_share(const char *text, uint32_t n, uint64_t ms, uint32_t used_least, uint
 	assert_true(queue_ns <= queue_most_ns);
 }
 
-static void
-flows_of_a_delay_policy_share_a_link(void **state)
+UNIT_TEST(flows_of_a_delay_policy_share_a_link)
 {
 	flows_share("swift", 2, 40, 900, 100 * US);
 	flows_share("swift", 8, 40, 900, 128 * US);
@@ -295,22 +281,4 @@ flows_of_a_delay_policy_share_a_link(void **state)
 	flows_share("timely", 2, 200, 950, 100 * US);
 	flows_share("timely", 8, 200, 950, 130 * US);
 	flows_share("timely", 32, 200, 950, 130 * US);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(swift_cuts_once_a_round_trip),
-		cmocka_unit_test(swift_paces_fractions_of_a_packet),
-		cmocka_unit_test(gaps_shrink_when_the_network_recovers),
-		cmocka_unit_test(swift_losses_count_with_long_delays_only),
-		cmocka_unit_test(timely_rises_and_falls),
-		cmocka_unit_test(timely_falls_above_the_limit_whatever_the_trend),
-		cmocka_unit_test(timely_losses_count_without_round_trips_only),
-		cmocka_unit_test(timely_keeps_the_minimum_and_recovers),
-		cmocka_unit_test(flows_of_a_delay_policy_share_a_link),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

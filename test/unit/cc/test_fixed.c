@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The congestion policy `fixed`: the window before and after each event (REQ-04, REQ-05). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "cc/cc.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static struct cc_flow flow; /* the policy uses little of it */
 
@@ -39,8 +34,7 @@ acks_until_open(struct cc *cc)
 }
 
 REQUIREMENT("REQ-05")
-static void
-sequence_nak_shrinks_the_window(void **state)
+UNIT_TEST(sequence_nak_shrinks_the_window)
 {
 	struct cc cc = fresh();
 
@@ -50,8 +44,7 @@ sequence_nak_shrinks_the_window(void **state)
 }
 
 REQUIREMENT("REQ-04")
-static void
-timeout_shrinks_the_window_to_one_packet(void **state)
+UNIT_TEST(timeout_shrinks_the_window_to_one_packet)
 {
 	struct cc cc = fresh();
 
@@ -63,8 +56,7 @@ timeout_shrinks_the_window_to_one_packet(void **state)
 }
 
 REQUIREMENT("REQ-04")
-static void
-spurious_probe_keeps_the_window(void **state)
+UNIT_TEST(spurious_probe_keeps_the_window)
 {
 	struct cc cc = fresh();
 
@@ -83,8 +75,7 @@ spurious_probe_keeps_the_window(void **state)
 }
 
 /* The table's hooks and the fast path do the same. */
-static void
-cc_table_agrees_with_the_fast_path(void **state)
+UNIT_TEST(cc_table_agrees_with_the_fast_path)
 {
 	uint32_t w;
 
@@ -101,8 +92,7 @@ cc_table_agrees_with_the_fast_path(void **state)
 }
 
 /* It has no hooks for these, and sets no pace. */
-static void
-fixed_takes_no_reports_of_packets_and_cnps(void **state)
+UNIT_TEST(fixed_takes_no_reports_of_packets_and_cnps)
 {
 	struct cc cc = fresh();
 	struct cc_flow before = flow;
@@ -126,8 +116,7 @@ measured(struct cc *cc, uint32_t us)
 }
 
 /* Only if the peer takes it: the shortest of some round trips decides, within the limits. */
-static void
-window_grows_with_the_round_trip(void **state)
+UNIT_TEST(window_grows_with_the_round_trip)
 {
 	static const struct {
 		uint32_t us, pkts;
@@ -155,8 +144,7 @@ window_grows_with_the_round_trip(void **state)
 }
 
 /* A NAK, a timeout and a SACK halve a wide window, but not below the ordinary one. */
-static void
-losses_halve_a_wide_window(void **state)
+UNIT_TEST(losses_halve_a_wide_window)
 {
 	struct cc cc = fresh();
 
@@ -187,8 +175,7 @@ losses_halve_a_wide_window(void **state)
 }
 
 /* A window that a loss has reduced before the path is known stays: it grows by cc_fixed_uncap. */
-static void
-reduced_window_does_not_jump(void **state)
+UNIT_TEST(reduced_window_does_not_jump)
 {
 	struct cc cc = fresh();
 
@@ -200,30 +187,11 @@ reduced_window_does_not_jump(void **state)
 	assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS / 2 + 1);
 }
 
-static void
-policies_are_those_of_the_program(void **state)
+UNIT_TEST(policies_are_those_of_the_program)
 {
 	assert_true(cc_policy_exists(CC_FIXED));
 	assert_true(cc_policy_exists(CC_DCQCN));
 	assert_true(cc_policy_exists(CC_TIMELY));
 	assert_false(cc_policy_exists(CC_TEST)); /* this program has no cc_test */
 	assert_false(cc_policy_exists(CC_POLICIES));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sequence_nak_shrinks_the_window),
-		cmocka_unit_test(timeout_shrinks_the_window_to_one_packet),
-		cmocka_unit_test(spurious_probe_keeps_the_window),
-		cmocka_unit_test(cc_table_agrees_with_the_fast_path),
-		cmocka_unit_test(fixed_takes_no_reports_of_packets_and_cnps),
-		cmocka_unit_test(window_grows_with_the_round_trip),
-		cmocka_unit_test(losses_halve_a_wide_window),
-		cmocka_unit_test(reduced_window_does_not_jump),
-		cmocka_unit_test(policies_are_those_of_the_program),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parameters of congestion policies as text: what is legal, and what the errors say (CC-04). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 #include "cc/param.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static char err[256];
 
@@ -34,8 +29,7 @@ bad(const char *text, const char *message)
 }
 
 REQUIREMENT("CC-04")
-static void
-defaults_follow_the_link(void **state)
+UNIT_TEST(defaults_follow_the_link)
 {
 	struct cc_param p = good("dcqcn", 100000000);
 
@@ -60,8 +54,7 @@ defaults_follow_the_link(void **state)
 }
 
 REQUIREMENT("CC-04")
-static void
-wrong_texts_are_named(void **state)
+UNIT_TEST(wrong_texts_are_named)
 {
 	bad("cubic", "'cubic' is not a congestion policy; legal: fixed, dcqcn, dcqcn-paper, swift, "
 		     "timely");
@@ -90,8 +83,7 @@ wrong_texts_are_named(void **state)
 }
 
 /* Printed parameters parse to the same values. */
-static void
-printed_texts_are_taken(void **state)
+UNIT_TEST(printed_texts_are_taken)
 {
 	static const char *const text[] = {
 		"fixed",
@@ -118,8 +110,7 @@ printed_texts_are_taken(void **state)
 }
 
 /* The longest parameters, at the slowest and fastest rates, overflow nothing (UBSan checks). */
-static void
-extreme_parameters_work(void **state)
+UNIT_TEST(extreme_parameters_work)
 {
 	static const char *const text[] = {
 		"dcqcn:rate=800000:min=1:window=1000000:increase=1:alpha=1:decrease=1:g=2",
@@ -156,17 +147,4 @@ extreme_parameters_work(void **state)
 			assert_true(flow.next_send_ns <= now + 33000000);
 		}
 	}
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults_follow_the_link),
-		cmocka_unit_test(wrong_texts_are_named),
-		cmocka_unit_test(printed_texts_are_taken),
-		cmocka_unit_test(extreme_parameters_work),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

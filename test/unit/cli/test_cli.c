@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of lib/cli that test/unit/ipc/test_options.c does not cover: words, letters, files,
  * pairs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "cli/cli.h"
+#include "../../kit/unit.h"
 
 struct values {
 	bool fast, given;
@@ -49,8 +45,7 @@ args(const struct cli_program *p, struct values *v, char *err, char **argv)
 
 #define ARGV(...) ((char *[]){"program", __VA_ARGS__, NULL})
 
-static void
-words_may_stand_between_options(void **state)
+UNIT_TEST(words_may_stand_between_options)
 {
 	char **argv = ARGV("one", "-f", "two", "--large=0x10", "--", "--three", NULL);
 	char err[CLI_ERR_MAX];
@@ -66,8 +61,7 @@ words_may_stand_between_options(void **state)
 	assert_int_equal(v.small, 16);
 }
 
-static void
-letters_of_switches_may_share_a_word(void **state)
+UNIT_TEST(letters_of_switches_may_share_a_word)
 {
 	static const struct cli_field two[] = {
 		{ROW("fast", CLI_SWITCH, fast), .letter = 'f'},
@@ -88,8 +82,7 @@ letters_of_switches_may_share_a_word(void **state)
 	assert_int_equal(cli_args(&p, &v, 3, ARGV("-fl", "5"), err, sizeof(err)), -22);
 }
 
-static void
-an_option_can_be_put_before_the_words(void **state)
+UNIT_TEST(an_option_can_be_put_before_the_words)
 {
 	char **argv = ARGV("one", "--", "two");
 	char **with = cli_args_with(4, argv, "--fast");
@@ -107,8 +100,7 @@ an_option_can_be_put_before_the_words(void **state)
 	free(with);
 }
 
-static void
-options_behind_a_command_are_the_commands(void **state)
+UNIT_TEST(options_behind_a_command_are_the_commands)
 {
 	char **argv = ARGV("--text", "x", "run", "--fast", "-f");
 	char err[CLI_ERR_MAX];
@@ -121,8 +113,7 @@ options_behind_a_command_are_the_commands(void **state)
 	assert_string_equal(v.text, "x");
 }
 
-static void
-errors_name_the_option_and_the_range(void **state)
+UNIT_TEST(errors_name_the_option_and_the_range)
 {
 	static const struct {
 		char *arg;
@@ -162,8 +153,7 @@ pairs(struct values *v, const char *text, char *err)
 	return cli_pairs(table, v, copy, &seen, err, CLI_ERR_MAX);
 }
 
-static void
-a_key_is_given_once_unless_it_may_be_repeated(void **state)
+UNIT_TEST(a_key_is_given_once_unless_it_may_be_repeated)
 {
 	char err[CLI_ERR_MAX];
 	struct values v;
@@ -179,8 +169,7 @@ a_key_is_given_once_unless_it_may_be_repeated(void **state)
 	assert_string_equal(err, "unknown 'size'; legal: fast small large text list");
 }
 
-static void
-an_empty_item_is_refused(void **state)
+UNIT_TEST(an_empty_item_is_refused)
 {
 	char err[CLI_ERR_MAX];
 	struct values v;
@@ -211,8 +200,7 @@ load(struct values *v, const char *text, char **kept, char *err)
 	return rc;
 }
 
-static void
-a_file_has_one_section(void **state)
+UNIT_TEST(a_file_has_one_section)
 {
 	static const struct {
 		const char *text, *says;
@@ -251,8 +239,7 @@ a_file_has_one_section(void **state)
 	assert_string_equal(err, "/tmp: Is a directory");
 }
 
-static void
-values_are_written_as_they_are_read(void **state)
+UNIT_TEST(values_are_written_as_they_are_read)
 {
 	static const char *const names[] = {"red", "green", NULL};
 	static const struct cli_field more[] = {
@@ -276,22 +263,4 @@ values_are_written_as_they_are_read(void **state)
 	assert_string_equal(out, "0660");
 	cli_text(&table[4], &v, out, 3); /* is cut */
 	assert_string_equal(out, "a ");
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(words_may_stand_between_options),
-		cmocka_unit_test(letters_of_switches_may_share_a_word),
-		cmocka_unit_test(an_option_can_be_put_before_the_words),
-		cmocka_unit_test(options_behind_a_command_are_the_commands),
-		cmocka_unit_test(errors_name_the_option_and_the_range),
-		cmocka_unit_test(a_key_is_given_once_unless_it_may_be_repeated),
-		cmocka_unit_test(an_empty_item_is_refused),
-		cmocka_unit_test(a_file_has_one_section),
-		cmocka_unit_test(values_are_written_as_they_are_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

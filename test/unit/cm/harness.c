@@ -60,7 +60,7 @@ node_make(uint32_t i, const struct cm_config *config)
 	return n;
 }
 
-int
+static int
 nodes_free(void **state)
 {
 	for (uint32_t i = 0; i < 2; i++) {
@@ -69,6 +69,8 @@ nodes_free(void **state)
 	}
 	return 0;
 }
+
+UNIT_PROGRAM(NULL, nodes_free);
 
 const struct told *
 node_event(struct node *n, enum cm_event_type type)

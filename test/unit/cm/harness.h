@@ -6,14 +6,10 @@
 #ifndef TEST_CM_HARNESS_H
 #define TEST_CM_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include "cm/cm.h"
 #include "cm/table.h"
+#include "../../kit/unit.h"
 
 #define KEPT     4096 /* MADs, events */
 #define MS       1000000ull
@@ -52,7 +48,6 @@ extern struct node nodes[2];
 /* Recreates nodes[i], address 10.0.0.(i + 1), with this configuration; NULL: one with 64 ids. */
 struct node *node_make(uint32_t i, const struct cm_config *config);
 /* cmocka teardown: frees both. */
-int nodes_free(void **state);
 /* Returns the next event of n, which must be of this type. */
 const struct told *node_event(struct node *n, enum cm_event_type type);
 /* Checks that no event is left. */

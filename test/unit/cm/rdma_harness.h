@@ -3,13 +3,9 @@
 #ifndef TEST_CM_RDMA_HARNESS_H
 #define TEST_CM_RDMA_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include "cm/rdma.h"
+#include "../../kit/unit.h"
 
 #define MS    1000000ull
 #define SEC   (1000 * MS)
@@ -45,6 +41,7 @@ extern struct host hosts[2];
 int hosts_make(void **state);
 int hosts_make_large(void **state); /* for thousands of ids */
 int hosts_free(void **state);
+#define HOSTS_TEST(name) UNIT_TEST_IN(name, hosts_make, hosts_free)
 /* The next event of the host's channel must be of this type. */
 struct cma_event *host_event(struct host *h, enum cma_event_type type);
 /* Checks that no event is pending. */

@@ -2,13 +2,11 @@
 /* Two CMs: connecting, rejecting, retransmission. */
 #include <errno.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 static struct node *const a = &nodes[0], *const p = &nodes[1];
 
 REQUIREMENT("CM-04")
-static void
-three_messages_establish(void **state)
+UNIT_TEST(three_messages_establish)
 {
 	struct pair ids = do_pair();
 
@@ -28,8 +26,7 @@ three_messages_establish(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-attributes_of_both_qps_fit_each_other(void **state)
+UNIT_TEST(attributes_of_both_qps_fit_each_other)
 {
 	struct pair ids = do_pair();
 	struct cm_qp_attr x, y;
@@ -60,8 +57,7 @@ attributes_of_both_qps_fit_each_other(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-attributes_are_not_there_before_the_peers_qpn(void **state)
+UNIT_TEST(attributes_are_not_there_before_the_peers_qpn)
 {
 	struct cm_qp_attr attr;
 	uint32_t active, passive = half_pair(&active);
@@ -88,8 +84,7 @@ static const struct cm_reject refusal = {.reason = WIRE_CM_REJ_CONSUMER,
 					 .private_len = sizeof(ANY_DATA)};
 
 REQUIREMENT("CM-04")
-static void
-a_request_is_rejected_with_reason_and_private_data(void **state)
+UNIT_TEST(a_request_is_rejected_with_reason_and_private_data)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -102,8 +97,7 @@ a_request_is_rejected_with_reason_and_private_data(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_reply_is_rejected_with_reason_and_private_data(void **state)
+UNIT_TEST(a_reply_is_rejected_with_reason_and_private_data)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -117,8 +111,7 @@ a_reply_is_rejected_with_reason_and_private_data(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_passive_side_rejects_after_its_reply(void **state)
+UNIT_TEST(a_passive_side_rejects_after_its_reply)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -132,8 +125,7 @@ a_passive_side_rejects_after_its_reply(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-no_listener_is_reason_8(void **state)
+UNIT_TEST(no_listener_is_reason_8)
 {
 	node_make(0, NULL);
 	node_make(1, NULL);
@@ -145,8 +137,7 @@ no_listener_is_reason_8(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_req_is_sent_again_as_it_says_itself_then_unreachable(void **state)
+UNIT_TEST(a_req_is_sent_again_as_it_says_itself_then_unreachable)
 {
 	uint64_t gap = 0;
 	uint32_t active;
@@ -168,8 +159,7 @@ a_req_is_sent_again_as_it_says_itself_then_unreachable(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_rep_is_sent_again_as_the_req_says_then_unreachable(void **state)
+UNIT_TEST(a_rep_is_sent_again_as_the_req_says_then_unreachable)
 {
 	uint64_t gap = 0;
 	struct cm_connect c;
@@ -200,8 +190,7 @@ a_rep_is_sent_again_as_the_req_says_then_unreachable(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_peers_response_timeout_has_bounds(void **state)
+UNIT_TEST(a_peers_response_timeout_has_bounds)
 {
 	static const struct {
 		uint8_t says, code;
@@ -229,8 +218,7 @@ a_peers_response_timeout_has_bounds(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-an_mra_prolongs_the_wait_for_a_rep(void **state)
+UNIT_TEST(an_mra_prolongs_the_wait_for_a_rep)
 {
 	uint32_t active, passive = half_pair(&active);
 	uint32_t reqs = node_count(a, WIRE_CM_REQ);
@@ -249,8 +237,7 @@ an_mra_prolongs_the_wait_for_a_rep(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-an_mra_prolongs_the_wait_for_an_rtu(void **state)
+UNIT_TEST(an_mra_prolongs_the_wait_for_an_rtu)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -267,8 +254,7 @@ an_mra_prolongs_the_wait_for_an_rtu(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_slow_program_is_waited_for_however_short_the_timeout(void **state)
+UNIT_TEST(a_slow_program_is_waited_for_however_short_the_timeout)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -292,8 +278,7 @@ a_slow_program_is_waited_for_however_short_the_timeout(void **state)
 }
 
 REQUIREMENT("CM-02")
-static void
-the_first_request_stands_in_for_the_rtu(void **state)
+UNIT_TEST(the_first_request_stands_in_for_the_rtu)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -313,8 +298,7 @@ the_first_request_stands_in_for_the_rtu(void **state)
 }
 
 REQUIREMENT("CM-02")
-static void
-only_a_passive_side_that_waits_can_be_established(void **state)
+UNIT_TEST(only_a_passive_side_that_waits_can_be_established)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -323,8 +307,7 @@ only_a_passive_side_that_waits_can_be_established(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-an_owner_that_goes_before_the_rep_is_known_to_the_peer(void **state)
+UNIT_TEST(an_owner_that_goes_before_the_rep_is_known_to_the_peer)
 {
 	uint32_t active, passive = half_pair(&active);
 	const struct sent *s;
@@ -345,8 +328,7 @@ an_owner_that_goes_before_the_rep_is_known_to_the_peer(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_rep_of_a_forgotten_connection_is_rejected(void **state)
+UNIT_TEST(a_rep_of_a_forgotten_connection_is_rejected)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -356,30 +338,4 @@ a_rep_of_a_forgotten_connection_is_rejected(void **state)
 	deliver();
 	assert_int_equal(node_event(p, CM_EV_REJECTED)->ev.reason, WIRE_CM_REJ_INVALID_COMM_ID);
 	node_quiet(a);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(three_messages_establish),
-		cmocka_unit_test(attributes_of_both_qps_fit_each_other),
-		cmocka_unit_test(attributes_are_not_there_before_the_peers_qpn),
-		cmocka_unit_test(a_request_is_rejected_with_reason_and_private_data),
-		cmocka_unit_test(a_reply_is_rejected_with_reason_and_private_data),
-		cmocka_unit_test(a_passive_side_rejects_after_its_reply),
-		cmocka_unit_test(no_listener_is_reason_8),
-		cmocka_unit_test(a_req_is_sent_again_as_it_says_itself_then_unreachable),
-		cmocka_unit_test(a_rep_is_sent_again_as_the_req_says_then_unreachable),
-		cmocka_unit_test(a_peers_response_timeout_has_bounds),
-		cmocka_unit_test(an_mra_prolongs_the_wait_for_a_rep),
-		cmocka_unit_test(an_mra_prolongs_the_wait_for_an_rtu),
-		cmocka_unit_test(a_slow_program_is_waited_for_however_short_the_timeout),
-		cmocka_unit_test(the_first_request_stands_in_for_the_rtu),
-		cmocka_unit_test(only_a_passive_side_that_waits_can_be_established),
-		cmocka_unit_test(an_owner_that_goes_before_the_rep_is_known_to_the_peer),
-		cmocka_unit_test(a_rep_of_a_forgotten_connection_is_rejected),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, nodes_free);
 }

@@ -2,13 +2,11 @@
 /* Two CMs: the end of connections, and the state that remains. */
 #include <errno.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 static struct node *const a = &nodes[0], *const p = &nodes[1];
 
 REQUIREMENT("CM-06")
-static void
-either_side_disconnects(void **state)
+UNIT_TEST(either_side_disconnects)
 {
 	for (uint32_t side = 0; side < 2; side++) {
 		struct pair ids = do_pair();
@@ -28,8 +26,7 @@ either_side_disconnects(void **state)
 }
 
 REQUIREMENT("CM-06")
-static void
-both_disconnect_at_once(void **state)
+UNIT_TEST(both_disconnect_at_once)
 {
 	struct pair ids = do_pair();
 
@@ -45,8 +42,7 @@ both_disconnect_at_once(void **state)
 }
 
 REQUIREMENT("CM-06")
-static void
-a_dreq_without_an_answer_ends_after_its_retries(void **state)
+UNIT_TEST(a_dreq_without_an_answer_ends_after_its_retries)
 {
 	struct pair ids = do_pair();
 	uint64_t gap = 0;
@@ -60,8 +56,7 @@ a_dreq_without_an_answer_ends_after_its_retries(void **state)
 
 /* Both the DREQ that is outstanding and the one that follows are sent again soon, 15 times. */
 REQUIREMENT("CM-06")
-static void
-a_process_that_ends_retransmits_dreqs_sooner(void **state)
+UNIT_TEST(a_process_that_ends_retransmits_dreqs_sooner)
 {
 	for (uint32_t early = 0; early < 2; early++) {
 		struct pair ids = do_pair();
@@ -94,8 +89,7 @@ a_process_that_ends_retransmits_dreqs_sooner(void **state)
 }
 
 REQUIREMENT("CM-06")
-static void
-timewait_holds_the_qpn_and_ends(void **state)
+UNIT_TEST(timewait_holds_the_qpn_and_ends)
 {
 	struct pair ids = do_pair();
 	struct cm_connect c = connect_args(a, p, 0x11);
@@ -121,8 +115,7 @@ timewait_holds_the_qpn_and_ends(void **state)
 }
 
 REQUIREMENT("CM-06")
-static void
-a_peer_cannot_make_timewait_last(void **state)
+UNIT_TEST(a_peer_cannot_make_timewait_last)
 {
 	uint32_t active, passive;
 	struct wire_cm req;
@@ -146,8 +139,7 @@ a_peer_cannot_make_timewait_last(void **state)
 }
 
 REQUIREMENT("CM-06")
-static void
-destroyed_ids_tell_their_peer_and_end(void **state)
+UNIT_TEST(destroyed_ids_tell_their_peer_and_end)
 {
 	struct pair ids = do_pair();
 
@@ -168,8 +160,7 @@ destroyed_ids_tell_their_peer_and_end(void **state)
 }
 
 REQUIREMENT("CM-06")
-static void
-a_peer_that_rejects_an_established_connection_has_ended_it(void **state)
+UNIT_TEST(a_peer_that_rejects_an_established_connection_has_ended_it)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -184,8 +175,7 @@ a_peer_that_rejects_an_established_connection_has_ended_it(void **state)
 }
 
 REQUIREMENT("CM-06")
-static void
-an_id_may_be_destroyed_by_the_event_that_ends_it(void **state)
+UNIT_TEST(an_id_may_be_destroyed_by_the_event_that_ends_it)
 {
 	struct pair ids = do_pair();
 
@@ -198,22 +188,4 @@ an_id_may_be_destroyed_by_the_event_that_ends_it(void **state)
 	assert_int_equal(cm_nids(p->cm), 1); /* the listener */
 	assert_int_equal(a->ntold, 2);
 	assert_int_equal(p->ntold, 3);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(either_side_disconnects),
-		cmocka_unit_test(both_disconnect_at_once),
-		cmocka_unit_test(a_dreq_without_an_answer_ends_after_its_retries),
-		cmocka_unit_test(a_process_that_ends_retransmits_dreqs_sooner),
-		cmocka_unit_test(timewait_holds_the_qpn_and_ends),
-		cmocka_unit_test(a_peer_cannot_make_timewait_last),
-		cmocka_unit_test(destroyed_ids_tell_their_peer_and_end),
-		cmocka_unit_test(a_peer_that_rejects_an_established_connection_has_ended_it),
-		cmocka_unit_test(an_id_may_be_destroyed_by_the_event_that_ends_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, nodes_free);
 }

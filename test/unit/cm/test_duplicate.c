@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two CMs: copies of messages, and connections that the peer has forgotten. */
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 static struct node *const a = &nodes[0], *const p = &nodes[1];
 
@@ -15,8 +14,7 @@ again(struct node *from, struct node *to, uint32_t i)
 }
 
 REQUIREMENT("CM-05")
-static void
-copies_of_the_req_get_the_same_reply(void **state)
+UNIT_TEST(copies_of_the_req_get_the_same_reply)
 {
 	uint32_t active, passive = half_pair(&active), i;
 
@@ -32,8 +30,7 @@ copies_of_the_req_get_the_same_reply(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-copies_of_a_rejected_req_get_the_same_rej(void **state)
+UNIT_TEST(copies_of_a_rejected_req_get_the_same_rej)
 {
 	uint32_t active, passive = half_pair(&active), i;
 
@@ -50,8 +47,7 @@ copies_of_a_rejected_req_get_the_same_rej(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-a_rejected_peer_may_try_again_with_the_same_id_and_qp(void **state)
+UNIT_TEST(a_rejected_peer_may_try_again_with_the_same_id_and_qp)
 {
 	uint32_t active, passive = half_pair(&active);
 	struct wire_cm req = a->sent[0].msg;
@@ -63,8 +59,7 @@ a_rejected_peer_may_try_again_with_the_same_id_and_qp(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-copies_of_the_rep_get_the_rtu_again(void **state)
+UNIT_TEST(copies_of_the_rep_get_the_rtu_again)
 {
 	struct pair ids = do_pair();
 
@@ -78,8 +73,7 @@ copies_of_the_rep_get_the_rtu_again(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-a_copy_of_the_rep_before_the_rtu_gets_an_mra(void **state)
+UNIT_TEST(a_copy_of_the_rep_before_the_rtu_gets_an_mra)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -92,8 +86,7 @@ a_copy_of_the_rep_before_the_rtu_gets_an_mra(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-copies_of_the_dreq_get_the_same_drep(void **state)
+UNIT_TEST(copies_of_the_dreq_get_the_same_drep)
 {
 	struct pair ids = do_pair();
 	uint32_t dreq, drep;
@@ -115,8 +108,7 @@ copies_of_the_dreq_get_the_same_drep(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-a_req_of_a_known_qpn_is_stale_and_ends_the_connection(void **state)
+UNIT_TEST(a_req_of_a_known_qpn_is_stale_and_ends_the_connection)
 {
 	struct pair ids = do_pair();
 	struct wire_cm req = a->sent[0].msg;
@@ -136,8 +128,7 @@ a_req_of_a_known_qpn_is_stale_and_ends_the_connection(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-a_req_with_a_known_comm_id_is_stale(void **state)
+UNIT_TEST(a_req_with_a_known_comm_id_is_stale)
 {
 	struct pair ids = do_pair();
 	struct wire_cm req = a->sent[0].msg;
@@ -150,8 +141,7 @@ a_req_with_a_known_comm_id_is_stale(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-a_rep_of_a_known_qpn_is_stale(void **state)
+UNIT_TEST(a_rep_of_a_known_qpn_is_stale)
 {
 	struct pair ids = do_pair();
 	uint32_t second = do_connect(a, p, 0x12);
@@ -169,8 +159,7 @@ a_rep_of_a_known_qpn_is_stale(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-other_hosts_cannot_make_a_connection_stale(void **state)
+UNIT_TEST(other_hosts_cannot_make_a_connection_stale)
 {
 	struct pair ids = do_pair();
 	struct wire_cm req = a->sent[0].msg;
@@ -180,23 +169,4 @@ other_hosts_cannot_make_a_connection_stale(void **state)
 	node_rx_msg(p, &stranger, &req);
 	node_event(p, CM_EV_CONNECT_REQUEST);
 	assert_int_equal(state_of(p, ids.passive), CM_ESTABLISHED);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(copies_of_the_req_get_the_same_reply),
-		cmocka_unit_test(copies_of_a_rejected_req_get_the_same_rej),
-		cmocka_unit_test(a_rejected_peer_may_try_again_with_the_same_id_and_qp),
-		cmocka_unit_test(copies_of_the_rep_get_the_rtu_again),
-		cmocka_unit_test(a_copy_of_the_rep_before_the_rtu_gets_an_mra),
-		cmocka_unit_test(copies_of_the_dreq_get_the_same_drep),
-		cmocka_unit_test(a_req_of_a_known_qpn_is_stale_and_ends_the_connection),
-		cmocka_unit_test(a_req_with_a_known_comm_id_is_stale),
-		cmocka_unit_test(a_rep_of_a_known_qpn_is_stale),
-		cmocka_unit_test(other_hosts_cannot_make_a_connection_stale),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, nodes_free);
 }

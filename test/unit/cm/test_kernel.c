@@ -8,7 +8,6 @@
 #include "harness.h"
 #include "wire/opcode.h"
 #include "wire/parse.h"
-#include "../../kit/requirement.h"
 
 #define MADS 32
 
@@ -147,8 +146,7 @@ listen_as(const struct wire_cm_req *r)
 }
 
 REQUIREMENT("CM-17")
-static void
-as_the_passive_side_of_a_kernel(void **state)
+UNIT_TEST(as_the_passive_side_of_a_kernel)
 {
 	const struct wire_cm *req, *dreq;
 	const struct told *t;
@@ -178,8 +176,7 @@ as_the_passive_side_of_a_kernel(void **state)
 }
 
 REQUIREMENT("CM-17")
-static void
-as_the_active_side_of_a_kernel(void **state)
+UNIT_TEST(as_the_active_side_of_a_kernel)
 {
 	const struct wire_cm *req, *rep;
 	uint32_t id;
@@ -206,8 +203,7 @@ as_the_active_side_of_a_kernel(void **state)
 
 /* The kernel responds to a duplicate REP with an MRA, which sets a time, and then an RTU. */
 REQUIREMENT("CM-17")
-static void
-a_kernels_mra_prolongs_the_wait(void **state)
+UNIT_TEST(a_kernels_mra_prolongs_the_wait)
 {
 	const struct wire_cm *req, *mra;
 	uint32_t id;
@@ -230,8 +226,7 @@ a_kernels_mra_prolongs_the_wait(void **state)
 }
 
 REQUIREMENT("CM-17")
-static void
-a_kernels_rej_is_reported(void **state)
+UNIT_TEST(a_kernels_rej_is_reported)
 {
 	uint32_t id;
 
@@ -249,8 +244,7 @@ a_kernels_rej_is_reported(void **state)
 }
 
 REQUIREMENT("CM-17")
-static void
-a_kernels_query_gets_the_same_answer(void **state)
+UNIT_TEST(a_kernels_query_gets_the_same_answer)
 {
 	const struct wire_cm *req, *rep;
 	struct cm_listen l = {.dev = CM_DEV_ANY, .backlog = 1, .sidr = true};
@@ -276,18 +270,4 @@ a_kernels_query_gets_the_same_answer(void **state)
 			 0);
 	wire_cm_build(rep, mad);
 	assert_memory_equal(node_last(p, WIRE_CM_SIDR_REP)->mad, mad, WIRE_MAD_LEN);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_the_passive_side_of_a_kernel),
-		cmocka_unit_test(as_the_active_side_of_a_kernel),
-		cmocka_unit_test(a_kernels_mra_prolongs_the_wait),
-		cmocka_unit_test(a_kernels_rej_is_reported),
-		cmocka_unit_test(a_kernels_query_gets_the_same_answer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, nodes_free);
 }

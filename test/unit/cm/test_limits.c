@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include "cm/parts.h"
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 static struct node *const a = &nodes[0], *const p = &nodes[1];
 
@@ -15,8 +14,7 @@ dropped(const struct node *n, enum cm_drop why)
 }
 
 REQUIREMENT("CM-01")
-static void
-mads_that_are_not_the_cms_are_counted_by_reason(void **state)
+UNIT_TEST(mads_that_are_not_the_cms_are_counted_by_reason)
 {
 	static const struct {
 		uint32_t byte;
@@ -53,8 +51,7 @@ mads_that_are_not_the_cms_are_counted_by_reason(void **state)
 }
 
 REQUIREMENT("CM-01")
-static void
-impossible_fields_are_refused(void **state)
+UNIT_TEST(impossible_fields_are_refused)
 {
 	struct wire_cm m = {.attr = WIRE_CM_REQ, .req = {.service_id = SERVICE, .mtu = 3}};
 
@@ -81,8 +78,7 @@ impossible_fields_are_refused(void **state)
 }
 
 REQUIREMENT("CM-01")
-static void
-strangers_cannot_touch_a_connection(void **state)
+UNIT_TEST(strangers_cannot_touch_a_connection)
 {
 	struct pair ids = do_pair();
 	struct node stranger = {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 99}};
@@ -110,8 +106,7 @@ strangers_cannot_touch_a_connection(void **state)
 }
 
 REQUIREMENT("CM-01")
-static void
-messages_of_unknown_ids_end_in_nothing_or_one_reply(void **state)
+UNIT_TEST(messages_of_unknown_ids_end_in_nothing_or_one_reply)
 {
 	static const struct {
 		uint32_t attr, answer;
@@ -149,8 +144,7 @@ useful_once(struct node *to, const struct node *from, uint32_t attr)
 }
 
 REQUIREMENT("CM-16")
-static void
-each_message_of_a_connection_is_useful_once(void **state)
+UNIT_TEST(each_message_of_a_connection_is_useful_once)
 {
 	uint32_t active, passive;
 
@@ -172,8 +166,7 @@ each_message_of_a_connection_is_useful_once(void **state)
 
 /* A host that only guesses cannot make its messages useful. */
 REQUIREMENT("CM-16")
-static void
-messages_without_our_id_are_useful_only_as_requests(void **state)
+UNIT_TEST(messages_without_our_id_are_useful_only_as_requests)
 {
 	struct wire_cm m = {
 		.attr = WIRE_CM_REQ,
@@ -199,8 +192,7 @@ messages_without_our_id_are_useful_only_as_requests(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-requests_beyond_the_backlog_are_rejected(void **state)
+UNIT_TEST(requests_beyond_the_backlog_are_rejected)
 {
 	struct cm_listen l = listen_args();
 	uint32_t first = 0, i;
@@ -221,8 +213,7 @@ requests_beyond_the_backlog_are_rejected(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-one_peer_has_so_many_requests(void **state)
+UNIT_TEST(one_peer_has_so_many_requests)
 {
 	struct cm_config c = {.max_ids = 64, .max_peer_pending = 3, .seed = 1};
 	struct cm_listen l = listen_args();
@@ -241,8 +232,7 @@ one_peer_has_so_many_requests(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-peers_cannot_take_all_ids(void **state)
+UNIT_TEST(peers_cannot_take_all_ids)
 {
 	struct cm_config c = {.max_ids = 32, .max_peer_pending = 1000, .seed = 1};
 	struct cm_listen l = listen_args();
@@ -260,8 +250,7 @@ peers_cannot_take_all_ids(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-rejected_requests_give_way_to_new_ones(void **state)
+UNIT_TEST(rejected_requests_give_way_to_new_ones)
 {
 	struct cm_config c = {.max_ids = 16, .seed = 1};
 	static const struct cm_reject no = {.reason = WIRE_CM_REJ_CONSUMER};
@@ -284,8 +273,7 @@ rejected_requests_give_way_to_new_ones(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-ids_are_limited_and_not_given_again_soon(void **state)
+UNIT_TEST(ids_are_limited_and_not_given_again_soon)
 {
 	struct cm_config c = {.max_ids = 3, .seed = 5};
 	uint32_t id[4], i;
@@ -334,8 +322,7 @@ ignore_event(void *ctx, const struct cm_event *ev)
 }
 
 REQUIREMENT("CM-16")
-static void
-lookups_cost_the_same_with_ten_thousand_ids(void **state)
+UNIT_TEST(lookups_cost_the_same_with_ten_thousand_ids)
 {
 	static const struct cm_ops ops = {.send = ignore_send, .event = ignore_event};
 	struct cm_config c = {.max_ids = 10000, .seed = 9};
@@ -365,8 +352,7 @@ lookups_cost_the_same_with_ten_thousand_ids(void **state)
 }
 
 REQUIREMENT("CM-05")
-static void
-one_seed_gives_the_same_ids_another_others(void **state)
+UNIT_TEST(one_seed_gives_the_same_ids_another_others)
 {
 	struct cm_config c = {.max_ids = 16, .seed = 42};
 	uint32_t id[3];
@@ -380,8 +366,7 @@ one_seed_gives_the_same_ids_another_others(void **state)
 	assert_int_not_equal(id[0], id[2]);
 }
 
-static void
-ids_are_listed(void **state)
+UNIT_TEST(ids_are_listed)
 {
 	struct pair ids = do_pair();
 	uint32_t pos = 0, n = 0, id;
@@ -399,27 +384,4 @@ ids_are_listed(void **state)
 	assert_int_equal(info.made_ns, START);
 	assert_int_equal(cm_info_get(p->cm, 0, &info), -ENOENT);
 	assert_int_equal(cm_set_user(p->cm, 0, NULL), -ENOENT);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mads_that_are_not_the_cms_are_counted_by_reason),
-		cmocka_unit_test(impossible_fields_are_refused),
-		cmocka_unit_test(strangers_cannot_touch_a_connection),
-		cmocka_unit_test(messages_of_unknown_ids_end_in_nothing_or_one_reply),
-		cmocka_unit_test(each_message_of_a_connection_is_useful_once),
-		cmocka_unit_test(messages_without_our_id_are_useful_only_as_requests),
-		cmocka_unit_test(requests_beyond_the_backlog_are_rejected),
-		cmocka_unit_test(one_peer_has_so_many_requests),
-		cmocka_unit_test(peers_cannot_take_all_ids),
-		cmocka_unit_test(rejected_requests_give_way_to_new_ones),
-		cmocka_unit_test(ids_are_limited_and_not_given_again_soon),
-		cmocka_unit_test(lookups_cost_the_same_with_ten_thousand_ids),
-		cmocka_unit_test(one_seed_gives_the_same_ids_another_others),
-		cmocka_unit_test(ids_are_listed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, nodes_free);
 }

@@ -2,13 +2,11 @@
 /* Which listener gets a request. */
 #include <errno.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 static struct node *const p = &nodes[1];
 
 REQUIREMENT("CM-10")
-static void
-the_most_specific_listener_gets_the_request(void **state)
+UNIT_TEST(the_most_specific_listener_gets_the_request)
 {
 	static const uint8_t six[16] = {0xfd, [15] = 2},
 			     other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 9};
@@ -38,8 +36,7 @@ the_most_specific_listener_gets_the_request(void **state)
 }
 
 REQUIREMENT("CM-10")
-static void
-one_listener_for_each_address_and_port(void **state)
+UNIT_TEST(one_listener_for_each_address_and_port)
 {
 	struct cm_listen l = listen_args();
 
@@ -52,15 +49,4 @@ one_listener_for_each_address_and_port(void **state)
 	listen_with(p, &l, 0);
 	l.backlog = 0;
 	listen_with(p, &l, -EINVAL);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_most_specific_listener_gets_the_request),
-		cmocka_unit_test(one_listener_for_each_address_and_port),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, nodes_free);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports: which ids may bind and listen on the same port. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "cm/port.h"
 #include "wire/mad.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define V4_A                                                                                       \
 	{                                                                                          \
@@ -56,9 +51,10 @@ bind_as(struct cm_bind b, int want)
 	return owner;
 }
 
+#define TEST(name) UNIT_TEST_IN(name, make, drop)
+
 REQUIREMENT("CM-10")
-static void
-an_address_and_port_belong_to_one_owner(void **state)
+TEST(an_address_and_port_belong_to_one_owner)
 {
 	uint32_t a = bind_as((struct cm_bind){.gid = V4_A}, 0);
 
@@ -74,8 +70,7 @@ an_address_and_port_belong_to_one_owner(void **state)
 }
 
 REQUIREMENT("CM-10")
-static void
-a_wildcard_overlaps_every_address_of_its_families(void **state)
+TEST(a_wildcard_overlaps_every_address_of_its_families)
 {
 	static const struct {
 		struct cm_bind wild, other;
@@ -106,8 +101,7 @@ a_wildcard_overlaps_every_address_of_its_families(void **state)
 }
 
 REQUIREMENT("CM-10")
-static void
-reuse_shares_a_port_until_somebody_listens(void **state)
+TEST(reuse_shares_a_port_until_somebody_listens)
 {
 	struct cm_bind reuse = {.gid = V4_A, .reuse = true};
 	uint32_t a = bind_as(reuse, 0), b = bind_as(reuse, 0);
@@ -123,8 +117,7 @@ reuse_shares_a_port_until_somebody_listens(void **state)
 }
 
 REQUIREMENT("CM-10")
-static void
-ephemeral_ports_are_the_owners_alone(void **state)
+TEST(ephemeral_ports_are_the_owners_alone)
 {
 	struct cm_bind b = {.space = WIRE_CM_PS_TCP, .reuse = true};
 	uint32_t owner[9];
@@ -142,8 +135,7 @@ ephemeral_ports_are_the_owners_alone(void **state)
 }
 
 REQUIREMENT("CM-10")
-static void
-ephemeral_ports_run_out(void **state)
+TEST(ephemeral_ports_run_out)
 {
 	uint32_t n = CM_PORT_LAST - CM_PORT_FIRST + 1, owner;
 	struct cm_ports *many = cm_ports_init(malloc(cm_ports_bytes(n + 1)), n + 1, 1);
@@ -159,20 +151,4 @@ ephemeral_ports_run_out(void **state)
 	cm_port_release(many, owner + 1 - 1000);
 	assert_int_equal(cm_port_bind(many, &b, &owner, &port), 0);
 	free(many);
-}
-
-#define PORT_TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		PORT_TEST(an_address_and_port_belong_to_one_owner),
-		PORT_TEST(a_wildcard_overlaps_every_address_of_its_families),
-		PORT_TEST(reuse_shares_a_port_until_somebody_listens),
-		PORT_TEST(ephemeral_ports_are_the_owners_alone),
-		PORT_TEST(ephemeral_ports_run_out),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

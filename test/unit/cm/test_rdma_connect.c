@@ -3,13 +3,11 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include "rdma_harness.h"
-#include "../../kit/requirement.h"
 
 static struct host *const a = &hosts[0], *const p = &hosts[1];
 
 REQUIREMENT("CM-04", "CM-09", "CM-12")
-static void
-a_program_connects_as_librdmacm_does(void **state)
+HOSTS_TEST(a_program_connects_as_librdmacm_does)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t listener = do_listener(p, 3, WIRE_CM_PS_TCP), passive, reported;
@@ -67,8 +65,7 @@ a_program_connects_as_librdmacm_does(void **state)
 }
 
 REQUIREMENT("CM-06")
-static void
-a_connection_ends_once_on_each_side(void **state)
+HOSTS_TEST(a_connection_ends_once_on_each_side)
 {
 	struct cma_pair ids = do_cma_pair();
 	uint32_t reported;
@@ -92,8 +89,7 @@ a_connection_ends_once_on_each_side(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_request_is_rejected_with_its_reason(void **state)
+HOSTS_TEST(a_request_is_rejected_with_its_reason)
 {
 	static const uint8_t data[149];
 	struct cm_param c = conn_args(0x11);
@@ -123,8 +119,7 @@ a_request_is_rejected_with_its_reason(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_peer_that_does_not_answer_is_unreachable(void **state)
+HOSTS_TEST(a_peer_that_does_not_answer_is_unreachable)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
@@ -136,8 +131,7 @@ a_peer_that_does_not_answer_is_unreachable(void **state)
 }
 
 REQUIREMENT("CM-09")
-static void
-private_data_is_limited_by_the_header(void **state)
+HOSTS_TEST(private_data_is_limited_by_the_header)
 {
 	static const uint8_t data[256];
 	struct cm_param c = conn_args(0x11);
@@ -163,8 +157,7 @@ private_data_is_limited_by_the_header(void **state)
 
 /* As the kernel's rdma_accept does: otherwise the peer waits until the id is destroyed. */
 REQUIREMENT("CM-04", "CM-07")
-static void
-a_refused_accept_rejects_the_peer(void **state)
+HOSTS_TEST(a_refused_accept_rejects_the_peer)
 {
 	static const uint8_t data[256];
 	static const struct {
@@ -203,8 +196,7 @@ a_refused_accept_rejects_the_peer(void **state)
 
 /* A QPN that another connection of this host holds. */
 REQUIREMENT("CM-04")
-static void
-an_accept_with_a_taken_qpn_rejects_the_peer(void **state)
+HOSTS_TEST(an_accept_with_a_taken_qpn_rejects_the_peer)
 {
 	struct cma_pair ids = do_cma_pair();
 	struct cm_param c = conn_args(0x33);
@@ -223,8 +215,7 @@ an_accept_with_a_taken_qpn_rejects_the_peer(void **state)
 }
 
 REQUIREMENT("CM-09")
-static void
-a_request_without_a_valid_header_is_rejected(void **state)
+HOSTS_TEST(a_request_without_a_valid_header_is_rejected)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
@@ -238,8 +229,7 @@ a_request_without_a_valid_header_is_rejected(void **state)
 }
 
 REQUIREMENT("CM-07")
-static void
-a_ud_service_is_resolved(void **state)
+HOSTS_TEST(a_ud_service_is_resolved)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t id = do_resolve(a, 1, WIRE_CM_PS_UDP);
@@ -278,8 +268,7 @@ a_ud_service_is_resolved(void **state)
 }
 
 REQUIREMENT("CM-02")
-static void
-a_first_request_establishes(void **state)
+HOSTS_TEST(a_first_request_establishes)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP), passive;
@@ -299,8 +288,7 @@ a_first_request_establishes(void **state)
 
 /* Events of a request's id are useless before its program has given it a uid. */
 REQUIREMENT("CM-12")
-static void
-a_request_that_is_given_up_is_silent(void **state)
+HOSTS_TEST(a_request_that_is_given_up_is_silent)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP), reported, passive;
@@ -318,8 +306,7 @@ a_request_that_is_given_up_is_silent(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-requests_that_wait_end_with_their_listener(void **state)
+HOSTS_TEST(requests_that_wait_end_with_their_listener)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t listener = do_listener(p, 3, WIRE_CM_PS_TCP), reported;
@@ -338,8 +325,7 @@ requests_that_wait_end_with_their_listener(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-attributes_of_a_qp_for_each_state(void **state)
+HOSTS_TEST(attributes_of_a_qp_for_each_state)
 {
 	struct cma_pair ids = do_cma_pair();
 	struct cma_qp_attr x, y;
@@ -369,27 +355,4 @@ attributes_of_a_qp_for_each_state(void **state)
 	assert_int_equal(x.cm.rq_psn, y.cm.sq_psn);
 	assert_int_equal(x.cm.sq_psn, y.cm.rq_psn);
 	assert_int_equal(cma_qp_attr_get(a->r, a->ch, ids.active, 6, &x), -EINVAL);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, hosts_make, hosts_free)
-		TEST(a_program_connects_as_librdmacm_does),
-		TEST(a_connection_ends_once_on_each_side),
-		TEST(a_request_is_rejected_with_its_reason),
-		TEST(a_peer_that_does_not_answer_is_unreachable),
-		TEST(private_data_is_limited_by_the_header),
-		TEST(a_refused_accept_rejects_the_peer),
-		TEST(an_accept_with_a_taken_qpn_rejects_the_peer),
-		TEST(a_request_without_a_valid_header_is_rejected),
-		TEST(a_ud_service_is_resolved),
-		TEST(a_first_request_establishes),
-		TEST(a_request_that_is_given_up_is_silent),
-		TEST(requests_that_wait_end_with_their_listener),
-		TEST(attributes_of_a_qp_for_each_state),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,11 @@
 /* The rdma_cm layer: channels, ids, addresses, routes, and the removal of each. */
 #include <errno.h>
 #include "rdma_harness.h"
-#include "../../kit/requirement.h"
 
 static struct host *const a = &hosts[0], *const p = &hosts[1];
 
 REQUIREMENT("CM-12")
-static void
-ids_of_one_channel_are_unknown_to_another(void **state)
+HOSTS_TEST(ids_of_one_channel_are_unknown_to_another)
 {
 	uint32_t other, id = do_create(a, 1, WIRE_CM_PS_TCP), reported;
 	struct cm_param c = conn_args(0x11);
@@ -45,8 +43,7 @@ ids_of_one_channel_are_unknown_to_another(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-calls_in_a_wrong_state_are_einval(void **state)
+HOSTS_TEST(calls_in_a_wrong_state_are_einval)
 {
 	struct cma_addr any = {.family = CMA_IPV4}, none = {.family = CMA_NO_ADDR};
 	struct cm_param c = conn_args(0x11);
@@ -72,8 +69,7 @@ calls_in_a_wrong_state_are_einval(void **state)
 }
 
 REQUIREMENT("CM-10")
-static void
-binding_follows_the_rules_of_ports(void **state)
+HOSTS_TEST(binding_follows_the_rules_of_ports)
 {
 	struct cma_addr local = addr_of(a, PORT), foreign = addr_of(p, PORT);
 	struct cma_addr v6 = {.family = CMA_IPV6, .port = PORT};
@@ -106,8 +102,7 @@ binding_follows_the_rules_of_ports(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-the_af_ib_form_needs_no_header(void **state)
+HOSTS_TEST(the_af_ib_form_needs_no_header)
 {
 	/* what librdmacm tries first: a service id of the TCP space with an id of the IB space */
 	struct cma_addr any = {.family = CMA_IB, .space = WIRE_CM_PS_TCP, .port = PORT}, to = any;
@@ -133,8 +128,7 @@ the_af_ib_form_needs_no_header(void **state)
 }
 
 REQUIREMENT("CM-11")
-static void
-addresses_and_routes_are_resolved_later(void **state)
+HOSTS_TEST(addresses_and_routes_are_resolved_later)
 {
 	struct cma_addr to = addr_of(p, PORT), six = {.family = CMA_IPV6};
 	struct cma_path path = host_path(a);
@@ -176,8 +170,7 @@ addresses_and_routes_are_resolved_later(void **state)
 }
 
 REQUIREMENT("CM-11")
-static void
-resolving_takes_as_long_as_its_timeout_says(void **state)
+HOSTS_TEST(resolving_takes_as_long_as_its_timeout_says)
 {
 	struct cma_addr to = addr_of(p, PORT);
 	uint32_t slow, fast, reported;
@@ -214,8 +207,7 @@ resolving_takes_as_long_as_its_timeout_says(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-events_of_an_id_are_bounded(void **state)
+HOSTS_TEST(events_of_an_id_are_bounded)
 {
 	struct cma_addr to = addr_of(p, PORT);
 	uint32_t id = do_create(a, 1, WIRE_CM_PS_TCP), reported;
@@ -242,8 +234,7 @@ events_of_an_id_are_bounded(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-an_id_migrates_with_its_events(void **state)
+HOSTS_TEST(an_id_migrates_with_its_events)
 {
 	struct cma_pair ids = do_cma_pair();
 	uint32_t other, reported, old = p->ch;
@@ -267,8 +258,7 @@ an_id_migrates_with_its_events(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-everything_of_a_channel_goes_with_it(void **state)
+HOSTS_TEST(everything_of_a_channel_goes_with_it)
 {
 	struct cm_param c = conn_args(0x12);
 	uint32_t waiting, ch;
@@ -314,8 +304,7 @@ look_up_many(uint32_t timeout_ms)
 
 /* A call ends a bounded number of lookups, so that the caller serves others in between. */
 REQUIREMENT("CM-11")
-static void
-many_lookups_time_out_in_slices(void **state)
+UNIT_TEST_IN(many_lookups_time_out_in_slices, hosts_make_large, hosts_free)
 {
 	uint32_t calls = 0;
 
@@ -335,8 +324,7 @@ many_lookups_time_out_in_slices(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_channel_ends_in_slices(void **state)
+UNIT_TEST_IN(a_channel_ends_in_slices, hosts_make_large, hosts_free)
 {
 	struct cm_param c = conn_args(0x12);
 	uint32_t other, waiting, calls = 0, kept;
@@ -372,8 +360,7 @@ a_channel_ends_in_slices(void **state)
 
 /* The first slice frees the ports that a channel listens on, whatever else it holds. */
 REQUIREMENT("CM-12")
-static void
-a_server_that_starts_again_listens_at_once(void **state)
+HOSTS_TEST(a_server_that_starts_again_listens_at_once)
 {
 	struct cm_param c;
 	uint32_t old, ch;
@@ -401,8 +388,7 @@ a_server_that_starts_again_listens_at_once(void **state)
 }
 
 REQUIREMENT("CM-15")
-static void
-every_id_learns_once_that_its_device_is_gone(void **state)
+HOSTS_TEST(every_id_learns_once_that_its_device_is_gone)
 {
 	struct cma_pair ids = do_cma_pair();
 	struct cma_addr to = addr_of(a, PORT);
@@ -430,8 +416,7 @@ every_id_learns_once_that_its_device_is_gone(void **state)
 }
 
 REQUIREMENT("CM-15")
-static void
-every_id_learns_once_that_its_address_is_gone(void **state)
+HOSTS_TEST(every_id_learns_once_that_its_address_is_gone)
 {
 	struct cma_pair ids = do_cma_pair();
 
@@ -445,8 +430,7 @@ every_id_learns_once_that_its_address_is_gone(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-requests_beyond_the_ids_are_rejected(void **state)
+HOSTS_TEST(requests_beyond_the_ids_are_rejected)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t id;
@@ -462,8 +446,7 @@ requests_beyond_the_ids_are_rejected(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_path_is_given_instead_of_resolved(void **state)
+HOSTS_TEST(a_path_is_given_instead_of_resolved)
 {
 	struct cma_path path = host_path(p);
 	struct cma_addr to = addr_of(p, PORT);
@@ -484,8 +467,7 @@ a_path_is_given_instead_of_resolved(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-the_ack_timeout_option_is_in_the_req(void **state)
+HOSTS_TEST(the_ack_timeout_option_is_in_the_req)
 {
 	struct cm_param c = conn_args(0x11);
 	uint32_t id = do_resolve(a, 1, WIRE_CM_PS_TCP), ud = do_create(a, 2, WIRE_CM_PS_UDP);
@@ -506,8 +488,7 @@ the_ack_timeout_option_is_in_the_req(void **state)
 
 /* Of any state; the reader gets them in order, and they count as reported. */
 REQUIREMENT("CM-12")
-static void
-a_program_writes_events_of_its_ids(void **state)
+HOSTS_TEST(a_program_writes_events_of_its_ids)
 {
 	uint32_t listener = do_listener(p, 3, WIRE_CM_PS_TCP), id, reported, passive;
 	uint32_t active = do_resolve(a, 1, WIRE_CM_PS_TCP);
@@ -547,8 +528,7 @@ a_program_writes_events_of_its_ids(void **state)
 
 /* As on every RoCE device of the kernel. */
 REQUIREMENT("CM-11")
-static void
-no_service_records_are_resolved(void **state)
+HOSTS_TEST(no_service_records_are_resolved)
 {
 	uint32_t id = do_create(a, 7, WIRE_CM_PS_TCP);
 	struct cma_addr local = addr_of(a, 99);
@@ -562,8 +542,7 @@ no_service_records_are_resolved(void **state)
 	host_quiet(a);
 }
 
-static void
-states_and_events_have_names_and_configurations_bounds(void **state)
+UNIT_TEST(states_and_events_have_names_and_configurations_bounds)
 {
 	struct cma_config c = {.max_channels = 1, .max_ids = 1, .cm = {.max_ids = 1}}, d;
 
@@ -585,36 +564,4 @@ states_and_events_have_names_and_configurations_bounds(void **state)
 	d = c;
 	d.cm.max_ids = 0;
 	assert_int_equal(cma_bytes(&d), 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, hosts_make, hosts_free)
-		TEST(ids_of_one_channel_are_unknown_to_another),
-		TEST(calls_in_a_wrong_state_are_einval),
-		TEST(binding_follows_the_rules_of_ports),
-		TEST(the_af_ib_form_needs_no_header),
-		TEST(addresses_and_routes_are_resolved_later),
-		TEST(resolving_takes_as_long_as_its_timeout_says),
-		TEST(events_of_an_id_are_bounded),
-		TEST(an_id_migrates_with_its_events),
-		TEST(everything_of_a_channel_goes_with_it),
-		cmocka_unit_test_setup_teardown(many_lookups_time_out_in_slices, hosts_make_large,
-						hosts_free),
-		cmocka_unit_test_setup_teardown(a_channel_ends_in_slices, hosts_make_large,
-						hosts_free),
-		TEST(a_server_that_starts_again_listens_at_once),
-		TEST(every_id_learns_once_that_its_device_is_gone),
-		TEST(every_id_learns_once_that_its_address_is_gone),
-		TEST(requests_beyond_the_ids_are_rejected),
-		TEST(a_path_is_given_instead_of_resolved),
-		TEST(the_ack_timeout_option_is_in_the_req),
-		TEST(a_program_writes_events_of_its_ids),
-		TEST(no_service_records_are_resolved),
-		cmocka_unit_test(states_and_events_have_names_and_configurations_bounds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

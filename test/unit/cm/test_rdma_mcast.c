@@ -2,7 +2,6 @@
 /* The rdma_cm layer: multicast groups. */
 #include <errno.h>
 #include "rdma_harness.h"
-#include "../../kit/requirement.h"
 
 static struct host *const a = &hosts[0];
 
@@ -22,8 +21,7 @@ bound(uint64_t uid)
 }
 
 REQUIREMENT("CM-13")
-static void
-joining_tells_the_groups_attributes(void **state)
+HOSTS_TEST(joining_tells_the_groups_attributes)
 {
 	uint32_t id = bound(1), four, six, reported;
 	struct cma_event *e;
@@ -54,8 +52,7 @@ joining_tells_the_groups_attributes(void **state)
 }
 
 REQUIREMENT("CM-13")
-static void
-only_bound_ud_ids_join_multicast_addresses(void **state)
+HOSTS_TEST(only_bound_ud_ids_join_multicast_addresses)
 {
 	struct cma_addr unicast = addr_of(a, 0), any = {.family = CMA_IPV4}, none = {0};
 	uint32_t id = bound(1), rc = do_create(a, 2, WIRE_CM_PS_TCP), wild, group, other, reported;
@@ -86,8 +83,7 @@ only_bound_ud_ids_join_multicast_addresses(void **state)
 
 /* getaddrinfo returns such addresses on a host with IPv6. */
 REQUIREMENT("CM-13")
-static void
-mapped_ipv4_group_is_joined(void **state)
+HOSTS_TEST(mapped_ipv4_group_is_joined)
 {
 	struct cma_addr mapped = group4, unicast = addr_of(a, 0);
 	uint32_t id = bound(1), group;
@@ -100,8 +96,7 @@ mapped_ipv4_group_is_joined(void **state)
 }
 
 REQUIREMENT("CM-13")
-static void
-groups_end_with_their_id(void **state)
+HOSTS_TEST(groups_end_with_their_id)
 {
 	uint32_t id = bound(1), other = bound(2), group, kept, reported;
 
@@ -125,8 +120,7 @@ groups_end_with_their_id(void **state)
 
 /* Whatever waits: joins of groups in any order, resolved routes. */
 REQUIREMENT("CM-12", "CM-13")
-static void
-groups_and_events_end_with_their_channel(void **state)
+HOSTS_TEST(groups_and_events_end_with_their_channel)
 {
 	uint32_t id = bound(1), other = bound(2), group[3], ch, reported;
 	struct cma_addr to = addr_of(&hosts[1], 7);
@@ -157,8 +151,7 @@ groups_and_events_end_with_their_channel(void **state)
 
 /* librdmacm keeps them in an int, by which it indexes a table if it is below 65536. */
 REQUIREMENT("CM-12")
-static void
-numbers_of_ids_and_groups_are_positive(void **state)
+HOSTS_TEST(numbers_of_ids_and_groups_are_positive)
 {
 	uint32_t group, reported;
 
@@ -173,8 +166,7 @@ numbers_of_ids_and_groups_are_positive(void **state)
 }
 
 REQUIREMENT("CM-12", "CM-13")
-static void
-groups_migrate_with_their_id(void **state)
+HOSTS_TEST(groups_migrate_with_their_id)
 {
 	uint32_t id = bound(1), group, other, reported;
 	struct cma_event ev;
@@ -189,21 +181,4 @@ groups_migrate_with_their_id(void **state)
 	assert_int_equal(cma_leave(a->r, a->ch, group, &reported), -EINVAL);
 	assert_int_equal(cma_leave(a->r, other, group, &reported), 0);
 	assert_int_equal(reported, 1);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, hosts_make, hosts_free)
-		TEST(joining_tells_the_groups_attributes),
-		TEST(only_bound_ud_ids_join_multicast_addresses),
-		TEST(mapped_ipv4_group_is_joined),
-		TEST(groups_end_with_their_id),
-		TEST(groups_and_events_end_with_their_channel),
-		TEST(numbers_of_ids_and_groups_are_positive),
-		TEST(groups_migrate_with_their_id),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,11 @@
 /* UD services (SIDR), alternate paths, private data, ECE. */
 #include <errno.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 static struct node *const a = &nodes[0], *const p = &nodes[1];
 
 REQUIREMENT("CM-07")
-static void
-sidr_resolves_a_service(void **state)
+UNIT_TEST(sidr_resolves_a_service)
 {
 	struct cm_listen l = listen_args();
 	struct cm_sidr_ask q = {.service_id = SERVICE,
@@ -55,8 +53,7 @@ sidr_resolves_a_service(void **state)
 
 /* An answer is kept as long as a kernel sends copies of its request: 16 times 4.3 s. */
 REQUIREMENT("CM-05", "CM-07")
-static void
-an_answered_query_ends(void **state)
+UNIT_TEST(an_answered_query_ends)
 {
 	const uint64_t kept_ns = 16 * wire_cm_time_ns(20);
 	struct cm_listen l = listen_args();
@@ -94,8 +91,7 @@ an_answered_query_ends(void **state)
 }
 
 REQUIREMENT("CM-07")
-static void
-sidr_refusals(void **state)
+UNIT_TEST(sidr_refusals)
 {
 	struct cm_listen l = listen_args();
 	struct cm_sidr_ask q = {.service_id = SERVICE, .max_retries = 1};
@@ -130,8 +126,7 @@ sidr_refusals(void **state)
 }
 
 REQUIREMENT("CM-08")
-static void
-an_alternate_path_is_loaded_on_both_sides(void **state)
+UNIT_TEST(an_alternate_path_is_loaded_on_both_sides)
 {
 	struct pair ids = do_pair();
 	struct wire_cm_path path = {.local_gid = {0xfd, [15] = 1},
@@ -161,8 +156,7 @@ an_alternate_path_is_loaded_on_both_sides(void **state)
 }
 
 REQUIREMENT("CM-08")
-static void
-a_refused_path_changes_nothing(void **state)
+UNIT_TEST(a_refused_path_changes_nothing)
 {
 	struct pair ids = do_pair();
 	struct wire_cm_path path = {.remote_gid = {0xfd, [15] = 2}};
@@ -185,8 +179,7 @@ a_refused_path_changes_nothing(void **state)
 }
 
 REQUIREMENT("CM-09")
-static void
-longer_private_data_is_einval(void **state)
+UNIT_TEST(longer_private_data_is_einval)
 {
 	static uint8_t data[300];
 	struct cm_connect c;
@@ -225,8 +218,7 @@ longer_private_data_is_einval(void **state)
 }
 
 REQUIREMENT("CM-14")
-static void
-ece_words_are_carried_and_reported(void **state)
+UNIT_TEST(ece_words_are_carried_and_reported)
 {
 	struct cm_connect c;
 	struct cm_accept acc = accept_args(0x22);
@@ -253,20 +245,4 @@ ece_words_are_carried_and_reported(void **state)
 	assert_int_equal(t->ev.ece.options, 2);
 	assert_int_equal(cm_info_get(a->cm, active, &info), 0);
 	assert_int_equal(info.ece.vendor_id, 0x123456);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sidr_resolves_a_service),
-		cmocka_unit_test(an_answered_query_ends),
-		cmocka_unit_test(sidr_refusals),
-		cmocka_unit_test(an_alternate_path_is_loaded_on_both_sides),
-		cmocka_unit_test(a_refused_path_changes_nothing),
-		cmocka_unit_test(longer_private_data_is_einval),
-		cmocka_unit_test(ece_words_are_carried_and_reported),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, nodes_free);
 }

@@ -8,7 +8,6 @@
 #include "cm/parts.h"
 #include "harness.h"
 #include "wants.h"
-#include "../../kit/requirement.h"
 
 #define PEER_COMM 0x77u
 #define PEER_QPN  0x99u
@@ -466,8 +465,7 @@ check_cell(enum cm_state s, enum cm_input in)
 }
 
 REQUIREMENT("CM-04", "CM-05", "CM-06")
-static void
-every_cell_of_the_state_table(void **state)
+UNIT_TEST(every_cell_of_the_state_table)
 {
 	for (enum cm_state s = 0; s < CM_NSTATES; s++)
 		for (enum cm_input in = 0; in < CM_NINPUTS; in++)
@@ -526,8 +524,7 @@ check_lap_cell(enum cm_lap_state s, enum cm_input in)
 }
 
 REQUIREMENT("CM-08")
-static void
-every_cell_of_the_alternate_paths_table(void **state)
+UNIT_TEST(every_cell_of_the_alternate_paths_table)
 {
 	static const enum cm_input inputs[] = {CM_IN_LOAD_PATH, CM_IN_ANSWER_PATH, CM_IN_MRA_LAP,
 					       CM_IN_LAP,       CM_IN_LAP_AGAIN,   CM_IN_APR,
@@ -547,8 +544,7 @@ every_cell_of_the_alternate_paths_table(void **state)
 				assert_int_equal(cm_lap_table[s][in].act, CM_ACT_REFUSE);
 }
 
-static void
-every_number_has_a_name(void **state)
+UNIT_TEST(every_number_has_a_name)
 {
 	for (uint32_t i = 0; i < CM_NSTATES; i++)
 		assert_non_null(cm_state_name[i]);
@@ -562,16 +558,4 @@ every_number_has_a_name(void **state)
 		assert_non_null(wire_cm_attr_name[i]);
 	for (uint32_t i = 0; i < WIRE_CM_NVERDICTS; i++)
 		assert_non_null(wire_cm_verdict_name[i]);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_cell_of_the_state_table),
-		cmocka_unit_test(every_cell_of_the_alternate_paths_table),
-		cmocka_unit_test(every_number_has_a_name),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, nodes_free);
 }

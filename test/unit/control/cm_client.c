@@ -10,6 +10,7 @@
 #include "control/session.h"
 #include "control/slow_path.h"
 #include "control/throttle.h"
+#include "../../kit/unit_eal.h"
 
 struct daemon d;
 struct cm_client one, two;
@@ -274,16 +275,11 @@ cm_deliver(void)
 	}
 }
 
-int
-cm_run(const struct CMUnitTest *tests, size_t n)
+static int
+start(void **state)
 {
-	char *argv[] = {"test_cm",     "--no-huge",      "--no-pci", "-m", "32",
-			"--no-shconf", "--no-telemetry", "-l",       "0",  "--log-level=error",
-			NULL};
-
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
-		return 1;
-	pool = rte_pktmbuf_pool_create("pool", 127, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM,
-				       SOCKET_ID_ANY);
-	return pool == NULL ? 1 : _cmocka_run_group_tests("cm", tests, n, NULL, NULL);
+	pool = unit_eal_pool(127, 2048);
+	return pool != NULL ? 0 : -1;
 }
+
+UNIT_PROGRAM(start, NULL);

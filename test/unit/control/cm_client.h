@@ -4,19 +4,15 @@
 #define TEST_CONTROL_CM_CLIENT_H
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <rdma/rdma_user_cm.h>
 #include <uroce_abi/cm.h>
 #include "control/cm.h"
+#include "../../kit/unit.h"
 #include "fake.h"
 
-#define CM_TEST(name) cmocka_unit_test_setup_teardown(name, cm_setup, cm_teardown)
+#define CM_TEST(name) UNIT_TEST_IN(name, cm_setup, cm_teardown)
 
 struct cm_client {
 	int fd, commands;
@@ -26,9 +22,6 @@ struct cm_client {
 extern struct daemon d;
 extern struct cm_client one, two; /* channels of uid 0 */
 
-/* cmocka group: starts EAL and runs. */
-int cm_run(const struct CMUnitTest *tests, size_t n);
-#define CM_RUN(tests) cm_run(tests, sizeof(tests) / sizeof((tests)[0]))
 int cm_setup(void **state);
 int cm_teardown(void **state);
 

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fake.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <rte_mbuf.h>
 #include "control/broker.h"
 #include "control/device.h"
 #include "control/handler.h"
 #include "control/session.h"
+#include "../../kit/unit.h"
 
 struct worker {
 	struct engine engine;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which QP moves to another worker, for balance. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "control/balance.h"
+#include "../../kit/unit.h"
 
 #define WORKERS 4
 #define QPS     8
@@ -47,8 +44,7 @@ static const struct {
 	{"many bytes", {1000, 0, 0, 0}, {{1ull << 50, 0}, {1ull << 50, 0}}, 0, 1},
 };
 
-static void
-choices(void **state)
+UNIT_TEST(choices)
 {
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		uint32_t n = 0, to = 99, chosen;
@@ -88,8 +84,7 @@ sum_of_squares(const struct balance_qp *qp, const uint32_t *cost, uint32_t n)
 }
 
 /* Random QPs with steady traffic: each move evens out the real loads, so the moves end. */
-static void
-moves_end(void **state)
+UNIT_TEST(moves_end)
 {
 	srand(1);
 	for (unsigned round = 0; round < 2000; round++) {
@@ -111,15 +106,4 @@ moves_end(void **state)
 			assert_true(sum_of_squares(qp, cost, n) < before);
 		}
 	}
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(choices),
-		cmocka_unit_test(moves_end),
-	};
-
-	return cmocka_run_group_tests_name("balance", tests, NULL, NULL);
 }

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include "cm_client.h"
-#include "../../kit/requirement.h"
 
 #define IN(type) sizeof(struct rdma_ucm_##type)
 #define NUMBER   4u
@@ -44,8 +43,7 @@ static const struct {
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 REQUIREMENT("CM-12")
-static void
-a_command_that_is_too_short_is_refused(void **state)
+CM_TEST(a_command_that_is_too_short_is_refused)
 {
 	static const uint8_t body[512];
 	uint8_t rep[512];
@@ -105,8 +103,7 @@ fill(uint8_t body[512], unsigned i, uint32_t id)
 }
 
 REQUIREMENT("CM-12")
-static void
-ids_of_others_and_unknown_ids_are_refused(void **state)
+CM_TEST(ids_of_others_and_unknown_ids_are_refused)
 {
 	uint32_t theirs = cm_make_id(&two, 1, RDMA_PS_TCP);
 	uint8_t body[512], rep[512];
@@ -165,8 +162,7 @@ query(uint32_t id, uint32_t option, struct rdma_ucm_query_addr_resp *r)
 }
 
 REQUIREMENT("CM-12")
-static void
-addresses_of_three_families_are_bound_and_reported(void **state)
+CM_TEST(addresses_of_three_families_are_bound_and_reported)
 {
 	struct sockaddr_in in = cm_ipv4("10.0.0.1", 7000);
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(7001)};
@@ -208,8 +204,7 @@ addresses_of_three_families_are_bound_and_reported(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-addresses_that_are_wrong_have_their_errnos(void **state)
+CM_TEST(addresses_that_are_wrong_have_their_errnos)
 {
 	struct sockaddr_in in = cm_ipv4("10.0.0.9", 7000);
 	uint32_t id = cm_make_id(&one, 1, RDMA_PS_TCP);
@@ -246,8 +241,7 @@ option(uint32_t id, uint32_t level, uint32_t name, const void *value, uint32_t l
 }
 
 REQUIREMENT("CM-12")
-static void
-options_are_checked(void **state)
+CM_TEST(options_are_checked)
 {
 	static const uint8_t path[2 * sizeof(struct ib_path_rec_data)];
 	uint32_t id = cm_make_id(&one, 1, RDMA_PS_TCP);
@@ -274,8 +268,7 @@ options_are_checked(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-legacy_forms_do_the_same(void **state)
+CM_TEST(legacy_forms_do_the_same)
 {
 	struct rdma_ucm_bind_ip bind = {.id = cm_make_id(&one, 1, RDMA_PS_UDP)};
 	struct rdma_ucm_resolve_ip resolve = {.timeout_ms = 1000};
@@ -302,8 +295,7 @@ legacy_forms_do_the_same(void **state)
 }
 
 REQUIREMENT("CM-11")
-static void
-loopback_leads_to_the_device(void **state)
+CM_TEST(loopback_leads_to_the_device)
 {
 	struct sockaddr_in in = cm_ipv4("127.0.0.1", 7000), own = cm_ipv4("10.0.0.1", 0);
 	uint32_t id = cm_make_id(&one, 1, RDMA_PS_TCP);
@@ -321,8 +313,7 @@ loopback_leads_to_the_device(void **state)
 
 /* What rdma_resolve_addrinfo and rdma_write_cm_event of librdmacm 60 and later use. */
 REQUIREMENT("CM-12")
-static void
-events_are_written_and_services_unknown(void **state)
+CM_TEST(events_are_written_and_services_unknown)
 {
 	uint32_t id = cm_make_id(&one, 5, RDMA_PS_TCP), n[2];
 	struct rdma_ucm_query q = {.id = id, .option = UROCE_CM_QUERY_IB_SERVICE};
@@ -348,21 +339,4 @@ events_are_written_and_services_unknown(void **state)
 	assert_int_equal(cm_ask(&one, RDMA_USER_CM_CMD_QUERY, &q, sizeof(q), n, sizeof(n)),
 			 ENODATA);
 	assert_int_equal(cm_ask(&one, RDMA_USER_CM_CMD_QUERY, &q, sizeof(q), n, 4), ENOSPC);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CM_TEST(a_command_that_is_too_short_is_refused),
-		CM_TEST(ids_of_others_and_unknown_ids_are_refused),
-		CM_TEST(addresses_of_three_families_are_bound_and_reported),
-		CM_TEST(addresses_that_are_wrong_have_their_errnos),
-		CM_TEST(options_are_checked),
-		CM_TEST(legacy_forms_do_the_same),
-		CM_TEST(loopback_leads_to_the_device),
-		CM_TEST(events_are_written_and_services_unknown),
-	};
-
-	return CM_RUN(tests);
 }

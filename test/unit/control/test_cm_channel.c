@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include "cm_client.h"
 #include "control/throttle.h"
-#include "../../kit/requirement.h"
 
 static uint32_t
 get_event(struct cm_client *c)
@@ -30,8 +29,7 @@ id_with_event(struct cm_client *c)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_channel_is_readable_as_long_as_events_wait(void **state)
+CM_TEST(a_channel_is_readable_as_long_as_events_wait)
 {
 	char byte;
 
@@ -56,8 +54,7 @@ a_channel_is_readable_as_long_as_events_wait(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-events_that_are_dropped_take_the_token_too(void **state)
+CM_TEST(events_that_are_dropped_take_the_token_too)
 {
 	uint32_t id = id_with_event(&one);
 
@@ -68,8 +65,7 @@ events_that_are_dropped_take_the_token_too(void **state)
 }
 
 /* The token stays in the socket when a process ends between the reply and its reading of it. */
-static void
-a_token_that_was_left_is_taken_later(void **state)
+CM_TEST(a_token_that_was_left_is_taken_later)
 {
 	const struct uroce_cm_req req = {.cmd = RDMA_USER_CM_CMD_GET_EVENT,
 					 .in = sizeof(struct rdma_ucm_get_event),
@@ -99,8 +95,7 @@ migrate(struct cm_client *to, const uint8_t *from, uint32_t id, uint32_t *report
 }
 
 REQUIREMENT("CM-12")
-static void
-an_id_migrates_with_its_events(void **state)
+CM_TEST(an_id_migrates_with_its_events)
 {
 	static const uint8_t nobody[UROCE_CM_CHANNEL_ID];
 	uint32_t id = id_with_event(&one), reported = 9;
@@ -120,8 +115,7 @@ an_id_migrates_with_its_events(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-the_last_copy_of_a_channel_ends_it(void **state)
+CM_TEST(the_last_copy_of_a_channel_ends_it)
 {
 	int copy = dup(one.fd);
 
@@ -136,8 +130,7 @@ the_last_copy_of_a_channel_ends_it(void **state)
 }
 
 /* Commands end with the process; its ids remain for other holders of the channel. */
-static void
-the_end_of_the_commands_ends_nothing(void **state)
+CM_TEST(the_end_of_the_commands_ends_nothing)
 {
 	id_with_event(&one);
 	close(one.commands);
@@ -148,8 +141,7 @@ the_end_of_the_commands_ends_nothing(void **state)
 }
 
 REQUIREMENT("CM-15")
-static void
-the_daemon_hangs_up_when_it_ends(void **state)
+CM_TEST(the_daemon_hangs_up_when_it_ends)
 {
 	id_with_event(&one);
 	ucma_close(&d);
@@ -157,8 +149,7 @@ the_daemon_hangs_up_when_it_ends(void **state)
 	assert_true(cm_ended(&two));
 }
 
-static void
-a_user_has_a_share_of_channels_and_ids(void **state)
+CM_TEST(a_user_has_a_share_of_channels_and_ids)
 {
 	const struct rdma_ucm_create_id q = {.ps = RDMA_PS_TCP};
 	struct cm_client c[16];
@@ -183,8 +174,7 @@ a_user_has_a_share_of_channels_and_ids(void **state)
 
 /* Ports below 1024 are for root and the daemon's user, in every way to bind an id to one. */
 REQUIREMENT("CM-10")
-static void
-low_ports_are_for_root(void **state)
+CM_TEST(low_ports_are_for_root)
 {
 	static const uint16_t low[] = {1, 111, 1023};
 	struct cm_client user;
@@ -237,8 +227,7 @@ ends_with(const struct uroce_cm_req *req, size_t len)
 	cm_client_close(&c);
 }
 
-static void
-a_client_that_breaks_the_protocol_loses_its_channel(void **state)
+CM_TEST(a_client_that_breaks_the_protocol_loses_its_channel)
 {
 	struct uroce_cm_req req = {.cmd = RDMA_USER_CM_CMD_GET_EVENT, .in = 8, .out = 512};
 
@@ -254,8 +243,7 @@ a_client_that_breaks_the_protocol_loses_its_channel(void **state)
 	ends_with(&req, UROCE_CM_MAX_BODY);
 }
 
-static void
-descriptors_are_not_received(void **state)
+CM_TEST(descriptors_are_not_received)
 {
 	const struct uroce_cm_req req = {.cmd = RDMA_USER_CM_CMD_GET_EVENT, .in = 0};
 	struct iovec iov = {(void *)(uintptr_t)&req, sizeof(req)};
@@ -281,8 +269,7 @@ descriptors_are_not_received(void **state)
 	assert_false(cm_ended(&two));
 }
 
-static void
-a_client_that_reads_no_replies_loses_its_channel(void **state)
+CM_TEST(a_client_that_reads_no_replies_loses_its_channel)
 {
 	const struct uroce_cm_req req = {.cmd = RDMA_USER_CM_CMD_GET_EVENT, .in = 0};
 	unsigned n = 0;
@@ -314,8 +301,7 @@ throttle_is_over(struct quota_user *u)
 
 /* After a long request of any connection of the user, commands wait; root's do not. */
 REQUIREMENT("CM-12")
-static void
-commands_of_a_throttled_user_wait(void **state)
+CM_TEST(commands_of_a_throttled_user_wait)
 {
 	const struct rdma_ucm_create_id q = {.ps = RDMA_PS_TCP, .qp_type = 2};
 	struct rdma_ucm_create_id_resp r;
@@ -345,8 +331,7 @@ commands_of_a_throttled_user_wait(void **state)
 
 /* While workers must not touch a user's memory, its commands wait, too. */
 REQUIREMENT("CM-12")
-static void
-commands_of_a_paused_user_wait(void **state)
+CM_TEST(commands_of_a_paused_user_wait)
 {
 	const struct rdma_ucm_create_id q = {.ps = RDMA_PS_TCP, .qp_type = 2};
 	struct rdma_ucm_create_id_resp r;
@@ -384,8 +369,7 @@ throttled_by(struct quota_user *u, uint64_t took_ns, uint64_t cpu_ns)
 
 /* A request that takes long throttles its user, unless it waited for a processor. */
 REQUIREMENT("CM-12")
-static void
-computing_throttles_and_waiting_does_not(void **state)
+CM_TEST(computing_throttles_and_waiting_does_not)
 {
 	struct quota_user *u = quota_user_get(&d.quota, 1000), *root = quota_user_get(&d.quota, 0);
 
@@ -398,28 +382,4 @@ computing_throttles_and_waiting_does_not(void **state)
 	assert_false(throttled_by(root, 10000000, 10000000));
 	quota_user_put(u);
 	quota_user_put(root);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CM_TEST(a_channel_is_readable_as_long_as_events_wait),
-		CM_TEST(events_that_are_dropped_take_the_token_too),
-		CM_TEST(a_token_that_was_left_is_taken_later),
-		CM_TEST(an_id_migrates_with_its_events),
-		CM_TEST(the_last_copy_of_a_channel_ends_it),
-		CM_TEST(the_end_of_the_commands_ends_nothing),
-		CM_TEST(the_daemon_hangs_up_when_it_ends),
-		CM_TEST(a_user_has_a_share_of_channels_and_ids),
-		CM_TEST(low_ports_are_for_root),
-		CM_TEST(a_client_that_breaks_the_protocol_loses_its_channel),
-		CM_TEST(descriptors_are_not_received),
-		CM_TEST(a_client_that_reads_no_replies_loses_its_channel),
-		CM_TEST(commands_of_a_throttled_user_wait),
-		CM_TEST(commands_of_a_paused_user_wait),
-		CM_TEST(computing_throttles_and_waiting_does_not),
-	};
-
-	return CM_RUN(tests);
 }

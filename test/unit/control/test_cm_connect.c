@@ -6,7 +6,6 @@
 #include "cm_client.h"
 #include "control/cm_parts.h"
 #include "net/net.h"
-#include "../../kit/requirement.h"
 
 static uint32_t listener;
 
@@ -105,8 +104,7 @@ disconnect(struct cm_client *c, uint32_t id)
 }
 
 REQUIREMENT("CM-01", "CM-04", "CM-06", "CM-12", "CM-14")
-static void
-programs_connect_and_disconnect(void **state)
+CM_TEST(programs_connect_and_disconnect)
 {
 	uint32_t active, passive;
 
@@ -136,8 +134,7 @@ attr_of(struct cm_client *c, uint32_t id, uint32_t qp_state, struct ib_uverbs_qp
 }
 
 REQUIREMENT("CM-12")
-static void
-qps_of_a_connection_get_their_attributes(void **state)
+CM_TEST(qps_of_a_connection_get_their_attributes)
 {
 	struct ib_uverbs_qp_attr a, b;
 	uint32_t active, passive;
@@ -164,8 +161,7 @@ qps_of_a_connection_get_their_attributes(void **state)
 }
 
 REQUIREMENT("CM-04")
-static void
-a_program_rejects(void **state)
+CM_TEST(a_program_rejects)
 {
 	struct rdma_ucm_reject q = {.private_data_len = 3, .private_data = "no"};
 	struct rdma_ucm_event_resp e;
@@ -191,8 +187,7 @@ a_program_rejects(void **state)
 }
 
 REQUIREMENT("CM-07")
-static void
-a_service_is_resolved(void **state)
+CM_TEST(a_service_is_resolved)
 {
 	struct rdma_ucm_event_resp e;
 	uint32_t id;
@@ -214,8 +209,7 @@ a_service_is_resolved(void **state)
 }
 
 REQUIREMENT("CM-06", "CM-12")
-static void
-a_client_that_dies_is_disconnected(void **state)
+CM_TEST(a_client_that_dies_is_disconnected)
 {
 	uint32_t passive;
 
@@ -230,8 +224,7 @@ a_client_that_dies_is_disconnected(void **state)
 
 /* An accept with another user's QP fails, and rejects the peer, as every accept that fails. */
 REQUIREMENT("CM-04", "CM-12")
-static void
-an_accept_with_a_qp_of_another_user_rejects(void **state)
+CM_TEST(an_accept_with_a_qp_of_another_user_rejects)
 {
 	struct session theirs = {.user = quota_user_get(&d.quota, 1000), .peer.uid = 1000};
 	struct obj_qp object = {.o.s = &theirs};
@@ -258,8 +251,7 @@ an_accept_with_a_qp_of_another_user_rejects(void **state)
 
 /* No user may use a QP of another: its owner could not connect it any more. */
 REQUIREMENT("CM-12")
-static void
-a_qp_of_another_user_is_refused(void **state)
+CM_TEST(a_qp_of_another_user_is_refused)
 {
 	struct sockaddr_in in = cm_ipv4("10.0.0.1", 7471);
 	struct session theirs = {.user = quota_user_get(&d.quota, 1000), .peer.uid = 1000};
@@ -294,8 +286,7 @@ a_qp_of_another_user_is_refused(void **state)
 }
 
 REQUIREMENT("CM-15")
-static void
-programs_learn_of_removed_addresses_and_devices(void **state)
+CM_TEST(programs_learn_of_removed_addresses_and_devices)
 {
 	uint32_t active, passive;
 
@@ -312,8 +303,7 @@ programs_learn_of_removed_addresses_and_devices(void **state)
 
 /* The first MAD to a neighbour leaves as soon as its MAC is known; so does a lookup end. */
 REQUIREMENT("CM-11")
-static void
-a_neighbour_is_waited_for(void **state)
+CM_TEST(a_neighbour_is_waited_for)
 {
 	static const uint8_t hop[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
 	static const uint8_t arp_reply[] = {
@@ -370,8 +360,7 @@ turns(unsigned most_events)
  */
 #define MANY 300u
 REQUIREMENT("CM-11")
-static void
-many_ids_wait_for_a_neighbour(void **state)
+CM_TEST(many_ids_wait_for_a_neighbour)
 {
 	static const uint8_t hop[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
 	const struct sockaddr_in in = cm_ipv4("10.0.0.2", 7471);
@@ -399,8 +388,7 @@ many_ids_wait_for_a_neighbour(void **state)
 
 /* The MADs of a burst wait for the worker, up to a limit. */
 REQUIREMENT("CM-15")
-static void
-a_daemon_that_ends_sends_no_more_than_the_worker_takes(void **state)
+CM_TEST(a_daemon_that_ends_sends_no_more_than_the_worker_takes)
 {
 	const struct cm_addr to = {.dev = d.dev[0]->port.id,
 				   .pkey = 0xffff,
@@ -427,24 +415,4 @@ a_daemon_that_ends_sends_no_more_than_the_worker_takes(void **state)
 	assert_true(daemon_now_ns() >= d.ucma->drain_until_ns);
 	assert_int_equal(fake_waiting, 300);
 	fake_stuck = false;
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CM_TEST(programs_connect_and_disconnect),
-		CM_TEST(qps_of_a_connection_get_their_attributes),
-		CM_TEST(a_program_rejects),
-		CM_TEST(a_service_is_resolved),
-		CM_TEST(a_client_that_dies_is_disconnected),
-		CM_TEST(an_accept_with_a_qp_of_another_user_rejects),
-		CM_TEST(a_qp_of_another_user_is_refused),
-		CM_TEST(programs_learn_of_removed_addresses_and_devices),
-		CM_TEST(a_neighbour_is_waited_for),
-		CM_TEST(many_ids_wait_for_a_neighbour),
-		CM_TEST(a_daemon_that_ends_sends_no_more_than_the_worker_takes),
-	};
-
-	return CM_RUN(tests);
 }

@@ -4,7 +4,6 @@
 #include <rte_mbuf.h>
 #include "cm_client.h"
 #include "control/cm_parts.h"
-#include "../../kit/requirement.h"
 
 #define IGMP_AT   38u /* after Ethernet and 24 bytes of IPv4 */
 #define RECORD_AT 46u /* in a report of IGMPv3 */
@@ -70,8 +69,7 @@ pass(uint64_t seconds)
 }
 
 REQUIREMENT("CM-13")
-static void
-the_first_member_joins_and_the_last_leaves_twice_each(void **state)
+CM_TEST(the_first_member_joins_and_the_last_leaves_twice_each)
 {
 	uint32_t groups[2];
 
@@ -97,8 +95,7 @@ the_first_member_joins_and_the_last_leaves_twice_each(void **state)
 }
 
 REQUIREMENT("CM-13")
-static void
-a_group_is_reported_again_as_long_as_it_has_members(void **state)
+CM_TEST(a_group_is_reported_again_as_long_as_it_has_members)
 {
 	uint32_t group, id = make_member(&group);
 
@@ -119,8 +116,7 @@ a_group_is_reported_again_as_long_as_it_has_members(void **state)
 
 /* Any number of queries causes one report, at a time within that of the query. */
 REQUIREMENT("CM-13")
-static void
-a_query_is_answered_once(void **state)
+CM_TEST(a_query_is_answered_once)
 {
 	const struct net_query all = {.gid = {[10] = 0xff, 0xff}, .within_ns = 10ull * NS_PER_S};
 	const struct net_query all6 = {.within_ns = NS_PER_S};
@@ -161,8 +157,7 @@ ask_at(enum net_group_version version, uint64_t seconds)
 
 /* RFC 3376 7.2.1: the oldest version of the last 260 s, whatever else is heard. */
 REQUIREMENT("CM-13")
-static void
-reports_have_the_version_of_the_oldest_router(void **state)
+CM_TEST(reports_have_the_version_of_the_oldest_router)
 {
 	struct net_query one_group = {.gid = {[10] = 0xff, 0xff, 239, 1, 1, 7},
 				      .within_ns = NS_PER_S,
@@ -196,8 +191,7 @@ reports_have_the_version_of_the_oldest_router(void **state)
 
 /* What was due for a router of another version is not sent; later reports are. */
 REQUIREMENT("CM-13")
-static void
-another_version_cancels_what_is_due(void **state)
+CM_TEST(another_version_cancels_what_is_due)
 {
 	uint32_t group;
 
@@ -229,8 +223,7 @@ another_version_cancels_what_is_due(void **state)
 }
 
 REQUIREMENT("CM-13")
-static void
-a_device_that_goes_forgets_its_groups(void **state)
+CM_TEST(a_device_that_goes_forgets_its_groups)
 {
 	uint32_t group;
 
@@ -240,19 +233,4 @@ a_device_that_goes_forgets_its_groups(void **state)
 	pass(1000);
 	assert_int_equal(said(), 0);
 	assert_true(LIST_EMPTY(&d.ucma->groups));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CM_TEST(the_first_member_joins_and_the_last_leaves_twice_each),
-		CM_TEST(a_group_is_reported_again_as_long_as_it_has_members),
-		CM_TEST(a_query_is_answered_once),
-		CM_TEST(reports_have_the_version_of_the_oldest_router),
-		CM_TEST(another_version_cancels_what_is_due),
-		CM_TEST(a_device_that_goes_forgets_its_groups),
-	};
-
-	return CM_RUN(tests);
 }

@@ -5,18 +5,13 @@
  * worker.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "control/device.h"
 #include "control/obj.h"
 #include "fake.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static struct daemon d;
 struct client {
@@ -150,11 +145,12 @@ static const struct {
 	{make_mw, UROCE_CTRL_DEALLOC_MW},
 	{make_ah, UROCE_CTRL_DESTROY_AH},
 };
-#define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define NKINDS     (sizeof(kinds) / sizeof(kinds[0]))
+
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
 
 REQUIREMENT("MEM-03")
-static void
-destroy_is_answered_when_no_worker_uses_the_object(void **state)
+TEST(destroy_is_answered_when_no_worker_uses_the_object)
 {
 	for (unsigned k = 0; k < NKINDS; k++) {
 		for (unsigned w = 0; w < FAKE_WORKERS; w++) {
@@ -171,8 +167,7 @@ destroy_is_answered_when_no_worker_uses_the_object(void **state)
 	}
 }
 
-static void
-clients_wait_for_workers_side_by_side(void **state)
+TEST(clients_wait_for_workers_side_by_side)
 {
 	uint32_t qp = make_qp(&a), mw = make_mw(&b);
 
@@ -189,8 +184,7 @@ clients_wait_for_workers_side_by_side(void **state)
 }
 
 /* Its worker has resources for one QP a slot. */
-static void
-a_qp_s_slot_is_free_when_its_worker_has_dropped_it(void **state)
+TEST(a_qp_s_slot_is_free_when_its_worker_has_dropped_it)
 {
 	uint32_t handle = make_qp(&a);
 	struct obj_qp *q = idtab_get(&a.s->qps, handle);
@@ -206,8 +200,7 @@ a_qp_s_slot_is_free_when_its_worker_has_dropped_it(void **state)
 	assert_false(d.qpns.held[slot]);
 }
 
-static void
-a_session_ends_without_the_control_thread_waiting(void **state)
+TEST(a_session_ends_without_the_control_thread_waiting)
 {
 	uint64_t qps = d.quota.used_all[QUOTA_QPS];
 
@@ -231,8 +224,7 @@ a_session_ends_without_the_control_thread_waiting(void **state)
 }
 
 /* The request's object ends with the session, once. */
-static void
-a_session_ends_while_its_request_waits(void **state)
+TEST(a_session_ends_while_its_request_waits)
 {
 	for (unsigned k = 0; k < NKINDS; k++) {
 		struct client c;
@@ -267,8 +259,7 @@ objects(void)
  */
 #define MANY       50u
 #define SLICE_MOST 17u /* objects per turn */
-static void
-a_session_of_many_objects_ends_in_slices(void **state)
+TEST(a_session_of_many_objects_ends_in_slices)
 {
 	uint64_t left, of_b = 2; /* its PD and CQ */
 	unsigned turns = 0;
@@ -296,8 +287,7 @@ a_session_of_many_objects_ends_in_slices(void **state)
 }
 
 /* Windows of other PDs are not looked at, however many: the end costs the owner's steps only. */
-static void
-the_end_of_a_session_takes_no_steps_for_others(void **state)
+TEST(the_end_of_a_session_takes_no_steps_for_others)
 {
 	unsigned turns[2] = {0};
 
@@ -318,8 +308,7 @@ the_end_of_a_session_takes_no_steps_for_others(void **state)
 }
 
 /* Sessions that end take turns. */
-static void
-sessions_that_end_take_turns(void **state)
+TEST(sessions_that_end_take_turns)
 {
 	for (unsigned i = 0; i < MANY; i++)
 		make_cq(&a);
@@ -359,8 +348,7 @@ shown(const struct mr *mr)
 }
 
 REQUIREMENT("MEM-04")
-static void
-windows_on_a_session_s_regions_are_unbound_when_quiescent(void **state)
+TEST(windows_on_a_session_s_regions_are_unbound_when_quiescent)
 {
 	struct obj_mr *region;
 	struct obj_mw *m = bind_across(&region);
@@ -377,8 +365,7 @@ windows_on_a_session_s_regions_are_unbound_when_quiescent(void **state)
 
 /* The window's session ends meanwhile: the window goes with it, after releasing the region. */
 REQUIREMENT("MEM-04")
-static void
-two_sessions_end_that_share_a_window(void **state)
+TEST(two_sessions_end_that_share_a_window)
 {
 	struct obj_mr *region;
 	struct obj_mw *m = bind_across(&region);
@@ -392,8 +379,7 @@ two_sessions_end_that_share_a_window(void **state)
 }
 
 REQUIREMENT("MEM-03")
-static void
-a_region_with_a_window_is_in_use_again(void **state)
+TEST(a_region_with_a_window_is_in_use_again)
 {
 	uint32_t handle = make_mr(&a);
 	struct obj_mr *region = idtab_get(&a.s->mrs, handle);
@@ -410,8 +396,7 @@ a_region_with_a_window_is_in_use_again(void **state)
 }
 
 /* As if the client that closed had been gone when the request came. */
-static void
-a_request_waits_for_what_closed_sessions_give_back(void **state)
+TEST(a_request_waits_for_what_closed_sessions_give_back)
 {
 	struct quota_limit *limit = &d.quota.limit[QUOTA_CQS];
 	const struct uroce_create_cq_req req = {.cqe = 16};
@@ -435,8 +420,7 @@ a_request_waits_for_what_closed_sessions_give_back(void **state)
  * Sessions that end later do not make a request wait: a user that opens and closes devices all the
  * time would keep others that have reached their limits without a reply.
  */
-static void
-a_request_does_not_wait_for_sessions_that_end_later(void **state)
+TEST(a_request_does_not_wait_for_sessions_that_end_later)
 {
 	const struct uroce_create_cq_req req = {.cqe = 16};
 	struct session later = {.ended = 0};
@@ -460,8 +444,7 @@ a_request_does_not_wait_for_sessions_that_end_later(void **state)
 	TAILQ_REMOVE(&d.ending, &later, link);
 }
 
-static void
-a_session_ends_while_its_request_waits_for_others(void **state)
+TEST(a_session_ends_while_its_request_waits_for_others)
 {
 	const struct uroce_create_cq_req req = {.cqe = 16};
 
@@ -474,29 +457,4 @@ a_session_ends_while_its_request_waits_for_others(void **state)
 	assert_true(TAILQ_EMPTY(&d.retrying));
 	fake_resume(&d, 0);
 	assert_true(TAILQ_EMPTY(&d.ending));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(destroy_is_answered_when_no_worker_uses_the_object),
-		TEST(clients_wait_for_workers_side_by_side),
-		TEST(a_qp_s_slot_is_free_when_its_worker_has_dropped_it),
-		TEST(a_session_ends_without_the_control_thread_waiting),
-		TEST(a_session_ends_while_its_request_waits),
-		TEST(a_session_of_many_objects_ends_in_slices),
-		TEST(the_end_of_a_session_takes_no_steps_for_others),
-		TEST(sessions_that_end_take_turns),
-		TEST(windows_on_a_session_s_regions_are_unbound_when_quiescent),
-		TEST(two_sessions_end_that_share_a_window),
-		TEST(a_region_with_a_window_is_in_use_again),
-		TEST(a_request_waits_for_what_closed_sessions_give_back),
-		TEST(a_request_does_not_wait_for_sessions_that_end_later),
-		TEST(a_session_ends_while_its_request_waits_for_others),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose memory is on another NUMA node than the workers: tables of nodes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "control/numa.h"
+#include "../../kit/unit.h"
 
 #define PAGES   4
 #define WORKERS 2
@@ -31,21 +27,10 @@ static const struct {
 	{{1, 1, 1, 1}, {0, ANY}, -1},
 };
 
-static void
-most_of_the_memory_where_no_worker_runs(void **state)
+UNIT_TEST(most_of_the_memory_where_no_worker_runs)
 {
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		assert_int_equal(numa_elsewhere(table[i].page, PAGES, table[i].worker, WORKERS),
 				 table[i].node);
 	assert_int_equal(numa_elsewhere(table[0].page, 0, table[0].worker, WORKERS), -1);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(most_of_the_memory_where_no_worker_runs),
-	};
-
-	return cmocka_run_group_tests_name("numa", tests, NULL, NULL);
 }

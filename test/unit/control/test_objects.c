@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects of a context: their references, and that all are freed (lib/control). */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
-#include "../../kit/requirement.h"
 #include "control/device.h"
 #include "control/obj.h"
 #include "fake.h"
+#include "../../kit/unit.h"
 
 static struct daemon d;
 static struct session *s;
@@ -167,8 +162,9 @@ assert_held(const uint64_t *held, const char *when)
 	}
 }
 
-static void
-destroy_frees_the_object_and_ends_the_handle(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
+TEST(destroy_frees_the_object_and_ends_the_handle)
 {
 	uint64_t held[NROWS][QUOTA_NKINDS];
 	struct all a = {0};
@@ -191,8 +187,7 @@ destroy_frees_the_object_and_ends_the_handle(void **state)
 	assert_int_equal(fake_qps, 0);
 }
 
-static void
-referenced_objects_cannot_be_destroyed(void **state)
+TEST(referenced_objects_cannot_be_destroyed)
 {
 	struct uroce_mcast_req group = {.gid = {0xff, 0x0e, [15] = 1}};
 	struct all a = {0};
@@ -223,8 +218,7 @@ referenced_objects_cannot_be_destroyed(void **state)
 
 /* A program may post datagrams, not wait for them, and destroy their address handle. */
 REQUIREMENT("WIRE-07")
-static void
-posted_datagrams_leave_before_their_address_handle(void **state)
+TEST(posted_datagrams_leave_before_their_address_handle)
 {
 	struct all a = {0};
 	struct obj_qp *q;
@@ -244,8 +238,7 @@ posted_datagrams_leave_before_their_address_handle(void **state)
 	assert_int_equal(end(UROCE_CTRL_DESTROY_QP, a.qp), 0);
 }
 
-static void
-qp_keeps_its_pd(void **state)
+TEST(qp_keeps_its_pd)
 {
 	struct all a = {0};
 
@@ -260,8 +253,7 @@ qp_keeps_its_pd(void **state)
 
 /* The workers know the hosts that QPs are connected to, until the last QP leaves. */
 REQUIREMENT("CM-16")
-static void
-hosts_of_connected_qps_are_known(void **state)
+TEST(hosts_of_connected_qps_are_known)
 {
 	const uint8_t *host = s->dev->net.gid[1].gid; /* its own: needs no neighbour */
 	struct uroce_create_qp_req create = {.qp_type = QP_TYPE_UC, .cap = {16, 16, 1, 1, 0}};
@@ -309,8 +301,7 @@ hosts_of_connected_qps_are_known(void **state)
 
 /* Q_Keys with the high bit, such as QP1's, are for root and the daemon's user. */
 REQUIREMENT("WIRE-08")
-static void
-controlled_qkeys_are_for_root(void **state)
+TEST(controlled_qkeys_are_for_root)
 {
 	struct uroce_modify_qp_req req = {.attr_mask = QP_STATE | QP_PKEY_INDEX | QP_PORT | QP_QKEY,
 					  .attr = {.qp_state = QP_INIT, .port_num = 1}};
@@ -338,8 +329,7 @@ controlled_qkeys_are_for_root(void **state)
 }
 
 /* Each kind is refused for lack of each resource that it needs: nothing remains. */
-static void
-refused_object_leaves_nothing(void **state)
+TEST(refused_object_leaves_nothing)
 {
 	struct all a = {0};
 
@@ -367,8 +357,7 @@ refused_object_leaves_nothing(void **state)
 }
 
 /* No ring fits any more: resources taken before are returned. */
-static void
-queue_without_memory_leaves_nothing(void **state)
+TEST(queue_without_memory_leaves_nothing)
 {
 	struct uroce_create_cq_req cq = {.cqe = EVENTS_MAX_CQE};
 	struct uroce_create_srq_req srq = {.max_wr = QP_MAX_WR, .max_sge = 16};
@@ -394,8 +383,7 @@ queue_without_memory_leaves_nothing(void **state)
 	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 3);
 }
 
-static void
-end_of_a_session_frees_all_objects(void **state)
+TEST(end_of_a_session_frees_all_objects)
 {
 	struct session *other;
 	int other_client;
@@ -430,8 +418,7 @@ end_of_a_session_frees_all_objects(void **state)
 
 /* Every worker is called once for its QPs: a call for each would hold up the other clients. */
 REQUIREMENT("EVT-08", "EVT-09")
-static void
-failed_queues_fail_their_qps_in_one_call_of_each_worker(void **state)
+TEST(failed_queues_fail_their_qps_in_one_call_of_each_worker)
 {
 	struct all a = {0}, other = {0};
 	struct obj_qp *q;
@@ -457,8 +444,7 @@ failed_queues_fail_their_qps_in_one_call_of_each_worker(void **state)
 }
 
 /* A message that is not a request ends the connection and all its objects. */
-static void
-malformed_message_ends_the_session(void **state)
+TEST(malformed_message_ends_the_session)
 {
 	struct all a = {0};
 
@@ -468,31 +454,4 @@ malformed_message_ends_the_session(void **state)
 	assert_true(TAILQ_EMPTY(&d.sessions));
 	assert_int_equal(d.quota.used_all[QUOTA_PDS], 0);
 	assert_int_equal(recv(client, &a, sizeof(a), MSG_DONTWAIT), 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(destroy_frees_the_object_and_ends_the_handle, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(referenced_objects_cannot_be_destroyed, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(posted_datagrams_leave_before_their_address_handle,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(qp_keeps_its_pd, setup, teardown),
-		cmocka_unit_test_setup_teardown(hosts_of_connected_qps_are_known, setup, teardown),
-		cmocka_unit_test_setup_teardown(refused_object_leaves_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(queue_without_memory_leaves_nothing, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(end_of_a_session_frees_all_objects, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(
-			failed_queues_fail_their_qps_in_one_call_of_each_worker, setup, teardown),
-		cmocka_unit_test_setup_teardown(controlled_qkeys_are_for_root, setup, teardown),
-		cmocka_unit_test_setup_teardown(malformed_message_ends_the_session, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Questions to peers' daemons (control/peer_probe.h), with frames in place of a peer. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "control/neigh.h"
@@ -16,6 +11,8 @@
 #include "control/vendor_mad.h"
 #include "fake.h"
 #include "wire/parse.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 #define ATTRIBUTE 0x5052
 #define MTU       1024u /* of the fake device */
@@ -123,8 +120,9 @@ arrive(const uint8_t from[16], const uint8_t mad[WIRE_MAD_LEN], uint32_t len)
 	return peer_probe_rx(&g);
 }
 
-static void
-an_answer_has_the_length_and_number_of_the_question(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
+TEST(an_answer_has_the_length_and_number_of_the_question)
 {
 	uint8_t mad[WIRE_MAD_LEN];
 	struct uroce_ask_peer_rep rep;
@@ -147,8 +145,7 @@ an_answer_has_the_length_and_number_of_the_question(void **state)
 	assert_int_equal(rep.path_mtu, 4096);
 }
 
-static void
-only_the_peer_s_answer_to_this_question_counts(void **state)
+TEST(only_the_peer_s_answer_to_this_question_counts)
 {
 	static const uint8_t other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 3};
 	uint8_t mad[WIRE_MAD_LEN], forged[WIRE_MAD_LEN];
@@ -183,8 +180,7 @@ only_the_peer_s_answer_to_this_question_counts(void **state)
 	assert_int_equal(ask(peer, 0, number, &rep), ENOENT);
 }
 
-static void
-lengths_and_addresses_are_checked(void **state)
+TEST(lengths_and_addresses_are_checked)
 {
 	static const uint8_t far[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1};
 	static const uint32_t wrong[] = {4, 252, 257, MTU + 4, 0x80000000u};
@@ -206,31 +202,11 @@ lengths_and_addresses_are_checked(void **state)
 	assert_null(fake_sent);
 }
 
-#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
-
-int
-main(void)
+static int
+start(void **state)
 {
-	char *argv[] = {"test_peer_probe",
-			"--no-huge",
-			"--no-pci",
-			"-m",
-			"32",
-			"--no-shconf",
-			"--no-telemetry",
-			"-l",
-			"0",
-			"--log-level=error",
-			NULL};
-	const struct CMUnitTest tests[] = {
-		TEST(an_answer_has_the_length_and_number_of_the_question),
-		TEST(only_the_peer_s_answer_to_this_question_counts),
-		TEST(lengths_and_addresses_are_checked),
-	};
-
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
-		return 1;
-	pool = rte_pktmbuf_pool_create("pool", 127, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM,
-				       SOCKET_ID_ANY);
-	return pool == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	pool = unit_eal_pool(127, 2048);
+	return pool != NULL ? 0 : -1;
 }
+
+UNIT_PROGRAM(start, NULL);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The records of destroyed QPs (control/qp_history.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include "control/device.h"
 #include "control/session.h"
 #include "fake.h"
+#include "../../kit/unit.h"
 
 static struct device dev = {.name = "t0"};
 static struct quota_user user = {.uid = 7};
@@ -31,8 +27,7 @@ destroy(struct qp_history *k, uint32_t qpn, enum uroce_error why)
 	qp_history_add(k, &q);
 }
 
-static void
-others_do_not_displace_failed_ones(void **state)
+UNIT_TEST(others_do_not_displace_failed_ones)
 {
 	struct qp_history k = {0};
 	const struct past_qp *q = NULL, *last = NULL;
@@ -59,8 +54,7 @@ others_do_not_displace_failed_ones(void **state)
 	qp_history_free(&k);
 }
 
-static void
-failed_ones_are_bounded_too(void **state)
+UNIT_TEST(failed_ones_are_bounded_too)
 {
 	struct qp_history k = {0};
 	const struct past_qp *q;
@@ -75,8 +69,7 @@ failed_ones_are_bounded_too(void **state)
 	qp_history_free(&k);
 }
 
-static void
-qp_that_did_nothing_is_not_kept(void **state)
+UNIT_TEST(qp_that_did_nothing_is_not_kept)
 {
 	struct qp_history k = {0};
 	uint32_t pos = 0;
@@ -86,16 +79,4 @@ qp_that_did_nothing_is_not_kept(void **state)
 	destroy(&k, 5, UROCE_ERROR_NONE);
 	assert_null(qp_history_next(&k, &pos));
 	qp_history_free(&k);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(others_do_not_displace_failed_ones),
-		cmocka_unit_test(failed_ones_are_bounded_too),
-		cmocka_unit_test(qp_that_did_nothing_is_not_kept),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

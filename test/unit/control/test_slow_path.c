@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagrams of QP1, out and in (lib/control/slow_path.h). EAL is used only for its mbufs. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "control/slow_path.h"
 #include "fake.h"
 #include "wire/parse.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 #define QP1      1
 #define GSI_QKEY 0x80010000u
@@ -79,8 +75,9 @@ datagram(unsigned i, const uint8_t remote[16])
 	return g;
 }
 
-static void
-a_datagram_to_the_device_itself_comes_back(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
+TEST(a_datagram_to_the_device_itself_comes_back)
 {
 	struct slow_datagram g = datagram(1, d.dev[0]->net.gid[1].gid);
 	struct wire_pkt pkt;
@@ -110,8 +107,7 @@ a_datagram_to_the_device_itself_comes_back(void **state)
 }
 
 /* The neighbour is looked up, and the caller must send the datagram again. */
-static void
-a_neighbour_is_asked_for(void **state)
+TEST(a_neighbour_is_asked_for)
 {
 	static const uint8_t peer[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
 	static const uint8_t arp_reply[] = {
@@ -137,8 +133,7 @@ a_neighbour_is_asked_for(void **state)
 	assert_int_equal(pkt.l2[5], 2); /* the neighbour's MAC */
 }
 
-static void
-what_cannot_be_sent(void **state)
+TEST(what_cannot_be_sent)
 {
 	static const uint8_t far[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1};
 	struct slow_datagram g = datagram(1, far);
@@ -151,8 +146,7 @@ what_cannot_be_sent(void **state)
 	assert_null(fake_sent);
 }
 
-static void
-consumers_are_one_for_a_qpn(void **state)
+TEST(consumers_are_one_for_a_qpn)
 {
 	struct slow_datagram g = datagram(1, d.dev[0]->net.gid[1].gid);
 
@@ -169,8 +163,7 @@ consumers_are_one_for_a_qpn(void **state)
 }
 
 REQUIREMENT("WIRE-09")
-static void
-another_partition_s_datagrams_are_not_for_us(void **state)
+TEST(another_partition_s_datagrams_are_not_for_us)
 {
 	struct slow_datagram g = datagram(1, d.dev[0]->net.gid[1].gid);
 
@@ -181,33 +174,11 @@ another_partition_s_datagrams_are_not_for_us(void **state)
 	assert_int_equal(got.n, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int
-main(void)
+static int
+start(void **state)
 {
-	char *argv[] = {"test_slow_path",
-			"--no-huge",
-			"--no-pci",
-			"-m",
-			"32",
-			"--no-shconf",
-			"--no-telemetry",
-			"-l",
-			"0",
-			"--log-level=error",
-			NULL};
-	const struct CMUnitTest tests[] = {
-		TEST(a_datagram_to_the_device_itself_comes_back),
-		TEST(a_neighbour_is_asked_for),
-		TEST(what_cannot_be_sent),
-		TEST(consumers_are_one_for_a_qpn),
-		TEST(another_partition_s_datagrams_are_not_for_us),
-	};
-
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
-		return 1;
-	pool = rte_pktmbuf_pool_create("pool", 127, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM,
-				       SOCKET_ID_ANY);
-	return pool == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	pool = unit_eal_pool(127, 2048);
+	return pool != NULL ? 0 : -1;
 }
+
+UNIT_PROGRAM(start, NULL);

@@ -4,12 +4,7 @@
  * used only for its mbufs.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "control/neigh.h"
@@ -18,7 +13,8 @@
 #include "fake.h"
 #include "wire/sack.h"
 #include "wire/parse.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 #define UID    7
 #define ASK    0x01
@@ -142,9 +138,10 @@ query(void)
 	return mad_sent(ASK);
 }
 
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
 REQUIREMENT("SR-01")
-static void
-a_query_waits_for_the_mac_and_its_reply_agrees(void **state)
+TEST(a_query_waits_for_the_mac_and_its_reply_agrees)
 {
 	const uint8_t *q;
 
@@ -161,8 +158,7 @@ a_query_waits_for_the_mac_and_its_reply_agrees(void **state)
 }
 
 REQUIREMENT("SR-01")
-static void
-a_peer_without_selective_repeat_is_not_agreed_with(void **state)
+TEST(a_peer_without_selective_repeat_is_not_agreed_with)
 {
 	assert_true(peer_mad(query(), ANSWER, 0));
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
@@ -173,8 +169,7 @@ a_peer_without_selective_repeat_is_not_agreed_with(void **state)
  * (UnsupMethodAttrib): Linux's MAD layer does for drivers such as mlx5's.
  */
 REQUIREMENT("SR-01")
-static void
-a_query_that_is_returned_as_unsupported_agrees_to_nothing(void **state)
+TEST(a_query_that_is_returned_as_unsupported_agrees_to_nothing)
 {
 	uint8_t returned[256];
 
@@ -188,8 +183,7 @@ a_query_that_is_returned_as_unsupported_agrees_to_nothing(void **state)
 }
 
 REQUIREMENT("SR-01")
-static void
-only_the_reply_to_the_query_counts(void **state)
+TEST(only_the_reply_to_the_query_counts)
 {
 	uint8_t forged[256];
 
@@ -211,8 +205,7 @@ only_the_reply_to_the_query_counts(void **state)
 
 /* Its sender's MAC is often unknown: the query was sent as soon as the sender knew ours. */
 REQUIREMENT("SR-01")
-static void
-a_reply_waits_for_the_mac_of_the_next_hop(void **state)
+TEST(a_reply_waits_for_the_mac_of_the_next_hop)
 {
 	static const uint8_t none[256];
 	uint8_t q[256] = PEERS_QUERY;
@@ -237,8 +230,7 @@ a_reply_waits_for_the_mac_of_the_next_hop(void **state)
 
 /* A device without selective repeat replies, too, and says so. */
 REQUIREMENT("SR-01")
-static void
-a_device_without_selective_repeat_says_so(void **state)
+TEST(a_device_without_selective_repeat_says_so)
 {
 	uint8_t q[256] = PEERS_QUERY;
 
@@ -281,8 +273,7 @@ queries_of_strangers(unsigned n)
 }
 
 /* Hosts that send many queries do not use up memory. */
-static void
-replies_that_wait_are_bounded(void **state)
+TEST(replies_that_wait_are_bounded)
 {
 	unsigned waiting = 0;
 
@@ -294,8 +285,7 @@ replies_that_wait_are_bounded(void **state)
 
 /* .. nor do they displace the reply to the peer of a QP. */
 REQUIREMENT("SR-01")
-static void
-strangers_do_not_displace_the_reply_to_a_peer(void **state)
+TEST(strangers_do_not_displace_the_reply_to_a_peer)
 {
 	uint8_t q[256] = PEERS_QUERY;
 
@@ -311,8 +301,7 @@ strangers_do_not_displace_the_reply_to_a_peer(void **state)
 
 /* QPs of a user with more peers than the table has entries. */
 REQUIREMENT("SR-01")
-static void
-a_user_with_many_peers_leaves_entries_to_others(void **state)
+TEST(a_user_with_many_peers_leaves_entries_to_others)
 {
 	uint8_t other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 3}, q[256];
 
@@ -327,37 +316,11 @@ a_user_with_many_peers_leaves_entries_to_others(void **state)
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
 }
 
-#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
-
-int
-main(void)
+static int
+start(void **state)
 {
-	char *argv[] = {"test_sr_peer",
-			"--no-huge",
-			"--no-pci",
-			"-m",
-			"32",
-			"--no-shconf",
-			"--no-telemetry",
-			"-l",
-			"0",
-			"--log-level=error",
-			NULL};
-	const struct CMUnitTest tests[] = {
-		TEST(a_query_waits_for_the_mac_and_its_reply_agrees),
-		TEST(a_peer_without_selective_repeat_is_not_agreed_with),
-		TEST(a_query_that_is_returned_as_unsupported_agrees_to_nothing),
-		TEST(only_the_reply_to_the_query_counts),
-		TEST(a_reply_waits_for_the_mac_of_the_next_hop),
-		TEST(a_device_without_selective_repeat_says_so),
-		TEST(replies_that_wait_are_bounded),
-		TEST(strangers_do_not_displace_the_reply_to_a_peer),
-		TEST(a_user_with_many_peers_leaves_entries_to_others),
-	};
-
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
-		return 1;
-	pool = rte_pktmbuf_pool_create("pool", 127, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM,
-				       SOCKET_ID_ANY);
-	return pool == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	pool = unit_eal_pool(127, 2048);
+	return pool != NULL ? 0 : -1;
 }
+
+UNIT_PROGRAM(start, NULL);

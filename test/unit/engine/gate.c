@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include "gate.h"
 #include "harness.h"
+#include "../../kit/unit.h"
 
 #define GATE_EXPECTED 8u
 
@@ -36,7 +37,8 @@ on_fault(int sig, siginfo_t *info, void *context)
 	mprotect(gate.bytes, 2 * BENCH_BYTES, PROT_READ | PROT_WRITE);
 }
 
-void
+/* Maps the memory, once a program. */
+static void
 gate_open(void)
 {
 	gate.bytes = mmap(NULL, 2 * BENCH_BYTES, PROT_READ | PROT_WRITE,
@@ -50,6 +52,8 @@ gate_put(struct bench_region *r, uint32_t tail)
 {
 	struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
 
+	if (gate.bytes == NULL)
+		gate_open();
 	/* cmocka has set its own handler at the beginning of the test. */
 	assert_int_equal(sigaction(SIGSEGV, &sa, NULL), 0);
 	gate.region = r;

@@ -11,9 +11,6 @@
 
 struct bench_region;
 
-/* Once a program, before the first gate: maps the memory. */
-void gate_open(void);
-
 /*
  * The region's bytes from iova + tail on are protected, and the region's other bytes are in front
  * of them; all are 0xee. tail: below BENCH_BYTES.

@@ -11,6 +11,7 @@
 #include "harness.h"
 #include "qp/segs.h"
 #include "wire/icrc.h"
+#include "../../kit/unit_eal.h"
 
 #define POOL_MBUFS 4096
 
@@ -42,27 +43,23 @@ const struct conn_cfg conn_rc = {
 	.max_inline = 64,
 };
 
-int
+static int
 bench_group_setup(void **state)
 {
-	char prefix[64];
-	char *argv[] = {"engine_test", "--no-huge",      "--no-pci",          "--no-shconf", "-m",
-			"64",          "--no-telemetry", "--log-level=error", "-l",          "0",
-			prefix};
 	uint32_t i, x = 1;
 
-	snprintf(prefix, sizeof(prefix), "--file-prefix=engine-%d", getpid());
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
+	pool = unit_eal_pool(POOL_MBUFS, WIRE_MAX_OVERHEAD + 4096);
+	if (pool == NULL)
 		return -1;
-	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, 0, 0,
-				       RTE_PKTMBUF_HEADROOM + WIRE_MAX_OVERHEAD + 4096, 0);
 	for (i = 0; i < BENCH_BYTES; i++) {
 		x = x * 1664525 + 1013904223;
 		bench_bytes[i] = (uint8_t)(x >> 24);
 	}
 	segs = qp_segs_create("segs", ENGINE_TX_CAP, SOCKET_ID_ANY);
-	return pool != NULL && segs != NULL ? 0 : -1;
+	return segs != NULL ? 0 : -1;
 }
+
+UNIT_PROGRAM(bench_group_setup, NULL);
 
 static bool
 on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)

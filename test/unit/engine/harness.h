@@ -10,7 +10,7 @@
 #ifndef TEST_ENGINE_HARNESS_H
 #define TEST_ENGINE_HARNESS_H
 
-#include "suite.h"
+#include "../../kit/unit.h"
 #include "wire/build.h"
 #include "wire/parse.h"
 #include "engine/engine.h"
@@ -132,7 +132,6 @@ struct bench {
 };
 
 /* cmocka fixtures: one EAL per program, one bench per test. A test must return every mbuf. */
-int bench_group_setup(void **state);
 int bench_setup(void **state);
 int bench_teardown(void **state);
 /*
@@ -257,6 +256,6 @@ void event_none_at(struct bench *b, const char *file, int line);
 #define NAK_SYN(code)      (WIRE_SYN_NAK | WIRE_NAK_##code)
 #define ack_expect(c, psn) answer_expect(c, psn, ACK_SYN)
 #define state_expect(c, s) assert_int_equal((c)->qp->conn.state, s)
-#define bench_test(f)      cmocka_unit_test_setup_teardown(f, bench_setup, bench_teardown)
+#define BENCH_TEST(name)   UNIT_TEST_IN(name, bench_setup, bench_teardown)
 
 #endif

@@ -2,14 +2,12 @@
 /* Effects of responses on the requester (REQ-07 .. REQ-10, NAK-12, CQE-08 .. 11). */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define MTU 1024u
 
 REQUIREMENT("REQ-07")
-static void
-read_response_acknowledges_earlier_requests(void **state)
+BENCH_TEST(read_response_acknowledges_earlier_requests)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -30,8 +28,7 @@ read_response_acknowledges_earlier_requests(void **state)
 
 /* Every response to a PSN that is not in flight, of every kind, is dropped. */
 REQUIREMENT("REQ-07")
-static void
-stale_and_unexpected_responses_are_dropped(void **state)
+BENCH_TEST(stale_and_unexpected_responses_are_dropped)
 {
 	static const uint8_t syn[] = {ACK_SYN,          WIRE_SYN_RNR | 1,    NAK_SYN(PSN_SEQ),
 				      NAK_SYN(INV_REQ), NAK_SYN(REM_ACCESS), NAK_SYN(REM_OP)};
@@ -63,8 +60,7 @@ stale_and_unexpected_responses_are_dropped(void **state)
 }
 
 REQUIREMENT("REQ-07")
-static void
-reserved_syndromes_are_dropped(void **state)
+BENCH_TEST(reserved_syndromes_are_dropped)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t syn, n = 0;
@@ -85,8 +81,7 @@ reserved_syndromes_are_dropped(void **state)
 
 /* READ data with a NAK or reserved syndrome does not complete the READ. */
 REQUIREMENT("REQ-09")
-static void
-data_without_an_ack_syndrome_is_dropped(void **state)
+BENCH_TEST(data_without_an_ack_syndrome_is_dropped)
 {
 	static const uint8_t op[] = {WIRE_OP_READ_RESP_ONLY, WIRE_OP_READ_RESP_FIRST,
 				     WIRE_OP_READ_RESP_LAST, WIRE_OP_ATOMIC_ACK};
@@ -123,8 +118,7 @@ data_without_an_ack_syndrome_is_dropped(void **state)
 
 /* After a rewind the ACK of packets sent before it may arrive. These are not sent again. */
 REQUIREMENT("REQ-07")
-static void
-ack_that_arrives_after_a_rewind_completes_wqes(void **state)
+BENCH_TEST(ack_that_arrives_after_a_rewind_completes_wqes)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -154,8 +148,7 @@ ack_that_arrives_after_a_rewind_completes_wqes(void **state)
 
 /* The same with unsignaled WQEs. */
 REQUIREMENT("REQ-07")
-static void
-ack_after_a_rewind_completes_unsignaled_wqes(void **state)
+BENCH_TEST(ack_after_a_rewind_completes_unsignaled_wqes)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -180,8 +173,7 @@ ack_after_a_rewind_completes_unsignaled_wqes(void **state)
 
 /* Any credit count in an ACK is accepted. */
 REQUIREMENT("REQ-07")
-static void
-ack_with_any_credit_count_acknowledges(void **state)
+BENCH_TEST(ack_with_any_credit_count_acknowledges)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -199,8 +191,7 @@ struct bad_resp {
 };
 
 REQUIREMENT("REQ-09", "CQE-08")
-static void
-response_of_wrong_kind_or_length_ends_the_wqe(void **state)
+BENCH_TEST(response_of_wrong_kind_or_length_ends_the_wqe)
 {
 	/* The request reads or writes 2 1/2 MTU. */
 	static const struct bad_resp bad[] = {
@@ -243,8 +234,7 @@ response_of_wrong_kind_or_length_ends_the_wqe(void **state)
 }
 
 REQUIREMENT("CQE-08", "REQ-09")
-static void
-bad_response_is_reported_to_the_client(void **state)
+BENCH_TEST(bad_response_is_reported_to_the_client)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -287,30 +277,26 @@ check_fatal_nak(void **state, uint8_t syn, enum qp_wc_status status)
 }
 
 REQUIREMENT("CQE-09", "NAK-12")
-static void
-nak_invalid_request_ends_the_wqe(void **state)
+BENCH_TEST(nak_invalid_request_ends_the_wqe)
 {
 	check_fatal_nak(state, NAK_SYN(INV_REQ), QP_WC_REM_INV_REQ_ERR);
 }
 
 REQUIREMENT("CQE-10", "NAK-12")
-static void
-nak_remote_access_ends_the_wqe(void **state)
+BENCH_TEST(nak_remote_access_ends_the_wqe)
 {
 	check_fatal_nak(state, NAK_SYN(REM_ACCESS), QP_WC_REM_ACCESS_ERR);
 }
 
 REQUIREMENT("CQE-11", "NAK-12")
-static void
-nak_remote_operation_ends_the_wqe(void **state)
+BENCH_TEST(nak_remote_operation_ends_the_wqe)
 {
 	check_fatal_nak(state, NAK_SYN(REM_OP), QP_WC_REM_OP_ERR);
 }
 
 /* A NAK in the middle of a message fails that message and flushes the next. */
 REQUIREMENT("NAK-12")
-static void
-nak_in_the_middle_of_a_message_ends_it(void **state)
+BENCH_TEST(nak_in_the_middle_of_a_message_ends_it)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -326,8 +312,7 @@ nak_in_the_middle_of_a_message_ends_it(void **state)
  * A NAK follows a READ whose data is lost: the READ is retransmitted before the error is reported.
  */
 REQUIREMENT("NAK-12")
-static void
-nak_waits_for_the_data_of_an_earlier_read(void **state)
+BENCH_TEST(nak_waits_for_the_data_of_an_earlier_read)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -345,8 +330,7 @@ nak_waits_for_the_data_of_an_earlier_read(void **state)
 }
 
 REQUIREMENT("REQ-10", "CQE-05")
-static void
-wqes_after_the_failed_one_are_flushed_in_order(void **state)
+BENCH_TEST(wqes_after_the_failed_one_are_flushed_in_order)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -367,28 +351,4 @@ wqes_after_the_failed_one_are_flushed_in_order(void **state)
 		send_cqe(c, i, QP_WC_WR_FLUSH_ERR);
 	cqe_none(c);
 	assert_int_equal(c->sq.hdr->cons, 40);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(read_response_acknowledges_earlier_requests),
-		bench_test(stale_and_unexpected_responses_are_dropped),
-		bench_test(reserved_syndromes_are_dropped),
-		bench_test(data_without_an_ack_syndrome_is_dropped),
-		bench_test(ack_that_arrives_after_a_rewind_completes_wqes),
-		bench_test(ack_after_a_rewind_completes_unsignaled_wqes),
-		bench_test(ack_with_any_credit_count_acknowledges),
-		bench_test(response_of_wrong_kind_or_length_ends_the_wqe),
-		bench_test(bad_response_is_reported_to_the_client),
-		bench_test(nak_invalid_request_ends_the_wqe),
-		bench_test(nak_remote_access_ends_the_wqe),
-		bench_test(nak_remote_operation_ends_the_wqe),
-		bench_test(nak_in_the_middle_of_a_message_ends_it),
-		bench_test(nak_waits_for_the_data_of_an_earlier_read),
-		bench_test(wqes_after_the_failed_one_are_flushed_in_order),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

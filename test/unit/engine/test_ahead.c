@@ -5,7 +5,6 @@
  */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ  conn_rc.sq_psn
 #define MTU 1024
@@ -47,8 +46,7 @@ payload_expect(struct conn *c, uint8_t op, uint32_t psn, uint32_t off, uint32_t 
 
 /* All posted messages are read by one operation, and each gets its own bytes. */
 REQUIREMENT("MEM-05")
-static void
-posted_messages_are_read_at_once(void **state)
+BENCH_TEST(posted_messages_are_read_at_once)
 {
 	struct conn *c = conn_copied(state);
 
@@ -67,8 +65,7 @@ posted_messages_are_read_at_once(void **state)
 
 /* As zero-copy frames: all but the one whose packet made the engine read. */
 REQUIREMENT("MEM-05")
-static void
-bytes_read_ahead_are_sent_where_they_are(void **state)
+BENCH_TEST(bytes_read_ahead_are_sent_where_they_are)
 {
 	struct conn *c = conn_copied(state);
 
@@ -90,8 +87,7 @@ bytes_read_ahead_are_sent_where_they_are(void **state)
 
 /* Two QPs read ahead in turn within one burst: the first one's bytes stay until its frames left. */
 REQUIREMENT("MEM-05")
-static void
-bytes_stay_until_the_burst_has_left(void **state)
+BENCH_TEST(bytes_stay_until_the_burst_has_left)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c[2];
@@ -123,8 +119,7 @@ bytes_stay_until_the_burst_has_left(void **state)
 
 /* What the next message sends from the same buffer is read when that message is sent. */
 REQUIREMENT("MEM-05")
-static void
-completed_message_leaves_no_bytes(void **state)
+BENCH_TEST(completed_message_leaves_no_bytes)
 {
 	struct conn *c = conn_copied(state);
 
@@ -141,8 +136,7 @@ completed_message_leaves_no_bytes(void **state)
 
 /* A client that changes a posted WQE after its payload was read ahead gets what the WQE says. */
 REQUIREMENT("MEM-05", "REQ-03")
-static void
-changed_wqe_is_read_again(void **state)
+BENCH_TEST(changed_wqe_is_read_again)
 {
 	struct conn *c = conn_copied(state);
 
@@ -164,8 +158,7 @@ changed_wqe_is_read_again(void **state)
 
 /* A fenced message may send what an atomic before it fetches: it is read after that. */
 REQUIREMENT("MEM-05", "REQ-02")
-static void
-fenced_message_is_not_read_ahead(void **state)
+BENCH_TEST(fenced_message_is_not_read_ahead)
 {
 	struct conn *c = conn_copied(state);
 	struct uroce_sge sge = {.addr = LOCAL_VA + 4 * MTU, .length = 8, .lkey = c->local->mr.key};
@@ -199,8 +192,7 @@ fenced_message_is_not_read_ahead(void **state)
  * other messages. Those send what their buffers hold by then.
  */
 REQUIREMENT("MEM-05", "QP-17")
-static void
-flushed_message_leaves_no_bytes(void **state)
+BENCH_TEST(flushed_message_leaves_no_bytes)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -255,8 +247,7 @@ conn_half_sent(void **state)
 
 /* The key is checked for each packet, also if its payload was read before. */
 REQUIREMENT("MEM-05", "MEM-03")
-static void
-deregistered_memory_is_not_sent(void **state)
+BENCH_TEST(deregistered_memory_is_not_sent)
 {
 	struct conn *c = conn_half_sent(state);
 
@@ -270,8 +261,7 @@ deregistered_memory_is_not_sent(void **state)
 
 /* A region that is registered again, by other memory, keeps its key. */
 REQUIREMENT("MEM-05", "MEM-04")
-static void
-reregistered_memory_is_read_again(void **state)
+BENCH_TEST(reregistered_memory_is_read_again)
 {
 	struct conn *c = conn_half_sent(state);
 	struct bench_region *other = region_add(c->b, conn_rc.pd, 0, BENCH_BYTES, ALL_REMOTE);
@@ -286,8 +276,7 @@ reregistered_memory_is_read_again(void **state)
 
 /* After a reset, PSNs begin anew. */
 REQUIREMENT("MEM-05", "QP-10")
-static void
-reset_leaves_no_bytes(void **state)
+BENCH_TEST(reset_leaves_no_bytes)
 {
 	struct conn *c = conn_half_sent(state);
 
@@ -306,8 +295,7 @@ reset_leaves_no_bytes(void **state)
 
 /* If the memory of a later message is gone, only that message fails. */
 REQUIREMENT("MEM-05", "REQ-03")
-static void
-later_message_fails_alone(void **state)
+BENCH_TEST(later_message_fails_alone)
 {
 	struct conn *c = conn_copied(state);
 
@@ -325,8 +313,7 @@ later_message_fails_alone(void **state)
 
 /* After a late operation one packet is read, which needs less of the memory. */
 REQUIREMENT("MEM-05")
-static void
-late_operation_is_repeated_for_one_packet(void **state)
+BENCH_TEST(late_operation_is_repeated_for_one_packet)
 {
 	struct conn *c = conn_copied(state);
 
@@ -343,8 +330,7 @@ late_operation_is_repeated_for_one_packet(void **state)
 
 /* Only the messages before an unusual one, such as one of two SGEs, are read ahead. */
 REQUIREMENT("MEM-05")
-static void
-reading_ahead_ends_at_an_unusual_message(void **state)
+BENCH_TEST(reading_ahead_ends_at_an_unusual_message)
 {
 	struct conn *c = conn_copied(state);
 	struct uroce_sge two[] = {
@@ -367,26 +353,4 @@ reading_ahead_ends_at_an_unusual_message(void **state)
 	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 2, 2 * MTU, MTU);
 	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 3, 1 * MTU, MTU);
 	assert_int_equal(c->local->good, 0);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(bytes_read_ahead_are_sent_where_they_are),
-		bench_test(bytes_stay_until_the_burst_has_left),
-		bench_test(posted_messages_are_read_at_once),
-		bench_test(completed_message_leaves_no_bytes),
-		bench_test(changed_wqe_is_read_again),
-		bench_test(fenced_message_is_not_read_ahead),
-		bench_test(flushed_message_leaves_no_bytes),
-		bench_test(deregistered_memory_is_not_sent),
-		bench_test(reregistered_memory_is_read_again),
-		bench_test(reset_leaves_no_bytes),
-		bench_test(later_message_fails_alone),
-		bench_test(late_operation_is_repeated_for_one_packet),
-		bench_test(reading_ahead_ends_at_an_unusual_message),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <string.h>
 #include "apm.h"
-#include "../../kit/requirement.h"
 
 REQUIREMENT("REQ-11")
-static void
-modify_makes_every_legal_change_of_the_migration_state(void **state)
+BENCH_TEST(modify_makes_every_legal_change_of_the_migration_state)
 {
 	static const int want[3][3] = {
 		[QP_MIG_MIGRATED] = {0, 0, EINVAL},
@@ -33,8 +31,7 @@ modify_makes_every_legal_change_of_the_migration_state(void **state)
 }
 
 REQUIREMENT("REQ-11")
-static void
-modify_refuses_an_unknown_migration_state(void **state)
+BENCH_TEST(modify_refuses_an_unknown_migration_state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -45,8 +42,7 @@ modify_refuses_an_unknown_migration_state(void **state)
 
 /* Packets arm a QP in RTS. A draining QP migrates on request and does not arm. */
 REQUIREMENT("REQ-11")
-static void
-peer_arms_in_RTS_and_not_while_draining(void **state)
+BENCH_TEST(peer_arms_in_RTS_and_not_while_draining)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr a = apm_alt_attr(QP_MIG_REARM);
@@ -76,8 +72,7 @@ peer_arms_in_RTS_and_not_while_draining(void **state)
 }
 
 REQUIREMENT("REQ-11")
-static void
-arming_without_an_alternate_path_is_refused(void **state)
+BENCH_TEST(arming_without_an_alternate_path_is_refused)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
 
@@ -90,8 +85,7 @@ arming_without_an_alternate_path_is_refused(void **state)
 
 /* All of the alternate path as it was set, and both after a migration; nothing after RESET. */
 REQUIREMENT("REQ-11", "QP-05")
-static void
-query_returns_path_and_migration_state(void **state)
+BENCH_TEST(query_returns_path_and_migration_state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct uroce_qp_attr was, q, zero = {.cap = c->qp->conn.cap}, a = apm_alt_attr(0);
@@ -116,8 +110,7 @@ query_returns_path_and_migration_state(void **state)
 
 /* A QP that was RESET has no alternate path, and starts out migrated. */
 REQUIREMENT("REQ-11")
-static void
-reset_clears_the_alternate_path(void **state)
+BENCH_TEST(reset_clears_the_alternate_path)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c = apm_open_armed(state);
@@ -133,8 +126,7 @@ reset_clears_the_alternate_path(void **state)
 
 /* pkt_poll checks MigReq of each request, ACK, NAK and READ response. */
 REQUIREMENT("REQ-11", "WIRE-04")
-static void
-every_packet_carries_the_migreq_of_the_state(void **state)
+BENCH_TEST(every_packet_carries_the_migreq_of_the_state)
 {
 	uint32_t mig;
 
@@ -159,8 +151,7 @@ every_packet_carries_the_migreq_of_the_state(void **state)
 
 /* Any packet of a peer that is ready arms the QP: requests and responses. */
 REQUIREMENT("REQ-11")
-static void
-rearm_becomes_armed_when_the_peer_is_ready(void **state)
+BENCH_TEST(rearm_becomes_armed_when_the_peer_is_ready)
 {
 	struct conn *c = apm_open_rearm(state);
 
@@ -185,8 +176,7 @@ rearm_becomes_armed_when_the_peer_is_ready(void **state)
 
 /* A packet from another address or partition does not arm. */
 REQUIREMENT("REQ-11")
-static void
-packets_from_other_addresses_do_not_arm(void **state)
+BENCH_TEST(packets_from_other_addresses_do_not_arm)
 {
 	struct conn *c = apm_open_rearm(state);
 	struct qp_path other = c->path;
@@ -206,8 +196,7 @@ packets_from_other_addresses_do_not_arm(void **state)
 
 /* MigReq 1 on the current path comes from before the peer was ready; it requests nothing. */
 REQUIREMENT("REQ-11")
-static void
-migreq_on_the_current_path_does_not_migrate(void **state)
+BENCH_TEST(migreq_on_the_current_path_does_not_migrate)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -220,8 +209,7 @@ migreq_on_the_current_path_does_not_migrate(void **state)
 
 /* Another address vector for the path in use changes nothing of this. */
 REQUIREMENT("REQ-11")
-static void
-modify_sets_a_new_primary_path_while_armed(void **state)
+BENCH_TEST(modify_sets_a_new_primary_path_while_armed)
 {
 	struct conn *c = apm_open_armed(state);
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .ah = {.is_global = 1, .port_num = 1}};
@@ -235,24 +223,4 @@ modify_sets_a_new_primary_path_while_armed(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ); /* with MigReq 0 */
 	assert_int_equal(apm_modify(c, 0, QP_MIG_MIGRATED), 0);
 	apm_went_over(c);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(modify_makes_every_legal_change_of_the_migration_state),
-		bench_test(modify_refuses_an_unknown_migration_state),
-		bench_test(peer_arms_in_RTS_and_not_while_draining),
-		bench_test(arming_without_an_alternate_path_is_refused),
-		bench_test(query_returns_path_and_migration_state),
-		bench_test(reset_clears_the_alternate_path),
-		bench_test(every_packet_carries_the_migreq_of_the_state),
-		bench_test(rearm_becomes_armed_when_the_peer_is_ready),
-		bench_test(packets_from_other_addresses_do_not_arm),
-		bench_test(migreq_on_the_current_path_does_not_migrate),
-		bench_test(modify_sets_a_new_primary_path_while_armed),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -45,8 +44,7 @@ value(struct conn *c, uint32_t off)
 }
 
 REQUIREMENT("RSP-01")
-static void
-duplicate_atomic_is_not_executed_again(void **state)
+BENCH_TEST(duplicate_atomic_is_not_executed_again)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t i;
@@ -82,8 +80,7 @@ duplicate_atomic_is_not_executed_again(void **state)
 
 /* PSNs wrap after 2^24: a duplicate gets the result of the newest atomic with its PSN. */
 REQUIREMENT("RSP-01", "WIRE-06")
-static void
-duplicate_atomic_after_psn_wrap_gets_the_newest_result(void **state)
+BENCH_TEST(duplicate_atomic_after_psn_wrap_gets_the_newest_result)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t round;
@@ -99,8 +96,7 @@ duplicate_atomic_after_psn_wrap_gets_the_newest_result(void **state)
 }
 
 REQUIREMENT("RSP-03")
-static void
-atomics_and_reads_keep_order(void **state)
+BENCH_TEST(atomics_and_reads_keep_order)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -115,8 +111,7 @@ atomics_and_reads_keep_order(void **state)
 }
 
 REQUIREMENT("NAK-07", "EVT-03")
-static void
-misaligned_atomic_is_refused(void **state)
+BENCH_TEST(misaligned_atomic_is_refused)
 {
 	uint32_t off;
 
@@ -132,8 +127,7 @@ misaligned_atomic_is_refused(void **state)
 }
 
 REQUIREMENT("NAK-07")
-static void
-atomics_beyond_the_depth_are_refused(void **state)
+BENCH_TEST(atomics_beyond_the_depth_are_refused)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t i;
@@ -148,8 +142,7 @@ atomics_beyond_the_depth_are_refused(void **state)
 }
 
 REQUIREMENT("NAK-06")
-static void
-atomic_without_the_access_right_is_refused(void **state)
+BENCH_TEST(atomic_without_the_access_right_is_refused)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -174,8 +167,7 @@ client_atomic(struct conn *c, uint64_t id, uint8_t op, uint64_t compare_add, uin
 }
 
 REQUIREMENT("REQ-03")
-static void
-atomic_requests_carry_their_operands(void **state)
+BENCH_TEST(atomic_requests_carry_their_operands)
 {
 	struct conn *c = conn_atomic(state);
 	struct wire_fields f = {.opcode = WIRE_OP_ATOMIC_ACK, .syndrome = ACK_SYN};
@@ -203,8 +195,7 @@ atomic_requests_carry_their_operands(void **state)
 }
 
 REQUIREMENT("CQE-02")
-static void
-atomic_of_a_length_other_than_8_is_refused(void **state)
+BENCH_TEST(atomic_of_a_length_other_than_8_is_refused)
 {
 	static const uint32_t lens[] = {0, 4, 16};
 	uint32_t i;
@@ -220,8 +211,7 @@ atomic_of_a_length_other_than_8_is_refused(void **state)
 
 /* A plain ACK carries no value: the requester retransmits the atomic. */
 REQUIREMENT("REQ-08")
-static void
-lost_atomic_response_is_requested_again(void **state)
+BENCH_TEST(lost_atomic_response_is_requested_again)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -238,8 +228,7 @@ lost_atomic_response_is_requested_again(void **state)
  * Copied memory that is gone fails the request; if its process is gone too, there is no response.
  */
 REQUIREMENT("NAK-08")
-static void
-atomic_on_memory_that_fails_is_refused(void **state)
+BENCH_TEST(atomic_on_memory_that_fails_is_refused)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -256,23 +245,4 @@ atomic_on_memory_that_fails_is_refused(void **state)
 	pkt_none(c);
 	event_none(c->b);
 	state_expect(c, QP_ERR);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(duplicate_atomic_is_not_executed_again),
-		bench_test(duplicate_atomic_after_psn_wrap_gets_the_newest_result),
-		bench_test(atomics_and_reads_keep_order),
-		bench_test(misaligned_atomic_is_refused),
-		bench_test(atomics_beyond_the_depth_are_refused),
-		bench_test(atomic_without_the_access_right_is_refused),
-		bench_test(atomic_requests_carry_their_operands),
-		bench_test(atomic_of_a_length_other_than_8_is_refused),
-		bench_test(lost_atomic_response_is_requested_again),
-		bench_test(atomic_on_memory_that_fails_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

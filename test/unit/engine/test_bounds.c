@@ -6,7 +6,6 @@
 #include <string.h>
 #include "harness.h"
 #include "qp/retire.h"
-#include "../../kit/requirement.h"
 
 #define SQ      0x001000u
 #define DEEP    16384u
@@ -87,8 +86,7 @@ run_bounded(struct conn *c, struct conn *other, uint64_t sent, uint64_t received
 }
 
 REQUIREMENT("QP-19")
-static void
-deep_flush_is_spread_over_turns(void **state)
+BENCH_TEST(deep_flush_is_spread_over_turns)
 {
 	struct conn *c = deep_conn(state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct bench *b = *state;
@@ -106,8 +104,7 @@ deep_flush_is_spread_over_turns(void **state)
 }
 
 REQUIREMENT("QP-19")
-static void
-modify_to_error_flushes_one_quantum_at_once(void **state)
+BENCH_TEST(modify_to_error_flushes_one_quantum_at_once)
 {
 	struct conn *c = deep_conn(state, conn_rc);
 	struct uroce_cqe cqe;
@@ -123,8 +120,7 @@ modify_to_error_flushes_one_quantum_at_once(void **state)
 }
 
 REQUIREMENT("QP-22")
-static void
-reset_and_destroy_end_a_flush(void **state)
+BENCH_TEST(reset_and_destroy_end_a_flush)
 {
 	struct conn *c = deep_conn(state, conn_rc), *other = deep_conn(state, conn_rc);
 	struct bench *b = *state;
@@ -156,8 +152,7 @@ reset_and_destroy_end_a_flush(void **state)
 }
 
 REQUIREMENT("EVT-07")
-static void
-last_wqe_event_comes_after_the_flush(void **state)
+BENCH_TEST(last_wqe_event_comes_after_the_flush)
 {
 	struct bench *b = *state;
 	struct bench_srq *srq = srq_open(b, 16);
@@ -188,8 +183,7 @@ last_wqe_event_comes_after_the_flush(void **state)
 
 /* WQEs posted before the QP left SQE are flushed, later ones are sent. */
 REQUIREMENT("QP-17")
-static void
-leaving_sqe_still_flushes_the_remaining_wqes(void **state)
+BENCH_TEST(leaving_sqe_still_flushes_the_remaining_wqes)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -226,8 +220,7 @@ leaving_sqe_still_flushes_the_remaining_wqes(void **state)
 }
 
 REQUIREMENT("EVT-08")
-static void
-flush_into_a_full_cq_ends(void **state)
+BENCH_TEST(flush_into_a_full_cq_ends)
 {
 	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
@@ -274,8 +267,7 @@ post_local(struct conn *c, const struct bench_region *r, uint32_t key, uint32_t 
 }
 
 REQUIREMENT("MEM-04")
-static void
-local_operations_of_one_turn_have_a_limit(void **state)
+BENCH_TEST(local_operations_of_one_turn_have_a_limit)
 {
 	struct conn *c = deep_conn(state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct bench *b = *state;
@@ -301,20 +293,4 @@ local_operations_of_one_turn_have_a_limit(void **state)
 	assert_int_equal(n, DEEP);
 	mw_unbind(&mw);
 	mr_table_del(&b->mrs, &mw);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(deep_flush_is_spread_over_turns),
-		bench_test(modify_to_error_flushes_one_quantum_at_once),
-		bench_test(reset_and_destroy_end_a_flush),
-		bench_test(last_wqe_event_comes_after_the_flush),
-		bench_test(leaving_sqe_still_flushes_the_remaining_wqes),
-		bench_test(flush_into_a_full_cq_ends),
-		bench_test(local_operations_of_one_turn_have_a_limit),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -27,8 +27,7 @@ next_conn(void **state, uint32_t n)
 }
 
 /* Kind of frame number i: of one of the connections, intact or corrupted, or of no QP. */
-static void
-frames_of_several_qps_in_one_burst_reach_their_qps(void **state)
+BENCH_TEST(frames_of_several_qps_in_one_burst_reach_their_qps)
 {
 	static uint8_t bytes[LONG + WIRE_MAX_OVERHEAD];
 	struct rte_mbuf *m[FRAMES];
@@ -108,8 +107,7 @@ write_put(struct conn *c, uint32_t first_psn, uint32_t spoilt)
 }
 
 /* All packets but the first and last have equal headers; the one behind a lost one is early. */
-static void
-packets_of_a_write_in_one_burst_are_executed_in_order(void **state)
+BENCH_TEST(packets_of_a_write_in_one_burst_are_executed_in_order)
 {
 	struct conn *c;
 
@@ -136,8 +134,7 @@ packets_of_a_write_in_one_burst_are_executed_in_order(void **state)
 }
 
 /* A right that a modify takes away, and a key that is gone, count for the rest of a message. */
-static void
-middle_of_a_write_needs_right_and_key(void **state)
+BENCH_TEST(middle_of_a_write_needs_right_and_key)
 {
 	for (uint32_t gone = 0; gone < 3; gone++) {
 		struct conn_cfg cfg = conn_rc;
@@ -173,8 +170,7 @@ middle_of_a_write_needs_right_and_key(void **state)
 }
 
 /* A frame fails its QP; the next one has the same header, and finds the QP in another state. */
-static void
-frames_behind_one_that_fails_the_qp_are_dropped(void **state)
+BENCH_TEST(frames_behind_one_that_fails_the_qp_are_dropped)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct rte_mbuf *m[8];
@@ -195,17 +191,4 @@ frames_behind_one_that_fails_the_qp_are_dropped(void **state)
 	for (uint32_t i = 0; i < 5; i++)
 		recv_cqe(c, i, QP_WC_SUCCESS);
 	recv_cqe(c, 5, QP_WC_LOC_LEN_ERR);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(frames_of_several_qps_in_one_burst_reach_their_qps),
-		bench_test(packets_of_a_write_in_one_burst_are_executed_in_order),
-		bench_test(middle_of_a_write_needs_right_and_key),
-		bench_test(frames_behind_one_that_fails_the_qp_are_dropped),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

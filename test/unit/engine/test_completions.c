@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -39,8 +38,7 @@ send_arrives(struct conn *c, uint32_t psn, bool solicited)
 }
 
 REQUIREMENT("CQE-01")
-static void
-send_completion_has_its_fields(void **state)
+BENCH_TEST(send_completion_has_its_fields)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	struct uroce_cqe cqe;
@@ -60,8 +58,7 @@ send_completion_has_its_fields(void **state)
 }
 
 REQUIREMENT("CQE-01")
-static void
-receive_completion_has_its_fields(void **state)
+BENCH_TEST(receive_completion_has_its_fields)
 {
 	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0x8001, 0, 0xffff};
 	struct conn_cfg cfg = conn_rc;
@@ -89,8 +86,7 @@ receive_completion_has_its_fields(void **state)
 
 /* Over many laps of a small ring the phase of an old lap never counts as the current one. */
 REQUIREMENT("CQ-01")
-static void
-phase_bit_holds_over_many_laps(void **state)
+BENCH_TEST(phase_bit_holds_over_many_laps)
 {
 	struct conn *c = conn_with(state, 4, 4);
 	struct uroce_cqe cqe;
@@ -113,8 +109,7 @@ phase_bit_holds_over_many_laps(void **state)
 
 /* The free-running index itself wraps. */
 REQUIREMENT("CQ-01")
-static void
-phase_bit_holds_when_the_index_wraps(void **state)
+BENCH_TEST(phase_bit_holds_when_the_index_wraps)
 {
 	struct conn *c = conn_with(state, 4, 4);
 	uint32_t i;
@@ -129,8 +124,7 @@ phase_bit_holds_when_the_index_wraps(void **state)
 }
 
 REQUIREMENT("CQ-01")
-static void
-arm_raises_one_event_only(void **state)
+BENCH_TEST(arm_raises_one_event_only)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -153,8 +147,7 @@ arm_raises_one_event_only(void **state)
 
 /* Each of several resizes moves the arm and later completions to the new ring. */
 REQUIREMENT("CQ-02", "CQ-01")
-static void
-arm_is_kept_over_each_resize(void **state)
+BENCH_TEST(arm_is_kept_over_each_resize)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	struct bench_cq *cq = &c->scq;
@@ -183,8 +176,7 @@ arm_is_kept_over_each_resize(void **state)
 }
 
 REQUIREMENT("CQ-01")
-static void
-burst_of_completions_raises_one_event(void **state)
+BENCH_TEST(burst_of_completions_raises_one_event)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	uint32_t i;
@@ -198,8 +190,7 @@ burst_of_completions_raises_one_event(void **state)
 }
 
 REQUIREMENT("CQ-01")
-static void
-solicited_arm_ignores_unsolicited_completions(void **state)
+BENCH_TEST(solicited_arm_ignores_unsolicited_completions)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -220,8 +211,7 @@ solicited_arm_ignores_unsolicited_completions(void **state)
 
 /* Solicited first, not solicited after it, in one burst: it was among them. */
 REQUIREMENT("CQ-01")
-static void
-solicited_completion_within_a_burst_raises_the_event(void **state)
+BENCH_TEST(solicited_completion_within_a_burst_raises_the_event)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -237,8 +227,7 @@ solicited_completion_within_a_burst_raises_the_event(void **state)
 
 /* A failed completion triggers an arm for solicited ones. */
 REQUIREMENT("CQ-01")
-static void
-errors_count_as_solicited(void **state)
+BENCH_TEST(errors_count_as_solicited)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -253,8 +242,7 @@ errors_count_as_solicited(void **state)
 
 /* Garbage in the arm word raises no event and does no harm. */
 REQUIREMENT("CQ-01")
-static void
-garbage_in_the_arm_word_is_harmless(void **state)
+BENCH_TEST(garbage_in_the_arm_word_is_harmless)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -266,8 +254,7 @@ garbage_in_the_arm_word_is_harmless(void **state)
 
 /* One CQ serves both queues of two QPs: each entry names its QP, and entries keep their order. */
 REQUIREMENT("CQ-01")
-static void
-several_qps_share_a_cq(void **state)
+BENCH_TEST(several_qps_share_a_cq)
 {
 	struct conn *a = conn_with(state, 16, 16), *b = conn_with(state, 16, 16);
 	struct bench_cq *cq = &a->scq;
@@ -292,8 +279,7 @@ several_qps_share_a_cq(void **state)
 }
 
 REQUIREMENT("EVT-08")
-static void
-overrun_puts_the_cq_into_error(void **state)
+BENCH_TEST(overrun_puts_the_cq_into_error)
 {
 	struct conn *c = conn_with(state, 4, 16);
 	struct conn *other = conn_with(state, 4, 16);
@@ -328,8 +314,7 @@ overrun_puts_the_cq_into_error(void **state)
 
 /* A wrong consumer index puts only its own CQ into error. */
 REQUIREMENT("EVT-08")
-static void
-wrong_consumer_index_ends_its_own_cq_only(void **state)
+BENCH_TEST(wrong_consumer_index_ends_its_own_cq_only)
 {
 	struct conn *c = conn_with(state, 4, 16);
 
@@ -341,27 +326,4 @@ wrong_consumer_index_ends_its_own_cq_only(void **state)
 	write_done(c, 4, SQ + 4);
 	event_expect(c->b, QP_EVENT_CQ_ERR);
 	assert_int_equal(c->scq.hdr->error, 1);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(send_completion_has_its_fields),
-		bench_test(receive_completion_has_its_fields),
-		bench_test(phase_bit_holds_over_many_laps),
-		bench_test(phase_bit_holds_when_the_index_wraps),
-		bench_test(arm_raises_one_event_only),
-		bench_test(arm_is_kept_over_each_resize),
-		bench_test(burst_of_completions_raises_one_event),
-		bench_test(solicited_arm_ignores_unsolicited_completions),
-		bench_test(solicited_completion_within_a_burst_raises_the_event),
-		bench_test(errors_count_as_solicited),
-		bench_test(garbage_in_the_arm_word_is_harmless),
-		bench_test(several_qps_share_a_cq),
-		bench_test(overrun_puts_the_cq_into_error),
-		bench_test(wrong_consumer_index_ends_its_own_cq_only),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

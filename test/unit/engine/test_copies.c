@@ -52,8 +52,7 @@ ack(struct conn *c, uint32_t n)
 	bench_run(c->b);
 }
 
-static void
-every_qp_has_reserved_copies(void **state)
+BENCH_TEST(every_qp_has_reserved_copies)
 {
 	struct bench *b = bench_with(state, 1);
 	struct conn *first = sender(b, BENCH_QPN), *second = sender(b, BENCH_QPN + 2);
@@ -84,8 +83,7 @@ every_qp_has_reserved_copies(void **state)
 }
 
 /* A QP without copies is not polled: it continues when its own copies return. */
-static void
-qp_without_free_copies_leaves_the_run_list(void **state)
+BENCH_TEST(qp_without_free_copies_leaves_the_run_list)
 {
 	struct bench *b = bench_with(state, 0);
 	struct conn *c = sender(b, BENCH_QPN);
@@ -101,8 +99,7 @@ qp_without_free_copies_leaves_the_run_list(void **state)
 }
 
 /* At any position in a chunk where the queue becomes empty, over many laps. */
-static void
-copies_return_when_the_queue_is_empty(void **state)
+BENCH_TEST(copies_return_when_the_queue_is_empty)
 {
 	struct bench *b = bench_with(state, 4);
 	struct conn_cfg cfg = conn_rc;
@@ -126,8 +123,7 @@ copies_return_when_the_queue_is_empty(void **state)
 	}
 }
 
-static void
-copies_return_on_reset_error_and_destroy(void **state)
+BENCH_TEST(copies_return_on_reset_error_and_destroy)
 {
 	struct bench *b = bench_with(state, 4);
 	struct conn *c = sender(b, BENCH_QPN);
@@ -150,8 +146,7 @@ copies_return_on_reset_error_and_destroy(void **state)
 }
 
 /* The largest entries: each has a chunk to itself. */
-static void
-inline_data_is_copied(void **state)
+BENCH_TEST(inline_data_is_copied)
 {
 	struct bench *b = bench_with(state, 31);
 	struct conn_cfg cfg = conn_rc;
@@ -179,18 +174,4 @@ inline_data_is_copied(void **state)
 		}
 	}
 	assert_true(qp_sqe_pool_whole(b->sqes));
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(every_qp_has_reserved_copies),
-		bench_test(qp_without_free_copies_leaves_the_run_list),
-		bench_test(copies_return_when_the_queue_is_empty),
-		bench_test(copies_return_on_reset_error_and_destroy),
-		bench_test(inline_data_is_copied),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -5,7 +5,6 @@
  */
 #include "harness.h"
 #include "wire/credits.h"
-#include "../../kit/requirement.h"
 
 #define SQ            0x001000u
 #define MTU           1024u
@@ -36,8 +35,7 @@ conn_limited(void **state, uint32_t code)
 }
 
 REQUIREMENT("RSP-07")
-static void
-credit_codes_match_the_specification(void **state)
+UNIT_TEST(credit_codes_match_the_specification)
 {
 	static const uint32_t count[] = {0,    1,    2,    3,     4,     6,     8,    12,
 					 16,   24,   32,   48,    64,    96,    128,  192,
@@ -50,8 +48,7 @@ credit_codes_match_the_specification(void **state)
 }
 
 REQUIREMENT("RSP-07")
-static void
-one_message_beyond_the_credits_is_sent(void **state)
+BENCH_TEST(one_message_beyond_the_credits_is_sent)
 {
 	uint32_t code;
 
@@ -77,8 +74,7 @@ one_message_beyond_the_credits_is_sent(void **state)
 }
 
 REQUIREMENT("RSP-07")
-static void
-sender_has_no_limit_before_the_first_credits(void **state)
+BENCH_TEST(sender_has_no_limit_before_the_first_credits)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -98,8 +94,7 @@ sender_has_no_limit_before_the_first_credits(void **state)
 
 /* After a rewind only messages that were sent again since are outstanding. */
 REQUIREMENT("RSP-07")
-static void
-first_credits_after_a_rewind_count_what_was_sent_again(void **state)
+BENCH_TEST(first_credits_after_a_rewind_count_what_was_sent_again)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_fields nak = {.opcode = WIRE_OP_ACK,
@@ -117,8 +112,7 @@ first_credits_after_a_rewind_count_what_was_sent_again(void **state)
 }
 
 REQUIREMENT("RSP-07")
-static void
-only_messages_that_consume_a_receive_count_as_credit(void **state)
+BENCH_TEST(only_messages_that_consume_a_receive_count_as_credit)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -148,8 +142,7 @@ only_messages_that_consume_a_receive_count_as_credit(void **state)
 }
 
 REQUIREMENT("RSP-07")
-static void
-credits_never_stop_a_message_in_the_middle(void **state)
+BENCH_TEST(credits_never_stop_a_message_in_the_middle)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -164,8 +157,7 @@ credits_never_stop_a_message_in_the_middle(void **state)
 
 /* The responder has posted receives and reports it with an unsolicited ACK. */
 REQUIREMENT("RSP-07")
-static void
-repeated_ack_carries_new_credits(void **state)
+BENCH_TEST(repeated_ack_carries_new_credits)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -182,8 +174,7 @@ repeated_ack_carries_new_credits(void **state)
 }
 
 REQUIREMENT("RSP-07")
-static void
-retransmission_after_rnr_counts_credits_again(void **state)
+BENCH_TEST(retransmission_after_rnr_counts_credits_again)
 {
 	struct conn *c = conn_limited(state, 1);
 
@@ -205,8 +196,7 @@ retransmission_after_rnr_counts_credits_again(void **state)
 
 /* A NAK acknowledges earlier messages, which use up credits, and brings none. */
 REQUIREMENT("RSP-07")
-static void
-messages_acknowledged_by_a_nak_use_up_credits(void **state)
+BENCH_TEST(messages_acknowledged_by_a_nak_use_up_credits)
 {
 	uint32_t rnr;
 
@@ -232,8 +222,7 @@ messages_acknowledged_by_a_nak_use_up_credits(void **state)
 
 /* An ACK with a READ before it still open brings no credits either; the READ is retransmitted. */
 REQUIREMENT("RSP-07")
-static void
-messages_before_missing_read_data_use_credits(void **state)
+BENCH_TEST(messages_before_missing_read_data_use_credits)
 {
 	struct conn *c = conn_limited(state, 2);
 
@@ -249,8 +238,7 @@ messages_before_missing_read_data_use_credits(void **state)
 
 /* An ACK from before a rewind completes messages that were not sent again since. */
 REQUIREMENT("RSP-07")
-static void
-ack_of_packets_before_a_rewind_releases_no_extra_credit(void **state)
+BENCH_TEST(ack_of_packets_before_a_rewind_releases_no_extra_credit)
 {
 	struct conn *c = conn_limited(state, 3);
 	struct wire_fields nak = {.opcode = WIRE_OP_ACK,
@@ -269,8 +257,7 @@ ack_of_packets_before_a_rewind_releases_no_extra_credit(void **state)
 
 /* Unsignaled WQEs are retired together and release their credits. */
 REQUIREMENT("RSP-07")
-static void
-unsignaled_messages_release_credits(void **state)
+BENCH_TEST(unsignaled_messages_release_credits)
 {
 	struct conn *c = conn_limited(state, 3);
 	uint32_t i;
@@ -387,8 +374,7 @@ request(struct meager *m, const struct wire_pkt *p)
 
 /* Any messages to it, through loss: all arrive, and it never sees two beyond its credits. */
 REQUIREMENT("RSP-07")
-static void
-peer_with_few_credits_works_through_loss(void **state)
+BENCH_TEST(peer_with_few_credits_works_through_loss)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_SEND_IMM, UROCE_WR_RDMA_WRITE,
 				      UROCE_WR_RDMA_WRITE_IMM};
@@ -431,26 +417,4 @@ peer_with_few_credits_works_through_loss(void **state)
 		assert_int_equal(m.done, MSGS);
 		assert_int_equal(conn_to(m.c, QP_RESET), 0);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(credit_codes_match_the_specification),
-		bench_test(one_message_beyond_the_credits_is_sent),
-		bench_test(sender_has_no_limit_before_the_first_credits),
-		bench_test(first_credits_after_a_rewind_count_what_was_sent_again),
-		bench_test(only_messages_that_consume_a_receive_count_as_credit),
-		bench_test(credits_never_stop_a_message_in_the_middle),
-		bench_test(repeated_ack_carries_new_credits),
-		bench_test(retransmission_after_rnr_counts_credits_again),
-		bench_test(messages_acknowledged_by_a_nak_use_up_credits),
-		bench_test(messages_before_missing_read_data_use_credits),
-		bench_test(ack_of_packets_before_a_rewind_releases_no_extra_credit),
-		bench_test(unsignaled_messages_release_credits),
-		bench_test(peer_with_few_credits_works_through_loss),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

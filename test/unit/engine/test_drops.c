@@ -8,12 +8,10 @@
 #include "harness.h"
 #include "victim.h"
 #include "wire/csum.h"
-#include "../../kit/requirement.h"
 
 /* Any bit that the ICRC covers, and of the ICRC itself. */
 REQUIREMENT("WIRE-03")
-static void
-frame_with_a_bad_icrc_is_dropped(void **state)
+BENCH_TEST(frame_with_a_bad_icrc_is_dropped)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -36,8 +34,7 @@ frame_with_a_bad_icrc_is_dropped(void **state)
  * frame that is damaged besides is still dropped; so are both if only exact ones are wanted.
  */
 REQUIREMENT("WIRE-03")
-static void
-frame_whose_identification_the_port_could_not_see_is_taken(void **state)
+BENCH_TEST(frame_whose_identification_the_port_could_not_see_is_taken)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -63,8 +60,7 @@ frame_whose_identification_the_port_could_not_see_is_taken(void **state)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-truncated_frame_with_consistent_lengths_fails_its_icrc(void **state)
+BENCH_TEST(truncated_frame_with_consistent_lengths_fails_its_icrc)
 {
 	struct victim v = victim_open(state, true);
 	uint8_t frame[MAX_FRAME];
@@ -79,8 +75,7 @@ truncated_frame_with_consistent_lengths_fails_its_icrc(void **state)
 }
 
 REQUIREMENT("WIRE-09")
-static void
-frame_with_a_wrong_pkey_is_dropped(void **state)
+BENCH_TEST(frame_with_a_wrong_pkey_is_dropped)
 {
 	static const struct {
 		uint16_t ours, theirs;
@@ -149,21 +144,18 @@ check_addresses(void **state, bool v6)
 	expect_taken(&v);
 }
 
-static void
-frames_with_wrong_ipv4_addresses_are_dropped(void **state)
+BENCH_TEST(frames_with_wrong_ipv4_addresses_are_dropped)
 {
 	check_addresses(state, false);
 }
 
-static void
-frames_with_wrong_ipv6_addresses_are_dropped(void **state)
+BENCH_TEST(frames_with_wrong_ipv6_addresses_are_dropped)
 {
 	check_addresses(state, true);
 }
 
 /* The same GIDs as ::ffff:a.b.c.d over IPv6. */
-static void
-mapped_ipv4_addresses_in_ipv6_are_dropped(void **state)
+BENCH_TEST(mapped_ipv4_addresses_in_ipv6_are_dropped)
 {
 	struct victim v = victim_open(state, false);
 	struct wire_path six = v.c->peer_path;
@@ -182,8 +174,7 @@ mapped_ipv4_addresses_in_ipv6_are_dropped(void **state)
 }
 
 /* Every opcode of the other services, and the congestion notification. */
-static void
-frames_of_another_service_type_are_dropped(void **state)
+BENCH_TEST(frames_of_another_service_type_are_dropped)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -202,8 +193,7 @@ frames_of_another_service_type_are_dropped(void **state)
 	expect_taken(&v);
 }
 
-static void
-frames_to_an_unknown_qpn_are_dropped(void **state)
+BENCH_TEST(frames_to_an_unknown_qpn_are_dropped)
 {
 	/* An unknown QPN, the same slot under an old QPN, and changed top bits. */
 	static const uint32_t qpns[] = {
@@ -222,8 +212,7 @@ frames_to_an_unknown_qpn_are_dropped(void **state)
 }
 
 /* No QP has QPN 1: intact datagrams for it go to the control thread, if that takes them. */
-static void
-datagrams_for_qp1_reach_its_consumer(void **state)
+BENCH_TEST(datagrams_for_qp1_reach_its_consumer)
 {
 	struct wire_fields f = {.opcode = WIRE_SVC_UD | WIRE_OP_SEND_ONLY,
 				.qkey = 0x80010000,
@@ -264,8 +253,7 @@ datagrams_for_qp1_reach_its_consumer(void **state)
 }
 
 /* The QPN of a QP of another device. */
-static void
-frames_to_a_qp_of_another_device_are_dropped(void **state)
+BENCH_TEST(frames_to_a_qp_of_another_device_are_dropped)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
 	struct victim v = victim_open(state, false);
@@ -285,8 +273,7 @@ frames_to_a_qp_of_another_device_are_dropped(void **state)
 	expect_taken(&v);
 }
 
-static void
-frames_to_another_mac_are_dropped(void **state)
+BENCH_TEST(frames_to_another_mac_are_dropped)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -323,8 +310,7 @@ static const struct spoil spoils[] = {
 	{DROP_BAD_LENGTH, 42, 0x00, 0x11, true}, /* ACK with payload */
 };
 
-static void
-malformed_frames_are_dropped(void **state)
+BENCH_TEST(malformed_frames_are_dropped)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -350,8 +336,7 @@ malformed_frames_are_dropped(void **state)
 }
 
 /* Truncated anywhere, the frame is a runt or has a bad length, and no byte past its end is read. */
-static void
-runts_are_dropped(void **state)
+BENCH_TEST(runts_are_dropped)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -372,8 +357,7 @@ runts_are_dropped(void **state)
 }
 
 /* Not RoCE: for the control thread, whole. */
-static void
-slow_path_frames_are_not_dropped(void **state)
+BENCH_TEST(slow_path_frames_are_not_dropped)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -393,8 +377,7 @@ slow_path_frames_are_not_dropped(void **state)
 }
 
 /* Neither RoCE nor anything that the slow path would answer. */
-static void
-frames_of_neither_roce_nor_the_slow_path_are_dropped(void **state)
+BENCH_TEST(frames_of_neither_roce_nor_the_slow_path_are_dropped)
 {
 	static const struct {
 		enum drop_reason why;
@@ -443,8 +426,7 @@ tagged(uint8_t *frame, uint32_t len, uint16_t tpid, uint16_t tci)
 
 /* Which tags a device takes: RoCE and, with the same tags, ARP. */
 REQUIREMENT("WIRE-02")
-static void
-device_takes_frames_of_its_vlan_only(void **state)
+BENCH_TEST(device_takes_frames_of_its_vlan_only)
 {
 	static const struct {
 		uint16_t vid;   /* of the device */
@@ -490,8 +472,7 @@ device_takes_frames_of_its_vlan_only(void **state)
 }
 
 /* Prefixes of the source, or not, by the number of bits and of the bit in which they differ. */
-static void
-device_takes_packets_of_its_peers_only(void **state)
+BENCH_TEST(device_takes_packets_of_its_peers_only)
 {
 	static const struct {
 		uint32_t bits;
@@ -533,8 +514,7 @@ device_takes_packets_of_its_peers_only(void **state)
 
 /* A frame to all, or to a group, that names a connected QP's own address. */
 REQUIREMENT("WIRE-10")
-static void
-multicast_frame_to_a_connected_qp_is_dropped(void **state)
+BENCH_TEST(multicast_frame_to_a_connected_qp_is_dropped)
 {
 	static const uint8_t macs[][6] = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 					  {0x01, 0, 0x5e, 1, 2, 3},
@@ -561,8 +541,7 @@ multicast_frame_to_a_connected_qp_is_dropped(void **state)
 }
 
 /* CNPs for a connected QP have a separate counter; malformed ones have a drop reason. */
-static void
-cnp_is_dropped_with_its_own_counter(void **state)
+BENCH_TEST(cnp_is_dropped_with_its_own_counter)
 {
 	struct victim v = victim_open(state, false);
 	struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
@@ -583,8 +562,7 @@ cnp_is_dropped_with_its_own_counter(void **state)
 }
 
 /* A QPN that another worker owns goes there. */
-static void
-frames_of_other_workers_are_handed_over(void **state)
+BENCH_TEST(frames_of_other_workers_are_handed_over)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -594,34 +572,4 @@ frames_of_other_workers_are_handed_over(void **state)
 	assert_int_equal(v.c->b->handoffs, 1);
 	assert_int_equal(OBS(v.c, RX_HANDOFF), 1);
 	pkt_none(v.c);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(frame_with_a_bad_icrc_is_dropped),
-		bench_test(frame_whose_identification_the_port_could_not_see_is_taken),
-		bench_test(truncated_frame_with_consistent_lengths_fails_its_icrc),
-		bench_test(frame_with_a_wrong_pkey_is_dropped),
-		bench_test(frames_with_wrong_ipv4_addresses_are_dropped),
-		bench_test(frames_with_wrong_ipv6_addresses_are_dropped),
-		bench_test(mapped_ipv4_addresses_in_ipv6_are_dropped),
-		bench_test(frames_of_another_service_type_are_dropped),
-		bench_test(frames_to_an_unknown_qpn_are_dropped),
-		bench_test(datagrams_for_qp1_reach_its_consumer),
-		bench_test(frames_to_a_qp_of_another_device_are_dropped),
-		bench_test(frames_to_another_mac_are_dropped),
-		bench_test(malformed_frames_are_dropped),
-		bench_test(runts_are_dropped),
-		bench_test(slow_path_frames_are_not_dropped),
-		bench_test(frames_of_neither_roce_nor_the_slow_path_are_dropped),
-		bench_test(device_takes_frames_of_its_vlan_only),
-		bench_test(device_takes_packets_of_its_peers_only),
-		bench_test(multicast_frame_to_a_connected_qp_is_dropped),
-		bench_test(cnp_is_dropped_with_its_own_counter),
-		bench_test(frames_of_other_workers_are_handed_over),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 #include "harness.h"
 #include "probe.h"
-#include "../../kit/requirement.h"
 
 #define SQ      0x001000u
 #define TIMEOUT (4096ull << 14) /* conn_rc's */
@@ -11,8 +10,7 @@
 
 /* The next hop is not known: no packet was sent, so no retry is used up. */
 REQUIREMENT("REQ-04")
-static void
-unresolved_path_uses_no_retry(void **state)
+BENCH_TEST(unresolved_path_uses_no_retry)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
@@ -33,8 +31,7 @@ unresolved_path_uses_no_retry(void **state)
 
 /* The QP fails after the time that all retries would have taken. */
 REQUIREMENT("REQ-04", "CQE-12")
-static void
-unresolved_path_ends_in_an_error(void **state)
+BENCH_TEST(unresolved_path_ends_in_an_error)
 {
 	uint32_t cnt;
 
@@ -53,8 +50,7 @@ unresolved_path_ends_in_an_error(void **state)
 
 /* The path is lost while packets are in flight: they stay sent, and the same wait follows. */
 REQUIREMENT("REQ-04")
-static void
-packets_in_flight_when_the_path_is_lost_wait_as_usual(void **state)
+BENCH_TEST(packets_in_flight_when_the_path_is_lost_wait_as_usual)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
@@ -104,8 +100,7 @@ conn_held_up(void **state, uint32_t retry_cnt, uint8_t plain)
 
 /* Threads that do not run put an ACK timeout off, but not beyond four times its value. */
 REQUIREMENT("REQ-04", "CQE-12")
-static void
-timeout_is_excused_while_a_thread_is_stalled(void **state)
+BENCH_TEST(timeout_is_excused_while_a_thread_is_stalled)
 {
 	static const uint8_t plain[] = {0, QP_PLAIN_REQUESTER};
 	uint32_t i, k;
@@ -133,8 +128,7 @@ timeout_is_excused_while_a_thread_is_stalled(void **state)
 
 /* When they run again, the retransmitted packet has its full timeout. */
 REQUIREMENT("REQ-04")
-static void
-excused_timeout_restarts(void **state)
+BENCH_TEST(excused_timeout_restarts)
 {
 	struct conn *c = conn_held_up(state, 0, 0);
 
@@ -154,8 +148,7 @@ excused_timeout_restarts(void **state)
 
 /* After progress a timeout may be excused as often as before. */
 REQUIREMENT("REQ-04")
-static void
-progress_resets_excused_timeouts(void **state)
+BENCH_TEST(progress_resets_excused_timeouts)
 {
 	struct conn *c = conn_held_up(state, 0, 0);
 	uint32_t i;
@@ -169,19 +162,4 @@ progress_resets_excused_timeouts(void **state)
 		send_cqe(c, i, QP_WC_SUCCESS);
 	}
 	state_expect(c, QP_RTS);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(unresolved_path_uses_no_retry),
-		bench_test(unresolved_path_ends_in_an_error),
-		bench_test(packets_in_flight_when_the_path_is_lost_wait_as_usual),
-		bench_test(timeout_is_excused_while_a_thread_is_stalled),
-		bench_test(excused_timeout_restarts),
-		bench_test(progress_resets_excused_timeouts),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

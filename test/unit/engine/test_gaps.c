@@ -2,7 +2,6 @@
 /* Lasting gaps: what requester and responder repeat, and how often (REQ-05, REQ-08, NAK-04). */
 #include "harness.h"
 #include "probe.h"
-#include "../../kit/requirement.h"
 
 #define SQ      0x001000u
 #define RQ      0x555000u
@@ -13,8 +12,7 @@
 
 /* The peer responds from the gap on, and the gap opens again: one request per pass. */
 REQUIREMENT("REQ-08")
-static void
-lasting_gap_is_requested_again(void **state)
+BENCH_TEST(lasting_gap_is_requested_again)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t pass;
@@ -43,8 +41,7 @@ lasting_gap_is_requested_again(void **state)
  * the user's ACK timeout and retries apply.
  */
 REQUIREMENT("REQ-04", "REQ-08", "CQE-12")
-static void
-gap_that_never_closes_ends_in_an_error(void **state)
+BENCH_TEST(gap_that_never_closes_ends_in_an_error)
 {
 	uint32_t cnt;
 
@@ -80,8 +77,7 @@ gap_that_never_closes_ends_in_an_error(void **state)
 /* An ACK beyond a READ's data is an implied NAK: once, no retry, and with timeout 0 not forever.
  */
 REQUIREMENT("REQ-08")
-static void
-implied_nak_is_handled_once_and_uses_no_retry(void **state)
+BENCH_TEST(implied_nak_is_handled_once_and_uses_no_retry)
 {
 	struct conn *c = conn_with(state, 0, 0);
 	uint32_t i;
@@ -116,8 +112,7 @@ implied_nak_is_handled_once_and_uses_no_retry(void **state)
 
 /* A sequence NAK after missing READ data shows progress of the peer, so it uses no retry. */
 REQUIREMENT("REQ-05", "REQ-08")
-static void
-naks_that_show_progress_use_no_retry(void **state)
+BENCH_TEST(naks_that_show_progress_use_no_retry)
 {
 	struct conn *c = conn_with(state, 14, 1);
 	uint32_t i;
@@ -141,8 +136,7 @@ naks_that_show_progress_use_no_retry(void **state)
 
 /* After a NAK few packets, then more. */
 REQUIREMENT("REQ-05")
-static void
-the_window_is_small_after_a_nak(void **state)
+BENCH_TEST(the_window_is_small_after_a_nak)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
@@ -162,8 +156,7 @@ the_window_is_small_after_a_nak(void **state)
  * reordered: one NAK per pass.
  */
 REQUIREMENT("NAK-04")
-static void
-gap_in_a_second_pass_gets_another_nak(void **state)
+BENCH_TEST(gap_in_a_second_pass_gets_another_nak)
 {
 	struct conn *c = conn_with(state, 14, 3);
 	uint32_t pass;
@@ -190,8 +183,7 @@ gap_in_a_second_pass_gets_another_nak(void **state)
  * Each NAK costs the peer a retry: forged packets must not use up all of them.
  */
 REQUIREMENT("NAK-04", "REQ-05")
-static void
-forged_packets_use_up_few_of_the_peers_retries(void **state)
+BENCH_TEST(forged_packets_use_up_few_of_the_peers_retries)
 {
 	struct conn *c = conn_with(state, 14, 3);
 	uint32_t i, psn;
@@ -211,8 +203,7 @@ forged_packets_use_up_few_of_the_peers_retries(void **state)
 
 /* A plain responder sends no second NAK, and later packets do not repeat an RNR NAK. */
 REQUIREMENT("NAK-04", "NAK-10")
-static void
-rnr_nak_is_not_followed_by_a_sequence_nak(void **state)
+BENCH_TEST(rnr_nak_is_not_followed_by_a_sequence_nak)
 {
 	struct conn *c = conn_with(state, 14, 3);
 	uint32_t i;
@@ -223,21 +214,4 @@ rnr_nak_is_not_followed_by_a_sequence_nak(void **state)
 		peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
 	pkt_none(c);
 	assert_int_equal(OBS(c, RSP_SEQ_NAK), 0);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(lasting_gap_is_requested_again),
-		bench_test(gap_that_never_closes_ends_in_an_error),
-		bench_test(implied_nak_is_handled_once_and_uses_no_retry),
-		bench_test(naks_that_show_progress_use_no_retry),
-		bench_test(the_window_is_small_after_a_nak),
-		bench_test(gap_in_a_second_pass_gets_another_nak),
-		bench_test(forged_packets_use_up_few_of_the_peers_retries),
-		bench_test(rnr_nak_is_not_followed_by_a_sequence_nak),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

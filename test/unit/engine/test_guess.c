@@ -2,7 +2,6 @@
 /* A peer that guesses R_Keys: counted, and not for long at the rate that it likes (MEM-01). */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define RQ            0x555000u
 #define UC_WRITE_ONLY (WIRE_SVC_UC | WIRE_OP_WRITE_ONLY)
@@ -68,8 +67,7 @@ guess(struct conn *c, uint8_t op)
 
 /* Each wrong key is refused as usual up to a limit; then the QP does not respond for a while. */
 REQUIREMENT("MEM-01", "NAK-06")
-static void
-wrong_keys_are_rate_limited(void **state)
+BENCH_TEST(wrong_keys_are_rate_limited)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_READ_REQ, WIRE_OP_FETCH_ADD};
 	uint32_t i, k;
@@ -110,8 +108,7 @@ wrong_keys_are_rate_limited(void **state)
 
 /* A SEND with invalidate can guess keys, too. */
 REQUIREMENT("MEM-01")
-static void
-wrong_keys_to_invalidate_count_as_wrong(void **state)
+BENCH_TEST(wrong_keys_to_invalidate_count_as_wrong)
 {
 	struct conn *c = victim(state, QP_TYPE_RC);
 	uint32_t k;
@@ -128,8 +125,7 @@ wrong_keys_to_invalidate_count_as_wrong(void **state)
 }
 
 REQUIREMENT("MEM-01", "RSP-06")
-static void
-unreliable_peer_is_rate_limited_too(void **state)
+BENCH_TEST(unreliable_peer_is_rate_limited_too)
 {
 	struct conn *c = victim(state, QP_TYPE_UC);
 	uint32_t k;
@@ -148,8 +144,7 @@ unreliable_peer_is_rate_limited_too(void **state)
 
 /* Rare wrong keys, and a range or right that a valid key lacks, count as program errors. */
 REQUIREMENT("MEM-01")
-static void
-other_errors_are_not_rate_limited(void **state)
+BENCH_TEST(other_errors_are_not_rate_limited)
 {
 	struct conn *c = victim(state, QP_TYPE_RC);
 	uint32_t k;
@@ -169,17 +164,4 @@ other_errors_are_not_rate_limited(void **state)
 	}
 	assert_int_equal(DROPS(c, KEY_PAUSE), 0);
 	assert_int_equal(OBS(c, RSP_WRONG_KEY), 3 * QP_WRONG_KEYS);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(wrong_keys_are_rate_limited),
-		bench_test(wrong_keys_to_invalidate_count_as_wrong),
-		bench_test(unreliable_peer_is_rate_limited_too),
-		bench_test(other_errors_are_not_rate_limited),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

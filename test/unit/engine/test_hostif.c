@@ -34,8 +34,7 @@ rx_row(struct victim *v, const struct row *r)
 	frame_rx(v->c->b, frame, len);
 }
 
-static void
-only_other_protocols_go_to_the_kernel(void **state)
+BENCH_TEST(only_other_protocols_go_to_the_kernel)
 {
 	for (uint32_t i = 0; i < ROWS; i++) {
 		struct victim v = victim_open(state, rows[i].v6);
@@ -56,8 +55,7 @@ only_other_protocols_go_to_the_kernel(void **state)
 	}
 }
 
-static void
-without_hostif_the_kernel_gets_none(void **state)
+BENCH_TEST(without_hostif_the_kernel_gets_none)
 {
 	for (uint32_t i = 0; i < ROWS; i++) {
 		struct victim v = victim_open(state, rows[i].v6);
@@ -70,8 +68,7 @@ without_hostif_the_kernel_gets_none(void **state)
 	}
 }
 
-static void
-a_full_queue_to_the_kernel_is_counted(void **state)
+BENCH_TEST(a_full_queue_to_the_kernel_is_counted)
 {
 	struct victim v = victim_open(state, false);
 
@@ -79,16 +76,4 @@ a_full_queue_to_the_kernel_is_counted(void **state)
 	v.c->b->host_full = true;
 	rx_row(&v, &rows[1]);
 	expect_dropped(&v, DROP_SLOW_PATH_FULL);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(only_other_protocols_go_to_the_kernel),
-		bench_test(without_hostif_the_kernel_gets_none),
-		bench_test(a_full_queue_to_the_kernel_is_counted),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

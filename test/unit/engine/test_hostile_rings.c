@@ -2,7 +2,6 @@
 /* Garbage in the rings ends its own QP and affects no other (EVT-01, CQE-03). */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -40,8 +39,7 @@ expect_well(struct conn *c, uint32_t n)
 }
 
 REQUIREMENT("EVT-01")
-static void
-sq_producer_index_out_of_range_is_an_error(void **state)
+BENCH_TEST(sq_producer_index_out_of_range_is_an_error)
 {
 	static const uint32_t prods[] = {65, 66, 1000, 0x7fffffff, 0x80000000, 0xffffffff};
 	struct conn *well = conn_open(*state, conn_rc);
@@ -60,8 +58,7 @@ sq_producer_index_out_of_range_is_an_error(void **state)
 
 /* Before the index that was already taken. */
 REQUIREMENT("EVT-01")
-static void
-sq_producer_index_that_goes_back_is_an_error(void **state)
+BENCH_TEST(sq_producer_index_that_goes_back_is_an_error)
 {
 	struct conn *well = conn_open(*state, conn_rc), *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -77,8 +74,7 @@ sq_producer_index_that_goes_back_is_an_error(void **state)
 
 /* A full queue is accepted. */
 REQUIREMENT("EVT-01")
-static void
-completely_full_sq_is_accepted(void **state)
+BENCH_TEST(completely_full_sq_is_accepted)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t lap, i, psn = SQ;
@@ -97,8 +93,7 @@ completely_full_sq_is_accepted(void **state)
 }
 
 REQUIREMENT("EVT-01")
-static void
-rq_producer_index_out_of_range_is_an_error(void **state)
+BENCH_TEST(rq_producer_index_out_of_range_is_an_error)
 {
 	static const uint32_t prods[] = {65, 1000, 0x80000000, 0xffffffff};
 	struct conn *well = conn_open(*state, conn_rc);
@@ -120,8 +115,7 @@ rq_producer_index_out_of_range_is_an_error(void **state)
 
 /* Garbage comes while the QP is in the error state already. */
 REQUIREMENT("EVT-01")
-static void
-garbage_posted_in_the_error_state_is_harmless(void **state)
+BENCH_TEST(garbage_posted_in_the_error_state_is_harmless)
 {
 	uint32_t i;
 
@@ -138,8 +132,7 @@ garbage_posted_in_the_error_state_is_harmless(void **state)
 
 /* Only the daemon writes cons and armed. A client's writes to them have no effect. */
 REQUIREMENT("EVT-01")
-static void
-client_writes_to_the_daemons_fields_are_harmless(void **state)
+BENCH_TEST(client_writes_to_the_daemons_fields_are_harmless)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -160,8 +153,7 @@ client_writes_to_the_daemons_fields_are_harmless(void **state)
 
 /* Doorbells for anything: unknown QPNs, others' QPNs, nothing to do. */
 REQUIREMENT("EVT-01")
-static void
-doorbells_for_unknown_queues_are_harmless(void **state)
+BENCH_TEST(doorbells_for_unknown_queues_are_harmless)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -178,8 +170,7 @@ doorbells_for_unknown_queues_are_harmless(void **state)
 
 /* Every byte of a slot is the client's: any WQE is a completion or a packet, never a crash. */
 REQUIREMENT("CQE-03")
-static void
-random_send_wqes_are_harmless(void **state)
+BENCH_TEST(random_send_wqes_are_harmless)
 {
 	uint32_t round, i, x = 12345;
 
@@ -203,8 +194,7 @@ random_send_wqes_are_harmless(void **state)
 }
 
 REQUIREMENT("CQE-03")
-static void
-random_receive_wqes_are_harmless(void **state)
+BENCH_TEST(random_receive_wqes_are_harmless)
 {
 	uint32_t round, i, x = 54321;
 
@@ -225,22 +215,4 @@ random_receive_wqes_are_harmless(void **state)
 		assert_int_equal(bench_teardown(state), 0);
 		bench_setup(state);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(sq_producer_index_out_of_range_is_an_error),
-		bench_test(sq_producer_index_that_goes_back_is_an_error),
-		bench_test(completely_full_sq_is_accepted),
-		bench_test(rq_producer_index_out_of_range_is_an_error),
-		bench_test(garbage_posted_in_the_error_state_is_harmless),
-		bench_test(client_writes_to_the_daemons_fields_are_harmless),
-		bench_test(doorbells_for_unknown_queues_are_harmless),
-		bench_test(random_send_wqes_are_harmless),
-		bench_test(random_receive_wqes_are_harmless),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -9,15 +9,13 @@
 #include "harness.h"
 #include "qp/conn_print.h"
 #include "qp/image.h"
-#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define RQ  0x555000u
 #define MTU 1024u
 
 REQUIREMENT("REQ-01", "REQ-07")
-static void
-sends_in_flight_complete_after_a_move(void **state)
+BENCH_TEST(sends_in_flight_complete_after_a_move)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -40,8 +38,7 @@ sends_in_flight_complete_after_a_move(void **state)
 }
 
 REQUIREMENT("REQ-04")
-static void
-lost_packet_is_retransmitted_after_a_move(void **state)
+BENCH_TEST(lost_packet_is_retransmitted_after_a_move)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -57,8 +54,7 @@ lost_packet_is_retransmitted_after_a_move(void **state)
 }
 
 REQUIREMENT("REQ-04")
-static void
-move_does_not_restore_used_retries(void **state)
+BENCH_TEST(move_does_not_restore_used_retries)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -75,8 +71,7 @@ move_does_not_restore_used_retries(void **state)
 }
 
 REQUIREMENT("REQ-08")
-static void
-half_answered_read_completes_after_a_move(void **state)
+BENCH_TEST(half_answered_read_completes_after_a_move)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -94,8 +89,7 @@ half_answered_read_completes_after_a_move(void **state)
 }
 
 REQUIREMENT("RSP-05")
-static void
-half_received_message_completes_after_a_move(void **state)
+BENCH_TEST(half_received_message_completes_after_a_move)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 1000, c->local->mr.key},
@@ -120,8 +114,7 @@ half_received_message_completes_after_a_move(void **state)
 }
 
 REQUIREMENT("RSP-01", "RSP-04")
-static void
-duplicates_are_answered_after_a_move(void **state)
+BENCH_TEST(duplicates_are_answered_after_a_move)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct wire_fields add = {.opcode = WIRE_OP_FETCH_ADD,
@@ -154,8 +147,7 @@ duplicates_are_answered_after_a_move(void **state)
 }
 
 REQUIREMENT("QP-19")
-static void
-qp_in_error_keeps_flushing_after_a_move(void **state)
+BENCH_TEST(qp_in_error_keeps_flushing_after_a_move)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -194,8 +186,7 @@ load_changed(struct conn *c, size_t off, int less)
 	return rc;
 }
 
-static void
-image_that_does_not_fit_is_refused(void **state)
+BENCH_TEST(image_that_does_not_fit_is_refused)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -214,8 +205,7 @@ image_that_does_not_fit_is_refused(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-static void
-image_without_space_for_copies_is_refused(void **state)
+BENCH_TEST(image_without_space_for_copies_is_refused)
 {
 	struct bench *b = *state;
 	struct conn *c;
@@ -237,8 +227,7 @@ image_without_space_for_copies_is_refused(void **state)
  * A new field that qp_conn_print leaves out fails this: each bit of a connection that is not
  * padding changes the text.
  */
-static void
-every_field_of_a_connection_is_printed(void **state)
+BENCH_TEST(every_field_of_a_connection_is_printed)
 {
 #if __has_builtin(__builtin_clear_padding)
 	static char all[QP_CONN_PRINT_BYTES], text[QP_CONN_PRINT_BYTES];
@@ -270,8 +259,7 @@ every_field_of_a_connection_is_printed(void **state)
 #endif
 }
 
-static void
-text_of_a_connection_is_cut_off(void **state)
+BENCH_TEST(text_of_a_connection_is_cut_off)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	char all[QP_CONN_PRINT_BYTES], some[100];
@@ -285,24 +273,4 @@ text_of_a_connection_is_cut_off(void **state)
 	assert_memory_equal(some, all, sizeof(some) - 2);
 	assert_int_equal(some[sizeof(some) - 1], 'x');
 	assert_int_equal(qp_conn_print(&c->qp->conn, NULL, 0), len);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(sends_in_flight_complete_after_a_move),
-		bench_test(lost_packet_is_retransmitted_after_a_move),
-		bench_test(move_does_not_restore_used_retries),
-		bench_test(half_answered_read_completes_after_a_move),
-		bench_test(half_received_message_completes_after_a_move),
-		bench_test(duplicates_are_answered_after_a_move),
-		bench_test(qp_in_error_keeps_flushing_after_a_move),
-		bench_test(image_that_does_not_fit_is_refused),
-		bench_test(image_without_space_for_copies_is_refused),
-		bench_test(every_field_of_a_connection_is_printed),
-		bench_test(text_of_a_connection_is_cut_off),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 #include "bend.h"
-#include "../../kit/requirement.h"
 
 #define RQ  0x555000u
 #define MTU 1024u
@@ -75,8 +74,7 @@ two_receives(struct conn *c, uint32_t len)
 
 /* Reserved RC opcodes with headers and payload, as a future peer may send them. */
 REQUIREMENT("NAK-07")
-static void
-reserved_opcode_is_refused(void **state)
+BENCH_TEST(reserved_opcode_is_refused)
 {
 	static const uint8_t ops[] = {0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f};
 	uint32_t i;
@@ -96,8 +94,7 @@ reserved_opcode_is_refused(void **state)
 
 /* The frame ends after the BTH. */
 REQUIREMENT("NAK-07")
-static void
-reserved_opcode_without_payload_is_refused(void **state)
+BENCH_TEST(reserved_opcode_without_payload_is_refused)
 {
 	struct conn *c = conn_next(state);
 	uint8_t frame[BEND_FRAME];
@@ -112,8 +109,7 @@ reserved_opcode_without_payload_is_refused(void **state)
 
 /* In the middle of a SEND: the message that it breaks had a receive. */
 REQUIREMENT("NAK-07")
-static void
-reserved_opcode_inside_a_send_is_refused(void **state)
+BENCH_TEST(reserved_opcode_inside_a_send_is_refused)
 {
 	struct conn *c = conn_next(state);
 
@@ -131,8 +127,7 @@ reserved_opcode_inside_a_send_is_refused(void **state)
  * validation drops it before any response (IBTA 9.6).
  */
 REQUIREMENT("NAK-07")
-static void
-opcode_of_another_transport_is_dropped(void **state)
+BENCH_TEST(opcode_of_another_transport_is_dropped)
 {
 	struct conn *c = conn_next(state);
 	uint32_t op, n = 0;
@@ -202,8 +197,7 @@ check_all(void **state, const struct invalid *v, uint32_t n)
 #define CHECK_ALL(state, v) check_all(state, v, sizeof(v) / sizeof((v)[0]))
 
 REQUIREMENT("NAK-07")
-static void
-operation_that_is_not_enabled_is_refused(void **state)
+BENCH_TEST(operation_that_is_not_enabled_is_refused)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_ONLY, 8, 8, ALL & ~MEM_REMOTE_WRITE},
@@ -220,9 +214,8 @@ operation_that_is_not_enabled_is_refused(void **state)
 }
 
 /* Too long by its last packet, by its first, or by one byte. */
-REQUIREMENT("NAK-07")
-static void
-send_longer_than_its_receive_is_refused(void **state)
+REQUIREMENT("NAK-07", "CQE-02")
+BENCH_TEST(send_longer_than_its_receive_is_refused)
 {
 	static const uint32_t lens[] = {0, 7, MTU - 1, MTU + 7};
 	uint32_t i;
@@ -246,8 +239,7 @@ send_longer_than_its_receive_is_refused(void **state)
 }
 
 REQUIREMENT("NAK-07")
-static void
-wrong_sequence_of_opcodes_is_refused(void **state)
+BENCH_TEST(wrong_sequence_of_opcodes_is_refused)
 {
 	static const struct invalid v[] = {
 		/* nothing begun */
@@ -281,8 +273,7 @@ wrong_sequence_of_opcodes_is_refused(void **state)
 }
 
 REQUIREMENT("NAK-07", "EVT-03")
-static void
-misaligned_atomic_raises_the_access_event(void **state)
+BENCH_TEST(misaligned_atomic_raises_the_access_event)
 {
 	uint32_t off;
 
@@ -307,8 +298,7 @@ misaligned_atomic_raises_the_access_event(void **state)
 
 /* A pad count in a first or middle packet; of as many bytes as the MTU, or of fewer. */
 REQUIREMENT("NAK-07")
-static void
-pad_in_first_or_middle_packet_is_refused(void **state)
+BENCH_TEST(pad_in_first_or_middle_packet_is_refused)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE, WIRE_OP_WRITE_FIRST,
 				      WIRE_OP_WRITE_MIDDLE};
@@ -342,8 +332,7 @@ pad_in_first_or_middle_packet_is_refused(void **state)
 
 /* More pad than there is payload; a payload that its pad does not make whole words. */
 REQUIREMENT("NAK-07")
-static void
-pad_that_does_not_match_the_length_is_refused(void **state)
+BENCH_TEST(pad_that_does_not_match_the_length_is_refused)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_SEND_ONLY_IMM, WIRE_OP_WRITE_ONLY,
 				      WIRE_OP_READ_REQ, WIRE_OP_FETCH_ADD};
@@ -371,8 +360,7 @@ pad_that_does_not_match_the_length_is_refused(void **state)
 }
 
 REQUIREMENT("NAK-07")
-static void
-unexpected_payload_is_refused(void **state)
+BENCH_TEST(unexpected_payload_is_refused)
 {
 	static const uint8_t ops[] = {WIRE_OP_READ_REQ, WIRE_OP_CMP_SWAP, WIRE_OP_FETCH_ADD};
 	uint32_t i;
@@ -392,8 +380,7 @@ unexpected_payload_is_refused(void **state)
 }
 
 REQUIREMENT("NAK-07")
-static void
-first_or_middle_packet_of_wrong_length_is_refused(void **state)
+BENCH_TEST(first_or_middle_packet_of_wrong_length_is_refused)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_SEND_FIRST, MTU - 4, 0, ALL},
@@ -411,8 +398,7 @@ first_or_middle_packet_of_wrong_length_is_refused(void **state)
 }
 
 REQUIREMENT("NAK-07")
-static void
-last_packet_of_wrong_length_is_refused(void **state)
+BENCH_TEST(last_packet_of_wrong_length_is_refused)
 {
 	static const struct invalid v[] = {
 		{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST, 0, 0, ALL},
@@ -427,8 +413,7 @@ last_packet_of_wrong_length_is_refused(void **state)
 }
 
 REQUIREMENT("NAK-07")
-static void
-only_packet_over_the_mtu_is_refused(void **state)
+BENCH_TEST(only_packet_over_the_mtu_is_refused)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_SEND_ONLY, MTU + 1, 0, ALL},
@@ -442,8 +427,7 @@ only_packet_over_the_mtu_is_refused(void **state)
 
 /* One more than the depth (4), while the others are unanswered; these are answered (NAK-02). */
 REQUIREMENT("NAK-07", "EVT-03")
-static void
-more_reads_and_atomics_than_the_depth_are_refused(void **state)
+BENCH_TEST(more_reads_and_atomics_than_the_depth_are_refused)
 {
 	uint32_t i, kind;
 
@@ -465,8 +449,7 @@ more_reads_and_atomics_than_the_depth_are_refused(void **state)
 }
 
 REQUIREMENT("NAK-07")
-static void
-reth_length_over_2_31_is_refused(void **state)
+BENCH_TEST(reth_length_over_2_31_is_refused)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_FIRST, MTU, (1u << 31) + 1, ALL},
@@ -481,8 +464,7 @@ reth_length_over_2_31_is_refused(void **state)
 
 /* A FIRST, if there is one, announces 2 MTU. */
 REQUIREMENT("NAK-07")
-static void
-payloads_that_miss_the_reth_length_are_refused(void **state)
+BENCH_TEST(payloads_that_miss_the_reth_length_are_refused)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_ONLY, 8, 9, ALL},
@@ -500,8 +482,7 @@ payloads_that_miss_the_reth_length_are_refused(void **state)
 
 /* One that would come after all bytes were there, and one that goes beyond them. */
 REQUIREMENT("NAK-07")
-static void
-packets_beyond_the_reth_length_are_refused(void **state)
+BENCH_TEST(packets_beyond_the_reth_length_are_refused)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST};
 	uint32_t i;
@@ -518,31 +499,4 @@ packets_beyond_the_reth_length_are_refused(void **state)
 		expect_told_by_event(c, QP_EVENT_QP_REQ_ERR);
 		next_bench(state);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(reserved_opcode_is_refused),
-		bench_test(reserved_opcode_without_payload_is_refused),
-		bench_test(reserved_opcode_inside_a_send_is_refused),
-		bench_test(opcode_of_another_transport_is_dropped),
-		bench_test(operation_that_is_not_enabled_is_refused),
-		bench_test(send_longer_than_its_receive_is_refused),
-		bench_test(wrong_sequence_of_opcodes_is_refused),
-		bench_test(misaligned_atomic_raises_the_access_event),
-		bench_test(pad_in_first_or_middle_packet_is_refused),
-		bench_test(pad_that_does_not_match_the_length_is_refused),
-		bench_test(unexpected_payload_is_refused),
-		bench_test(first_or_middle_packet_of_wrong_length_is_refused),
-		bench_test(last_packet_of_wrong_length_is_refused),
-		bench_test(only_packet_over_the_mtu_is_refused),
-		bench_test(more_reads_and_atomics_than_the_depth_are_refused),
-		bench_test(reth_length_over_2_31_is_refused),
-		bench_test(payloads_that_miss_the_reth_length_are_refused),
-		bench_test(packets_beyond_the_reth_length_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -4,12 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 /* The caller draws all 32 bits of a key; the top bits are its slot. */
 REQUIREMENT("MEM-01")
-static void
-caller_chooses_all_variable_bits_of_a_key(void **state)
+UNIT_TEST(caller_chooses_all_variable_bits_of_a_key)
 {
 	static const uint32_t keys[] = {0x20000123, 0x3fffffff, 0x40000000, 0xffffffff, 0x8badf00d};
 	struct mr m[5];
@@ -32,8 +30,7 @@ caller_chooses_all_variable_bits_of_a_key(void **state)
 
 /* Of all keys of all slots, one is right. */
 REQUIREMENT("MEM-01")
-static void
-guessed_key_fails(void **state)
+UNIT_TEST(guessed_key_fails)
 {
 	struct mr a = {.len = 8, .pd = 1};
 	struct mr_table t;
@@ -53,8 +50,7 @@ guessed_key_fails(void **state)
 
 /* Key 0 is never valid, not even for a window without a key. */
 REQUIREMENT("MEM-01")
-static void
-key_0_is_never_valid(void **state)
+UNIT_TEST(key_0_is_never_valid)
 {
 	struct mr a = {.len = 8, .pd = 1, .kind = MR_WINDOW_1}, window;
 	struct mr_table t;
@@ -71,8 +67,7 @@ key_0_is_never_valid(void **state)
 
 /* The key of a deregistered region whose slot is reused or requested. */
 REQUIREMENT("MEM-01")
-static void
-stale_key_fails(void **state)
+UNIT_TEST(stale_key_fails)
 {
 	struct mr a = {.len = 8, .pd = 1}, b = a;
 	struct mr_table t;
@@ -92,8 +87,7 @@ stale_key_fails(void **state)
 
 /* Half of the slots, so that few draws collide. */
 REQUIREMENT("MEM-01")
-static void
-full_key_table_refuses_a_region(void **state)
+UNIT_TEST(full_key_table_refuses_a_region)
 {
 	struct mr m[5] = {{0}};
 	struct mr_table t;
@@ -113,8 +107,7 @@ full_key_table_refuses_a_region(void **state)
 }
 
 /* mr_table_free frees all memory of the table. */
-static void
-key_table_frees_its_memory(void **state)
+UNIT_TEST(key_table_frees_its_memory)
 {
 	size_t before = bench_heap();
 	struct mr_table t;
@@ -129,8 +122,7 @@ key_table_frees_its_memory(void **state)
 
 /* A hidden region is not found, keeps its slot, and returns with its key. */
 REQUIREMENT("MEM-04")
-static void
-hidden_region_keeps_its_slot(void **state)
+UNIT_TEST(hidden_region_keeps_its_slot)
 {
 	struct mr a = {.len = 8, .pd = 1}, b = {.len = 8, .pd = 1}, none = {.pd = UINT32_MAX},
 		  window;
@@ -161,8 +153,7 @@ struct range {
 
 /* A region at the bottom, in the middle and at the top of the address space. */
 REQUIREMENT("MEM-02")
-static void
-range_check_does_not_overflow(void **state)
+UNIT_TEST(range_check_does_not_overflow)
 {
 	static const struct {
 		uint64_t iova, len;
@@ -225,8 +216,7 @@ range_check_does_not_overflow(void **state)
 
 /* Every requested right must be granted and the protection domain must be the same. */
 REQUIREMENT("MEM-02")
-static void
-access_needs_rights_and_the_protection_domain(void **state)
+UNIT_TEST(access_needs_rights_and_the_protection_domain)
 {
 	struct mr_table t;
 	uint32_t has, wants;
@@ -248,8 +238,7 @@ access_needs_rights_and_the_protection_domain(void **state)
 }
 
 REQUIREMENT("LIFE-03")
-static void
-granted_capabilities_cover_the_request(void **state)
+UNIT_TEST(granted_capabilities_cover_the_request)
 {
 	static const struct uroce_qp_cap wants[] = {
 		{0, 0, 0, 0, 0},
@@ -279,8 +268,7 @@ granted_capabilities_cover_the_request(void **state)
 }
 
 REQUIREMENT("LIFE-02")
-static void
-capabilities_over_the_limits_are_refused(void **state)
+UNIT_TEST(capabilities_over_the_limits_are_refused)
 {
 	static const struct uroce_qp_cap wants[] = {
 		{16385, 1, 1, 1, 0}, {1, 16385, 1, 1, 0}, {1, 1, 33, 1, 0},
@@ -298,8 +286,7 @@ capabilities_over_the_limits_are_refused(void **state)
 
 /* The largest path MTU whose packets fit the link, headers and all. */
 REQUIREMENT("WIRE-05")
-static void
-path_mtu_is_the_largest_that_fits_the_link(void **state)
+UNIT_TEST(path_mtu_is_the_largest_that_fits_the_link)
 {
 	static const uint32_t mtus[] = {256, 512, 1024, 2048, 4096};
 	uint32_t i, most = 0;
@@ -317,25 +304,4 @@ path_mtu_is_the_largest_that_fits_the_link(void **state)
 	}
 	assert_int_equal(qp_mtu_code(1500), 3);
 	assert_int_equal(qp_mtu_code(9000), 5);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(caller_chooses_all_variable_bits_of_a_key),
-		cmocka_unit_test(guessed_key_fails),
-		cmocka_unit_test(key_0_is_never_valid),
-		cmocka_unit_test(stale_key_fails),
-		cmocka_unit_test(full_key_table_refuses_a_region),
-		cmocka_unit_test(key_table_frees_its_memory),
-		cmocka_unit_test(hidden_region_keeps_its_slot),
-		cmocka_unit_test(range_check_does_not_overflow),
-		cmocka_unit_test(access_needs_rights_and_the_protection_domain),
-		cmocka_unit_test(granted_capabilities_cover_the_request),
-		cmocka_unit_test(capabilities_over_the_limits_are_refused),
-		cmocka_unit_test(path_mtu_is_the_largest_that_fits_the_link),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,6 @@
 #include <rte_mbuf.h>
 #include "harness.h"
 #include "wire/timer.h"
-#include "../../kit/requirement.h"
 
 #define SQ  conn_rc.sq_psn
 #define RQ  conn_rc.rq_psn
@@ -32,8 +31,7 @@ conn_late(void **state)
 /* --- requester --- */
 
 REQUIREMENT("MEM-05")
-static void
-late_payload_is_retried_each_turn(void **state)
+BENCH_TEST(late_payload_is_retried_each_turn)
 {
 	struct conn *c = conn_late(state);
 
@@ -55,8 +53,7 @@ late_payload_is_retried_each_turn(void **state)
 
 /* Others have their turns meanwhile. */
 REQUIREMENT("MEM-05")
-static void
-late_payload_delays_its_own_qp_only(void **state)
+BENCH_TEST(late_payload_delays_its_own_qp_only)
 {
 	struct conn *c = conn_late(state), *other;
 	struct conn_cfg cfg = conn_rc;
@@ -80,8 +77,7 @@ late_payload_delays_its_own_qp_only(void **state)
 }
 
 REQUIREMENT("MEM-05", "CQE-04")
-static void
-payload_that_never_comes_ends_the_wqe(void **state)
+BENCH_TEST(payload_that_never_comes_ends_the_wqe)
 {
 	struct conn *c = conn_late(state);
 
@@ -95,8 +91,7 @@ payload_that_never_comes_ends_the_wqe(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-datagram_waits_for_a_late_payload(void **state)
+BENCH_TEST(datagram_waits_for_a_late_payload)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -113,8 +108,7 @@ datagram_waits_for_a_late_payload(void **state)
 
 /* The response is dropped and requested again a millisecond later; no retry is used. */
 REQUIREMENT("MEM-05", "REQ-08")
-static void
-read_waits_for_late_memory_at_the_requester(void **state)
+BENCH_TEST(read_waits_for_late_memory_at_the_requester)
 {
 	struct conn *c = conn_late(state);
 
@@ -142,8 +136,7 @@ read_waits_for_late_memory_at_the_requester(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-memory_that_never_comes_at_the_requester_ends_the_read(void **state)
+BENCH_TEST(memory_that_never_comes_at_the_requester_ends_the_read)
 {
 	struct conn *c = conn_late(state);
 
@@ -159,8 +152,7 @@ memory_that_never_comes_at_the_requester_ends_the_read(void **state)
 
 /* The WRITE was executed after the copy was abandoned: its retransmission is not executed again. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_write_is_executed_once(void **state)
+BENCH_TEST(late_write_is_executed_once)
 {
 	struct conn *c = conn_late(state);
 
@@ -214,8 +206,7 @@ write_burst(struct conn *c, uint32_t mask, uint32_t npkts, uint32_t cut)
 
 /* A message's packets of one burst are one operation. */
 REQUIREMENT("MEM-05")
-static void
-packets_of_a_burst_are_copied_at_once(void **state)
+BENCH_TEST(packets_of_a_burst_are_copied_at_once)
 {
 	struct conn *c = conn_late(state);
 
@@ -232,8 +223,7 @@ packets_of_a_burst_are_copied_at_once(void **state)
 
 /* Payload is read ahead in a message; that of responses not into the next one. */
 REQUIREMENT("MEM-05")
-static void
-payload_of_several_packets_is_read_at_once(void **state)
+BENCH_TEST(payload_of_several_packets_is_read_at_once)
 {
 	struct conn *c = conn_late(state);
 
@@ -253,8 +243,7 @@ payload_of_several_packets_is_read_at_once(void **state)
 
 /* Responses of a burst are stored at once, also those to a second READ into the same memory. */
 REQUIREMENT("MEM-05", "REQ-08")
-static void
-read_responses_of_a_burst_are_stored_at_once(void **state)
+BENCH_TEST(read_responses_of_a_burst_are_stored_at_once)
 {
 	static const uint8_t op[] = {WIRE_OP_READ_RESP_FIRST, WIRE_OP_READ_RESP_MIDDLE,
 				     WIRE_OP_READ_RESP_LAST, WIRE_OP_READ_RESP_ONLY};
@@ -286,8 +275,7 @@ read_responses_of_a_burst_are_stored_at_once(void **state)
 
 /* What follows a gap is neither written nor taken for written. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-burst_with_a_gap_is_copied_up_to_the_gap(void **state)
+BENCH_TEST(burst_with_a_gap_is_copied_up_to_the_gap)
 {
 	struct conn *c = conn_late(state);
 
@@ -309,8 +297,7 @@ burst_with_a_gap_is_copied_up_to_the_gap(void **state)
  * sizes: none is executed again, and the one behind them is.
  */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_packets_of_a_burst_are_executed_once(void **state)
+BENCH_TEST(late_packets_of_a_burst_are_executed_once)
 {
 	static const uint32_t again[][2] = {{0x1, 0xe}, {0x3, 0xc}, {0x7, 0x8}, {0xf, 0}};
 
@@ -340,8 +327,7 @@ late_packets_of_a_burst_are_executed_once(void **state)
 
 /* The first packet of a late burst is tried again alone. What the burst has written counts. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_burst_is_executed_once_if_it_waits(void **state)
+BENCH_TEST(late_burst_is_executed_once_if_it_waits)
 {
 	for (uint32_t done = 0; done < 2; done++) {
 		struct conn_cfg cfg = conn_rc;
@@ -379,8 +365,7 @@ peer_add(struct conn *c, uint32_t psn)
 }
 
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_atomic_is_executed_once(void **state)
+BENCH_TEST(late_atomic_is_executed_once)
 {
 	struct conn *c = conn_late(state);
 	uint64_t word = 41;
@@ -401,8 +386,7 @@ late_atomic_is_executed_once(void **state)
 
 /* A message takes one receive WQE however often it is late. */
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-late_send_takes_one_receive(void **state)
+BENCH_TEST(late_send_takes_one_receive)
 {
 	struct conn *c = conn_late(state);
 
@@ -423,8 +407,7 @@ late_send_takes_one_receive(void **state)
 }
 
 REQUIREMENT("MEM-05", "NAK-08")
-static void
-memory_that_never_comes_is_an_operation_error(void **state)
+BENCH_TEST(memory_that_never_comes_is_an_operation_error)
 {
 	struct conn *c = conn_late(state);
 
@@ -442,8 +425,7 @@ memory_that_never_comes_is_an_operation_error(void **state)
  * retry.
  */
 REQUIREMENT("MEM-05", "NAK-10")
-static void
-read_responses_continue_after_late_memory(void **state)
+BENCH_TEST(read_responses_continue_after_late_memory)
 {
 	struct conn *c = conn_late(state);
 	uint64_t wait = 20 * MS;
@@ -482,8 +464,7 @@ read_responses_continue_after_late_memory(void **state)
 
 /* The kept result of a late WRITE does not affect a READ in between, nor the reverse. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_write_and_late_read_keep_separate_results(void **state)
+BENCH_TEST(late_write_and_late_read_keep_separate_results)
 {
 	struct conn *c = conn_late(state);
 
@@ -498,31 +479,4 @@ late_write_and_late_read_keep_separate_results(void **state)
 	ack_expect(c, RQ + 1);
 	assert_int_equal(c->remote->stores, 1);
 	assert_int_equal(c->remote->bytes[64], 7);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(late_payload_is_retried_each_turn),
-		bench_test(late_payload_delays_its_own_qp_only),
-		bench_test(payload_that_never_comes_ends_the_wqe),
-		bench_test(datagram_waits_for_a_late_payload),
-		bench_test(read_waits_for_late_memory_at_the_requester),
-		bench_test(memory_that_never_comes_at_the_requester_ends_the_read),
-		bench_test(late_write_is_executed_once),
-		bench_test(packets_of_a_burst_are_copied_at_once),
-		bench_test(payload_of_several_packets_is_read_at_once),
-		bench_test(read_responses_of_a_burst_are_stored_at_once),
-		bench_test(burst_with_a_gap_is_copied_up_to_the_gap),
-		bench_test(late_packets_of_a_burst_are_executed_once),
-		bench_test(late_burst_is_executed_once_if_it_waits),
-		bench_test(late_atomic_is_executed_once),
-		bench_test(late_send_takes_one_receive),
-		bench_test(memory_that_never_comes_is_an_operation_error),
-		bench_test(read_responses_continue_after_late_memory),
-		bench_test(late_write_and_late_read_keep_separate_results),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define RQ          conn_rc.rq_psn
 #define RETRY_NS    100000u  /* of engine/rx_late.c */
@@ -30,8 +29,7 @@ rnr_expect(struct conn *c, uint32_t psn, uint32_t code)
 
 /* A request waits for its memory; the peer learns only that those behind it were dropped. */
 REQUIREMENT("MEM-05", "NAK-04")
-static void
-late_write_is_tried_again(void **state)
+BENCH_TEST(late_write_is_tried_again)
 {
 	struct conn *c = conn_late(state);
 
@@ -63,8 +61,7 @@ late_write_is_tried_again(void **state)
 
 /* A peer whose ACK timeout has expired gets RNR NAKs, with growing waits; it uses up no retries. */
 REQUIREMENT("MEM-05", "NAK-10")
-static void
-peer_that_retransmits_is_answered_with_rnr(void **state)
+BENCH_TEST(peer_that_retransmits_is_answered_with_rnr)
 {
 	static const uint8_t code[] = {12, 16, 20, 24, 28, 0, 0};
 	struct conn *c = conn_late(state);
@@ -96,8 +93,7 @@ peer_that_retransmits_is_answered_with_rnr(void **state)
 
 /* Without a place to wait a request is dropped with an RNR NAK at once. */
 REQUIREMENT("MEM-05", "NAK-10")
-static void
-late_write_without_a_place_is_answered_with_rnr(void **state)
+BENCH_TEST(late_write_without_a_place_is_answered_with_rnr)
 {
 	struct conn *c = conn_late(state);
 
@@ -118,8 +114,7 @@ late_write_without_a_place_is_answered_with_rnr(void **state)
 
 /* With selective repeat the requests behind it are held. */
 REQUIREMENT("MEM-05", "SR-02")
-static void
-requests_behind_it_are_held(void **state)
+BENCH_TEST(requests_behind_it_are_held)
 {
 	struct conn *c = conn_late(state);
 
@@ -152,8 +147,7 @@ requests_behind_it_are_held(void **state)
 
 /* The QP may fail while a request waits. */
 REQUIREMENT("MEM-05")
-static void
-error_forgets_the_request_that_waits(void **state)
+BENCH_TEST(error_forgets_the_request_that_waits)
 {
 	struct conn *c = conn_late(state);
 
@@ -164,18 +158,4 @@ error_forgets_the_request_that_waits(void **state)
 	pkt_none(c);
 	assert_int_equal(c->remote->stores, 0);
 	assert_int_equal(c->b->engine.late.n, 0);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(late_write_is_tried_again),
-		bench_test(peer_that_retransmits_is_answered_with_rnr),
-		bench_test(late_write_without_a_place_is_answered_with_rnr),
-		bench_test(requests_behind_it_are_held),
-		bench_test(error_forgets_the_request_that_waits),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

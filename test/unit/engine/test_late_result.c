@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define RQ       conn_rc.rq_psn
 #define MTU      1024
@@ -46,8 +45,7 @@ fetch_add(const struct conn *c, uint64_t va)
 }
 
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_write_needs_no_region_any_more(void **state)
+BENCH_TEST(late_write_needs_no_region_any_more)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
@@ -64,8 +62,7 @@ late_write_needs_no_region_any_more(void **state)
 
 /* Only the written bytes: the rest of the message needs the region. */
 REQUIREMENT("MEM-05", "MEM-03")
-static void
-rest_of_a_late_write_needs_the_region(void **state)
+BENCH_TEST(rest_of_a_late_write_needs_the_region)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
@@ -79,8 +76,7 @@ rest_of_a_late_write_needs_the_region(void **state)
 }
 
 REQUIREMENT("MEM-05", "MEM-03")
-static void
-withdrawn_write_is_refused(void **state)
+BENCH_TEST(withdrawn_write_is_refused)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
@@ -95,8 +91,7 @@ withdrawn_write_is_refused(void **state)
 
 /* The program may see the last byte before the copy has ended. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-write_that_has_not_ended_waits(void **state)
+BENCH_TEST(write_that_has_not_ended_waits)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
@@ -112,8 +107,7 @@ write_that_has_not_ended_waits(void **state)
 }
 
 REQUIREMENT("MEM-05", "MEM-03")
-static void
-write_that_fails_late_is_refused(void **state)
+BENCH_TEST(write_that_fails_late_is_refused)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
@@ -128,8 +122,7 @@ write_that_fails_late_is_refused(void **state)
 
 /* A retransmission under another key is another request. */
 REQUIREMENT("MEM-05", "MEM-02")
-static void
-other_write_with_the_psn_is_refused(void **state)
+BENCH_TEST(other_write_with_the_psn_is_refused)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
@@ -148,8 +141,7 @@ other_write_with_the_psn_is_refused(void **state)
 
 /* It has taken its receive WQE before. */
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-late_write_with_immediate_takes_its_receive(void **state)
+BENCH_TEST(late_write_with_immediate_takes_its_receive)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 	struct wire_fields f = {.opcode = WIRE_OP_WRITE_ONLY_IMM,
@@ -170,8 +162,7 @@ late_write_with_immediate_takes_its_receive(void **state)
 }
 
 REQUIREMENT("MEM-05", "RSP-04")
-static void
-late_atomic_needs_no_region_any_more(void **state)
+BENCH_TEST(late_atomic_needs_no_region_any_more)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 	struct wire_fields f = fetch_add(c, REMOTE_VA);
@@ -192,8 +183,7 @@ late_atomic_needs_no_region_any_more(void **state)
 
 /* On UC, a refused key would put the QP into ERR. */
 REQUIREMENT("MEM-05", "RSP-06")
-static void
-late_unreliable_write_needs_no_region_any_more(void **state)
+BENCH_TEST(late_unreliable_write_needs_no_region_any_more)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_UC);
 
@@ -244,8 +234,7 @@ conn_window_unbound(void **state, struct mr *mw, bool runs)
 }
 
 REQUIREMENT("MEM-05", "MEM-04")
-static void
-late_write_needs_no_window_any_more(void **state)
+BENCH_TEST(late_write_needs_no_window_any_more)
 {
 	struct mr mw;
 	struct conn *c = conn_window_unbound(state, &mw, false);
@@ -257,8 +246,7 @@ late_write_needs_no_window_any_more(void **state)
 
 /* While the region is there, too: a WRITE under its own key is another one. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-other_write_after_a_late_one_is_written(void **state)
+BENCH_TEST(other_write_after_a_late_one_is_written)
 {
 	struct mr mw;
 	struct conn *c = conn_window_unbound(state, &mw, false);
@@ -271,8 +259,7 @@ other_write_after_a_late_one_is_written(void **state)
 
 /* Nobody waits longer for the end of a copy than its region's other users do. */
 REQUIREMENT("MEM-05", "MEM-04")
-static void
-write_that_never_ends_is_refused(void **state)
+BENCH_TEST(write_that_never_ends_is_refused)
 {
 	struct mr mw;
 	struct conn *c = conn_window_unbound(state, &mw, true);
@@ -287,8 +274,7 @@ write_that_never_ends_is_refused(void **state)
 /* A SEND's receive has not completed: its buffer still belongs to the QP, and must be registered.
  */
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-late_send_needs_its_region(void **state)
+BENCH_TEST(late_send_needs_its_region)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
@@ -308,8 +294,7 @@ late_send_needs_its_region(void **state)
  * executed, and its response does not have what the WRITE's copy left.
  */
 REQUIREMENT("MEM-05", "RSP-04")
-static void
-atomic_after_a_late_write_is_executed(void **state)
+BENCH_TEST(atomic_after_a_late_write_is_executed)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 	struct wire_fields f = fetch_add(c, REMOTE_VA + 64);
@@ -327,8 +312,7 @@ atomic_after_a_late_write_is_executed(void **state)
 
 /* The same without the region: it is refused. */
 REQUIREMENT("MEM-05", "MEM-03")
-static void
-atomic_after_a_late_write_needs_the_region(void **state)
+BENCH_TEST(atomic_after_a_late_write_needs_the_region)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 	struct wire_fields f = fetch_add(c, REMOTE_VA);
@@ -341,8 +325,7 @@ atomic_after_a_late_write_needs_the_region(void **state)
 
 /* The other way round. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-write_after_a_late_atomic_is_executed(void **state)
+BENCH_TEST(write_after_a_late_atomic_is_executed)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 	struct wire_fields f = fetch_add(c, REMOTE_VA + 64);
@@ -359,8 +342,7 @@ write_after_a_late_atomic_is_executed(void **state)
 
 /* The same without the region: it is refused. */
 REQUIREMENT("MEM-05", "MEM-03")
-static void
-write_after_a_late_atomic_needs_the_region(void **state)
+BENCH_TEST(write_after_a_late_atomic_needs_the_region)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 	struct wire_fields f = fetch_add(c, REMOTE_VA + 64);
@@ -373,8 +355,7 @@ write_after_a_late_atomic_needs_the_region(void **state)
 
 /* A QP that is reset or destroyed while its operation is pending: nobody asks for the result. */
 REQUIREMENT("MEM-05")
-static void
-qp_that_goes_forgets_its_late_write(void **state)
+BENCH_TEST(qp_that_goes_forgets_its_late_write)
 {
 	struct conn *c = conn_seen(state, QP_TYPE_RC);
 
@@ -391,8 +372,7 @@ qp_that_goes_forgets_its_late_write(void **state)
 
 /* Three QPs wait; the results come in any order. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_writes_of_several_qps_end_by_themselves(void **state)
+BENCH_TEST(late_writes_of_several_qps_end_by_themselves)
 {
 	struct conn *c[3];
 
@@ -416,32 +396,4 @@ late_writes_of_several_qps_end_by_themselves(void **state)
 		assert_int_equal(now->remote->stores, 1);
 	}
 	assert_null(c[0]->b->engine.env.late_ops.first);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(late_write_needs_no_region_any_more),
-		bench_test(rest_of_a_late_write_needs_the_region),
-		bench_test(withdrawn_write_is_refused),
-		bench_test(write_that_has_not_ended_waits),
-		bench_test(write_that_fails_late_is_refused),
-		bench_test(other_write_with_the_psn_is_refused),
-		bench_test(late_write_with_immediate_takes_its_receive),
-		bench_test(late_atomic_needs_no_region_any_more),
-		bench_test(late_unreliable_write_needs_no_region_any_more),
-		bench_test(late_write_needs_no_window_any_more),
-		bench_test(other_write_after_a_late_one_is_written),
-		bench_test(write_that_never_ends_is_refused),
-		bench_test(late_send_needs_its_region),
-		bench_test(atomic_after_a_late_write_is_executed),
-		bench_test(atomic_after_a_late_write_needs_the_region),
-		bench_test(write_after_a_late_atomic_is_executed),
-		bench_test(write_after_a_late_atomic_needs_the_region),
-		bench_test(qp_that_goes_forgets_its_late_write),
-		bench_test(late_writes_of_several_qps_end_by_themselves),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define RQ     conn_rc.rq_psn
 #define MTU    1024
@@ -28,8 +27,7 @@ conn_late_uc(void **state)
 /* UC messages are not retransmitted: their packets wait for the memory, and those behind them, too.
  */
 REQUIREMENT("MEM-05", "RSP-06")
-static void
-late_unreliable_message_waits(void **state)
+BENCH_TEST(late_unreliable_message_waits)
 {
 	struct conn *c = conn_late_uc(state);
 
@@ -56,8 +54,7 @@ late_unreliable_message_waits(void **state)
 }
 
 REQUIREMENT("MEM-05", "RSP-06")
-static void
-late_unreliable_write_is_executed_once(void **state)
+BENCH_TEST(late_unreliable_write_is_executed_once)
 {
 	struct conn *c = conn_late_uc(state);
 
@@ -75,8 +72,7 @@ late_unreliable_write_is_executed_once(void **state)
 
 /* After two seconds the message is lost, as if the network had dropped it. */
 REQUIREMENT("MEM-05", "RSP-06")
-static void
-unreliable_message_is_lost_after_two_seconds(void **state)
+BENCH_TEST(unreliable_message_is_lost_after_two_seconds)
 {
 	struct conn *c = conn_late_uc(state);
 
@@ -97,8 +93,7 @@ unreliable_message_is_lost_after_two_seconds(void **state)
 
 /* A QP keeps a limited number of packets, so that others have places left. */
 REQUIREMENT("MEM-05", "RSP-06")
-static void
-packets_that_wait_are_limited_for_each_qp(void **state)
+BENCH_TEST(packets_that_wait_are_limited_for_each_qp)
 {
 	struct conn *c = conn_late_uc(state), *other = conn_late_uc(state);
 
@@ -141,8 +136,7 @@ late_packets(struct conn *c, uint32_t n)
 
 /* However many QPs a user has, packets of the next user find places. */
 REQUIREMENT("MEM-05", "RSP-06")
-static void
-packets_that_wait_are_limited_for_each_user(void **state)
+BENCH_TEST(packets_that_wait_are_limited_for_each_user)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t of_first = 0;
@@ -169,8 +163,7 @@ packets_that_wait_are_limited_for_each_user(void **state)
 
 /* Nothing of an earlier connection reaches the next one, nor stays when the QP is destroyed. */
 REQUIREMENT("MEM-05", "QP-18")
-static void
-reset_drops_packets_that_wait(void **state)
+BENCH_TEST(reset_drops_packets_that_wait)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c = conn_late_uc(state);
@@ -199,8 +192,7 @@ reset_drops_packets_that_wait(void **state)
 }
 
 REQUIREMENT("MEM-05", "WIRE-07")
-static void
-late_datagram_waits(void **state)
+BENCH_TEST(late_datagram_waits)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -225,20 +217,4 @@ late_datagram_waits(void **state)
 	assert_memory_equal(c->local->bytes + WIRE_GRH_LEN, bench_bytes, 100);
 	assert_memory_equal(c->local->bytes + 200 + WIRE_GRH_LEN, bench_bytes + 100, 100);
 	assert_int_equal(DROPS(c, MEMORY_LATE), 0);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(late_unreliable_message_waits),
-		bench_test(late_unreliable_write_is_executed_once),
-		bench_test(unreliable_message_is_lost_after_two_seconds),
-		bench_test(packets_that_wait_are_limited_for_each_qp),
-		bench_test(packets_that_wait_are_limited_for_each_user),
-		bench_test(reset_drops_packets_that_wait),
-		bench_test(late_datagram_waits),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 #include "bend.h"
-#include "../../kit/requirement.h"
 
 #define SQ     0x001000u
 #define RQ     0x555000u
@@ -28,8 +27,7 @@ conn_with(void **state, enum qp_type type, enum qp_state to)
 
 /* Two malformed requests in a burst, followed by others: one NAK. */
 REQUIREMENT("NAK-07")
-static void
-malformed_request_gets_one_nak(void **state)
+BENCH_TEST(malformed_request_gets_one_nak)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -53,8 +51,7 @@ malformed_request_gets_one_nak(void **state)
 
 /* NAK-02: earlier requests are executed and answered first. */
 REQUIREMENT("NAK-07", "NAK-02")
-static void
-requests_before_a_malformed_one_are_answered_first(void **state)
+BENCH_TEST(requests_before_a_malformed_one_are_answered_first)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -73,8 +70,7 @@ requests_before_a_malformed_one_are_answered_first(void **state)
  * Ahead of the ePSN it draws one sequence NAK per gap, like any request; at the ePSN it is refused.
  */
 REQUIREMENT("NAK-07", "NAK-05")
-static void
-malformed_request_ahead_of_the_epsn_is_a_sequence_error(void **state)
+BENCH_TEST(malformed_request_ahead_of_the_epsn_is_a_sequence_error)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -99,8 +95,7 @@ malformed_request_ahead_of_the_epsn_is_a_sequence_error(void **state)
 
 /* NAK-05: duplicates get no NAK. */
 REQUIREMENT("NAK-07", "NAK-05")
-static void
-malformed_duplicate_is_dropped(void **state)
+BENCH_TEST(malformed_duplicate_is_dropped)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 	uint8_t frame[BEND_FRAME];
@@ -123,8 +118,7 @@ malformed_duplicate_is_dropped(void **state)
 
 /* RTR, RTS and SQD respond; other states drop. */
 REQUIREMENT("NAK-07")
-static void
-malformed_request_is_answered_in_rtr_rts_and_sqd_only(void **state)
+BENCH_TEST(malformed_request_is_answered_in_rtr_rts_and_sqd_only)
 {
 	static const struct {
 		enum qp_state state;
@@ -160,8 +154,7 @@ malformed_request_is_answered_in_rtr_rts_and_sqd_only(void **state)
 
 /* Packet validation fails first: the frame is dropped with that reason and without a response. */
 REQUIREMENT("NAK-07")
-static void
-packet_validation_precedes_the_request_checks(void **state)
+BENCH_TEST(packet_validation_precedes_the_request_checks)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 	struct wire_path other = c->peer_path;
@@ -199,8 +192,7 @@ packet_validation_precedes_the_request_checks(void **state)
 
 /* The QPN belongs to another worker, which responds. */
 REQUIREMENT("NAK-07")
-static void
-malformed_request_goes_to_the_worker_that_owns_the_qp(void **state)
+BENCH_TEST(malformed_request_goes_to_the_worker_that_owns_the_qp)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -213,8 +205,7 @@ malformed_request_goes_to_the_worker_that_owns_the_qp(void **state)
 
 /* UC: dropped silently, together with its message (RSP-06). */
 REQUIREMENT("NAK-07", "RSP-06")
-static void
-malformed_unreliable_message_is_dropped(void **state)
+BENCH_TEST(malformed_unreliable_message_is_dropped)
 {
 	static const uint8_t ops[] = {UC(READ_REQ), 0x3f, UC(SEND_MIDDLE)};
 	uint8_t frame[BEND_FRAME];
@@ -245,8 +236,7 @@ malformed_unreliable_message_is_dropped(void **state)
 
 /* The same with a receive of an SRQ, which has others waiting for it (CQE-14). */
 REQUIREMENT("NAK-07", "CQE-14")
-static void
-malformed_unreliable_message_returns_the_srq_wqe(void **state)
+BENCH_TEST(malformed_unreliable_message_returns_the_srq_wqe)
 {
 	struct bench_srq *s = srq_open(*state, 4);
 	struct conn_cfg cfg = conn_rc;
@@ -266,8 +256,7 @@ malformed_unreliable_message_returns_the_srq_wqe(void **state)
 }
 
 REQUIREMENT("NAK-07")
-static void
-malformed_datagram_is_dropped(void **state)
+BENCH_TEST(malformed_datagram_is_dropped)
 {
 	struct conn *c = conn_with(state, QP_TYPE_UD, QP_RTS);
 	struct wire_fields f = {.opcode = WIRE_SVC_UD | WIRE_OP_SEND_ONLY,
@@ -312,8 +301,7 @@ put_bad_response(struct conn *c, uint8_t op, uint32_t psn)
  * Instead of the expected response: earlier WQEs complete, the WQE fails, later ones are flushed.
  */
 REQUIREMENT("REQ-09")
-static void
-malformed_response_ends_the_wqe(void **state)
+BENCH_TEST(malformed_response_ends_the_wqe)
 {
 	static const struct {
 		uint8_t resp, wr;
@@ -342,8 +330,7 @@ malformed_response_ends_the_wqe(void **state)
 
 /* A malformed ACK, NAK or atomic ACK changes nothing; the good one after it is accepted. */
 REQUIREMENT("REQ-09", "REQ-07")
-static void
-malformed_ack_is_dropped(void **state)
+BENCH_TEST(malformed_ack_is_dropped)
 {
 	static const struct {
 		uint8_t resp, wr;
@@ -379,8 +366,7 @@ malformed_ack_is_dropped(void **state)
 
 /* A response to no outstanding request is dropped. */
 REQUIREMENT("REQ-09", "REQ-07")
-static void
-malformed_unexpected_response_is_dropped(void **state)
+BENCH_TEST(malformed_unexpected_response_is_dropped)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -402,8 +388,7 @@ malformed_unexpected_response_is_dropped(void **state)
 
 /* An earlier READ still lacks data: it is retransmitted, and the malformed response is ignored. */
 REQUIREMENT("REQ-09", "REQ-08")
-static void
-malformed_response_after_a_gap_requests_the_gap_only(void **state)
+BENCH_TEST(malformed_response_after_a_gap_requests_the_gap_only)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -418,8 +403,7 @@ malformed_response_after_a_gap_requests_the_gap_only(void **state)
 
 /* A QP that does not send yet expects no responses. */
 REQUIREMENT("REQ-09")
-static void
-malformed_response_in_rtr_is_dropped(void **state)
+BENCH_TEST(malformed_response_in_rtr_is_dropped)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTR);
 
@@ -427,28 +411,4 @@ malformed_response_in_rtr_is_dropped(void **state)
 	event_none(c->b);
 	state_expect(c, QP_RTR);
 	assert_int_equal(DROPS(c, QP_STATE), 1);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(malformed_request_gets_one_nak),
-		bench_test(requests_before_a_malformed_one_are_answered_first),
-		bench_test(malformed_request_ahead_of_the_epsn_is_a_sequence_error),
-		bench_test(malformed_duplicate_is_dropped),
-		bench_test(malformed_request_is_answered_in_rtr_rts_and_sqd_only),
-		bench_test(packet_validation_precedes_the_request_checks),
-		bench_test(malformed_request_goes_to_the_worker_that_owns_the_qp),
-		bench_test(malformed_unreliable_message_is_dropped),
-		bench_test(malformed_unreliable_message_returns_the_srq_wqe),
-		bench_test(malformed_datagram_is_dropped),
-		bench_test(malformed_response_ends_the_wqe),
-		bench_test(malformed_ack_is_dropped),
-		bench_test(malformed_unexpected_response_is_dropped),
-		bench_test(malformed_response_after_a_gap_requests_the_gap_only),
-		bench_test(malformed_response_in_rtr_is_dropped),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

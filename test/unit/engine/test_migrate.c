@@ -2,12 +2,10 @@
 /* Automatic path migration: every cause of a change from one path to the other. */
 #include <string.h>
 #include "apm.h"
-#include "../../kit/requirement.h"
 
 /* Retries used up: all of them once more the other way, and then it is over. */
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-retry_exhaustion_migrates(void **state)
+BENCH_TEST(retry_exhaustion_migrates)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -30,8 +28,7 @@ retry_exhaustion_migrates(void **state)
 
 /* Everything unacknowledged is retransmitted and completes as usual. */
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-outstanding_work_completes_after_migration(void **state)
+BENCH_TEST(outstanding_work_completes_after_migration)
 {
 	struct conn *c = apm_open_armed(state);
 	uint32_t i;
@@ -65,8 +62,7 @@ outstanding_work_completes_after_migration(void **state)
 }
 
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-retries_used_by_sequence_naks_cause_migration(void **state)
+BENCH_TEST(retries_used_by_sequence_naks_cause_migration)
 {
 	struct conn *c = apm_open_armed(state);
 	uint32_t i;
@@ -87,8 +83,7 @@ retries_used_by_sequence_naks_cause_migration(void **state)
 
 /* Loaded is not armed. */
 REQUIREMENT("REQ-11")
-static void
-only_an_armed_qp_migrates(void **state)
+BENCH_TEST(only_an_armed_qp_migrates)
 {
 	uint32_t mig;
 
@@ -106,8 +101,7 @@ only_an_armed_qp_migrates(void **state)
 }
 
 REQUIREMENT("REQ-11")
-static void
-qp_without_alternate_path_goes_to_error(void **state)
+BENCH_TEST(qp_without_alternate_path_goes_to_error)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
 
@@ -120,15 +114,13 @@ qp_without_alternate_path_goes_to_error(void **state)
 }
 
 REQUIREMENT("EVT-06", "REQ-11")
-static void
-unresolved_alternate_path_ends_in_path_mig_err(void **state)
+BENCH_TEST(unresolved_alternate_path_ends_in_path_mig_err)
 {
 	apm_gives_up(apm_open_unresolved(state));
 }
 
 REQUIREMENT("EVT-06", "REQ-11")
-static void
-alternate_path_whose_gid_is_gone_ends_in_path_mig_err(void **state)
+BENCH_TEST(alternate_path_whose_gid_is_gone_ends_in_path_mig_err)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -158,8 +150,7 @@ open_partition(void **state, const uint16_t *pkeys)
 }
 
 REQUIREMENT("EVT-06", "REQ-11")
-static void
-alternate_path_whose_pkey_is_gone_raises_path_mig_err(void **state)
+BENCH_TEST(alternate_path_whose_pkey_is_gone_raises_path_mig_err)
 {
 	static uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct conn *c = open_partition(state, pkeys);
@@ -175,8 +166,7 @@ alternate_path_whose_pkey_is_gone_raises_path_mig_err(void **state)
 }
 
 REQUIREMENT("EVT-06", "REQ-11")
-static void
-retry_exhaustion_without_the_alternates_pkey_is_fatal(void **state)
+BENCH_TEST(retry_exhaustion_without_the_alternates_pkey_is_fatal)
 {
 	static uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct conn *c = open_partition(state, pkeys);
@@ -187,8 +177,7 @@ retry_exhaustion_without_the_alternates_pkey_is_fatal(void **state)
 
 /* Packets on the alternate path carry and require its partition key. */
 REQUIREMENT("REQ-11", "WIRE-09")
-static void
-packets_of_the_alternate_path_need_its_pkey(void **state)
+BENCH_TEST(packets_of_the_alternate_path_need_its_pkey)
 {
 	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct uroce_qp_attr q;
@@ -216,8 +205,7 @@ packets_of_the_alternate_path_need_its_pkey(void **state)
  * migration.
  */
 REQUIREMENT("REQ-11")
-static void
-next_hop_changes_apply_to_their_own_path(void **state)
+BENCH_TEST(next_hop_changes_apply_to_their_own_path)
 {
 	static const uint8_t other[6] = {2, 0, 0, 0, 0, 0x88}, stranger[16] = {1, 2, 3};
 	struct conn *c = apm_open_unresolved(state);
@@ -243,8 +231,7 @@ next_hop_changes_apply_to_their_own_path(void **state)
 
 /* The peer has migrated: this side follows and responds on that path. */
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-request_with_migreq_migrates(void **state)
+BENCH_TEST(request_with_migreq_migrates)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -263,8 +250,7 @@ request_with_migreq_migrates(void **state)
 
 /* Its ACK was lost with the path: the first that comes the other way was seen before. */
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-duplicate_with_migreq_migrates(void **state)
+BENCH_TEST(duplicate_with_migreq_migrates)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -279,8 +265,7 @@ duplicate_with_migreq_migrates(void **state)
 }
 
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-response_with_migreq_migrates(void **state)
+BENCH_TEST(response_with_migreq_migrates)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -303,8 +288,7 @@ response_with_migreq_migrates(void **state)
 
 /* Without MigReq a packet on the alternate path does not come from the peer. */
 REQUIREMENT("REQ-11")
-static void
-packet_on_the_alternate_path_without_migreq_is_dropped(void **state)
+BENCH_TEST(packet_on_the_alternate_path_without_migreq_is_dropped)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -318,8 +302,7 @@ packet_on_the_alternate_path_without_migreq_is_dropped(void **state)
 
 /* The same holds with MigReq if the QP is not armed: both sides must be ready. */
 REQUIREMENT("REQ-11")
-static void
-packet_on_the_alternate_path_before_armed_is_dropped(void **state)
+BENCH_TEST(packet_on_the_alternate_path_before_armed_is_dropped)
 {
 	uint32_t mig;
 
@@ -337,8 +320,7 @@ packet_on_the_alternate_path_before_armed_is_dropped(void **state)
 
 /* A packet on the abandoned path does not come from the peer either. */
 REQUIREMENT("REQ-11")
-static void
-packet_on_the_abandoned_path_is_dropped(void **state)
+BENCH_TEST(packet_on_the_abandoned_path_is_dropped)
 {
 	struct conn *c = apm_open_armed(state);
 	struct qp_path old = c->path;
@@ -357,8 +339,7 @@ packet_on_the_abandoned_path_is_dropped(void **state)
 
 /* The peer repeats its request: the client gets one event until something changes. */
 REQUIREMENT("EVT-06", "REQ-11")
-static void
-refused_request_after_migration_gets_one_nak(void **state)
+BENCH_TEST(refused_request_after_migration_gets_one_nak)
 {
 	struct conn *c = apm_open_unresolved(state);
 	uint32_t i;
@@ -389,8 +370,7 @@ refused_request_after_migration_gets_one_nak(void **state)
 
 /* At once, in mid-message, and with all its retries. */
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-modify_to_migrated_migrates(void **state)
+BENCH_TEST(modify_to_migrated_migrates)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -414,8 +394,7 @@ modify_to_migrated_migrates(void **state)
 
 /* A path without a timeout in place of one that had one, and the other way round. */
 REQUIREMENT("REQ-11", "REQ-04")
-static void
-each_path_has_its_own_timeout(void **state)
+BENCH_TEST(each_path_has_its_own_timeout)
 {
 	struct uroce_qp_attr a = apm_alt_attr(QP_MIG_REARM);
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
@@ -441,8 +420,7 @@ each_path_has_its_own_timeout(void **state)
 
 /* An RNR wait continues after migration. */
 REQUIREMENT("REQ-11", "REQ-06")
-static void
-rnr_wait_continues_after_migration(void **state)
+BENCH_TEST(rnr_wait_continues_after_migration)
 {
 	struct conn *c = apm_open_armed(state);
 	const uint64_t wait = 5120000; /* code 18 */
@@ -461,8 +439,7 @@ rnr_wait_continues_after_migration(void **state)
 
 /* Migrates there and back: the failed path is loaded again as the alternate. */
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-rearmed_qp_migrates_again(void **state)
+BENCH_TEST(rearmed_qp_migrates_again)
 {
 	struct conn *c = apm_open_armed(state);
 	struct qp_path first = c->path;
@@ -489,8 +466,7 @@ rearmed_qp_migrates_again(void **state)
 
 /* A UC QP has no retries: only packets and modify make it migrate. */
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-unreliable_connection_migrates_by_packet_or_modify(void **state)
+BENCH_TEST(unreliable_connection_migrates_by_packet_or_modify)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_UC);
 
@@ -518,8 +494,7 @@ unreliable_connection_migrates_by_packet_or_modify(void **state)
 
 /* Both paths by IPv6, and the alternate by the other family than the primary. */
 REQUIREMENT("REQ-11", "EVT-06")
-static void
-alternate_path_may_have_another_address_family(void **state)
+BENCH_TEST(alternate_path_may_have_another_address_family)
 {
 	uint32_t v6;
 
@@ -544,37 +519,4 @@ alternate_path_may_have_another_address_family(void **state)
 		apm_went_over(c);
 		ack_expect(c, RQ);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(retry_exhaustion_migrates),
-		bench_test(outstanding_work_completes_after_migration),
-		bench_test(retries_used_by_sequence_naks_cause_migration),
-		bench_test(only_an_armed_qp_migrates),
-		bench_test(qp_without_alternate_path_goes_to_error),
-		bench_test(unresolved_alternate_path_ends_in_path_mig_err),
-		bench_test(alternate_path_whose_gid_is_gone_ends_in_path_mig_err),
-		bench_test(alternate_path_whose_pkey_is_gone_raises_path_mig_err),
-		bench_test(retry_exhaustion_without_the_alternates_pkey_is_fatal),
-		bench_test(packets_of_the_alternate_path_need_its_pkey),
-		bench_test(next_hop_changes_apply_to_their_own_path),
-		bench_test(request_with_migreq_migrates),
-		bench_test(duplicate_with_migreq_migrates),
-		bench_test(response_with_migreq_migrates),
-		bench_test(packet_on_the_alternate_path_without_migreq_is_dropped),
-		bench_test(packet_on_the_alternate_path_before_armed_is_dropped),
-		bench_test(packet_on_the_abandoned_path_is_dropped),
-		bench_test(refused_request_after_migration_gets_one_nak),
-		bench_test(modify_to_migrated_migrates),
-		bench_test(each_path_has_its_own_timeout),
-		bench_test(rnr_wait_continues_after_migration),
-		bench_test(rearmed_qp_migrates_again),
-		bench_test(unreliable_connection_migrates_by_packet_or_modify),
-		bench_test(alternate_path_may_have_another_address_family),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

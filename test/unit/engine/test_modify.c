@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 /*
  * Written from the requirements, with names as text, so that nothing is shared with the table in
@@ -178,8 +177,7 @@ check_cell(uint32_t t, uint32_t from, uint32_t to)
 }
 
 REQUIREMENT("QP-01")
-static void
-every_pair_of_states_is_legal_as_specified(void **state)
+UNIT_TEST(every_pair_of_states_is_legal_as_specified)
 {
 	uint32_t t, from, to, required, optional, legal = 0;
 
@@ -200,8 +198,7 @@ every_pair_of_states_is_legal_as_specified(void **state)
 }
 
 REQUIREMENT("QP-01")
-static void
-unknown_state_is_refused(void **state)
+UNIT_TEST(unknown_state_is_refused)
 {
 	struct uroce_qp_attr a = good_attr(0, 7);
 	uint32_t from;
@@ -215,8 +212,7 @@ unknown_state_is_refused(void **state)
 }
 
 REQUIREMENT("QP-02")
-static void
-every_attribute_bit_of_every_pair_is_checked(void **state)
+UNIT_TEST(every_attribute_bit_of_every_pair_is_checked)
 {
 	uint32_t t, from, to;
 
@@ -230,8 +226,7 @@ every_attribute_bit_of_every_pair_is_checked(void **state)
 
 /* Without QP_STATE a modify is one from a state to itself. */
 REQUIREMENT("QP-02")
-static void
-modify_without_state_is_checked_as_state_to_itself(void **state)
+UNIT_TEST(modify_without_state_is_checked_as_state_to_itself)
 {
 	uint32_t t, from, bit, required, optional;
 
@@ -251,8 +246,7 @@ modify_without_state_is_checked_as_state_to_itself(void **state)
 }
 
 REQUIREMENT("QP-03")
-static void
-cur_state_must_equal_the_current_state(void **state)
+UNIT_TEST(cur_state_must_equal_the_current_state)
 {
 	uint32_t t, cur;
 
@@ -292,8 +286,7 @@ struct value {
 	}
 
 REQUIREMENT("QP-04")
-static void
-values_out_of_range_are_refused(void **state)
+UNIT_TEST(values_out_of_range_are_refused)
 {
 	static const struct value values[] = {
 		INIT_VALUE(A(.port_num = 0), A(.port_num = 1)),
@@ -343,8 +336,7 @@ values_out_of_range_are_refused(void **state)
 
 /* Of the alternate path as of the other one: nothing is kept of a bad one, but a good one is. */
 REQUIREMENT("QP-04", "REQ-11")
-static void
-alternate_path_is_checked(void **state)
+UNIT_TEST(alternate_path_is_checked)
 {
 	static const struct uroce_qp_attr bad[] = {
 		{.alt_port_num = 0, ALT_OF()},
@@ -375,8 +367,7 @@ alternate_path_is_checked(void **state)
 }
 
 REQUIREMENT("QP-05")
-static void
-query_returns_what_was_set(void **state)
+BENCH_TEST(query_returns_what_was_set)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr q;
@@ -411,8 +402,7 @@ query_returns_what_was_set(void **state)
 
 /* query also shows changes that no modify made. */
 REQUIREMENT("QP-05")
-static void
-query_returns_automatic_changes(void **state)
+BENCH_TEST(query_returns_automatic_changes)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_qp_attr q;
@@ -426,8 +416,7 @@ query_returns_automatic_changes(void **state)
 }
 
 REQUIREMENT("QP-05")
-static void
-reset_clears_all_attributes(void **state)
+BENCH_TEST(reset_clears_all_attributes)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_qp_attr q, zero = {.cap = c->qp->conn.cap};
@@ -438,8 +427,7 @@ reset_clears_all_attributes(void **state)
 }
 
 /* The client must find the doorbell ring of the QP's worker when it uses the QP again. */
-static void
-reset_keeps_the_worker_of_doorbells(void **state)
+BENCH_TEST(reset_keeps_the_worker_of_doorbells)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -447,24 +435,4 @@ reset_keeps_the_worker_of_doorbells(void **state)
 	assert_int_equal(conn_to(c, QP_RESET), 0);
 	assert_int_equal(c->qp->bind.sq.hdr->worker, 3);
 	assert_int_equal(c->qp->bind.sq.hdr->cons, 0);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_pair_of_states_is_legal_as_specified),
-		cmocka_unit_test(unknown_state_is_refused),
-		cmocka_unit_test(every_attribute_bit_of_every_pair_is_checked),
-		cmocka_unit_test(modify_without_state_is_checked_as_state_to_itself),
-		cmocka_unit_test(cur_state_must_equal_the_current_state),
-		cmocka_unit_test(values_out_of_range_are_refused),
-		cmocka_unit_test(alternate_path_is_checked),
-		bench_test(query_returns_what_was_set),
-		bench_test(query_returns_automatic_changes),
-		bench_test(reset_clears_all_attributes),
-		bench_test(reset_keeps_the_worker_of_doorbells),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -2,7 +2,6 @@
 /* Sequence and RNR NAKs, and their order after earlier requests (NAK-01 .. 05, NAK-10). */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define RQ  0x555000u
 #define MTU 1024u
@@ -17,8 +16,7 @@ conn_empty(void **state)
 }
 
 REQUIREMENT("NAK-04")
-static void
-each_gap_gets_one_sequence_nak(void **state)
+BENCH_TEST(each_gap_gets_one_sequence_nak)
 {
 	struct conn *c = conn_empty(state);
 	struct uroce_cqe cqe;
@@ -50,8 +48,7 @@ each_gap_gets_one_sequence_nak(void **state)
 
 /* Packets that change places within a burst: the NAK of the first is void before it is sent. */
 REQUIREMENT("NAK-04")
-static void
-nak_that_is_not_sent_is_not_counted(void **state)
+BENCH_TEST(nak_that_is_not_sent_is_not_counted)
 {
 	struct conn *c = conn_empty(state);
 
@@ -78,8 +75,7 @@ nak_that_is_not_sent_is_not_counted(void **state)
 }
 
 REQUIREMENT("NAK-04")
-static void
-duplicates_during_a_gap_are_answered(void **state)
+BENCH_TEST(duplicates_during_a_gap_are_answered)
 {
 	struct conn *c = conn_empty(state);
 
@@ -101,8 +97,7 @@ duplicates_during_a_gap_are_answered(void **state)
 
 /* A gap in the middle of a message: the received part stays and is continued. */
 REQUIREMENT("NAK-04")
-static void
-gap_within_a_message_keeps_the_received_part(void **state)
+BENCH_TEST(gap_within_a_message_keeps_the_received_part)
 {
 	struct conn *c = conn_empty(state);
 
@@ -120,8 +115,7 @@ gap_within_a_message_keeps_the_received_part(void **state)
 
 /* Over the wrap a packet of after it is after, one of before it a duplicate. */
 REQUIREMENT("NAK-04", "WIRE-06")
-static void
-sequence_check_holds_over_the_psn_wrap(void **state)
+BENCH_TEST(sequence_check_holds_over_the_psn_wrap)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -140,8 +134,7 @@ sequence_check_holds_over_the_psn_wrap(void **state)
 }
 
 REQUIREMENT("NAK-10")
-static void
-send_without_a_receive_gets_rnr_nak(void **state)
+BENCH_TEST(send_without_a_receive_gets_rnr_nak)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_ONLY_IMM,
 				      WIRE_OP_WRITE_ONLY_IMM};
@@ -170,8 +163,7 @@ send_without_a_receive_gets_rnr_nak(void **state)
 }
 
 REQUIREMENT("NAK-10")
-static void
-write_with_immediate_gets_rnr_nak_at_its_last_packet(void **state)
+BENCH_TEST(write_with_immediate_gets_rnr_nak_at_its_last_packet)
 {
 	struct conn *c = conn_empty(state);
 
@@ -188,8 +180,7 @@ write_with_immediate_gets_rnr_nak_at_its_last_packet(void **state)
 }
 
 REQUIREMENT("NAK-10")
-static void
-rnr_nak_carries_every_timer_code(void **state)
+BENCH_TEST(rnr_nak_carries_every_timer_code)
 {
 	struct conn *c = conn_empty(state);
 	struct uroce_qp_attr a = {0};
@@ -205,8 +196,7 @@ rnr_nak_carries_every_timer_code(void **state)
 
 /* All in one burst: requests before the invalid one are executed and answered or acknowledged. */
 REQUIREMENT("NAK-02", "NAK-03")
-static void
-requests_before_the_refused_one_complete_first(void **state)
+BENCH_TEST(requests_before_the_refused_one_complete_first)
 {
 	struct conn *c = conn_empty(state);
 
@@ -226,8 +216,7 @@ requests_before_the_refused_one_complete_first(void **state)
 }
 
 REQUIREMENT("NAK-02")
-static void
-nak_acknowledges_earlier_requests(void **state)
+BENCH_TEST(nak_acknowledges_earlier_requests)
 {
 	struct conn *c = conn_empty(state);
 
@@ -238,8 +227,7 @@ nak_acknowledges_earlier_requests(void **state)
 
 /* The region goes away between the request and the last of its responses. */
 REQUIREMENT("NAK-03")
-static void
-read_whose_memory_is_deregistered_gets_nak(void **state)
+BENCH_TEST(read_whose_memory_is_deregistered_gets_nak)
 {
 	struct conn *c = conn_empty(state);
 	struct wire_pkt p;
@@ -258,8 +246,7 @@ read_whose_memory_is_deregistered_gets_nak(void **state)
 
 /* The same while a later SEND is half received: its receive did not fail and is flushed. */
 REQUIREMENT("NAK-09")
-static void
-failed_read_flushes_the_receive_of_a_later_send(void **state)
+BENCH_TEST(failed_read_flushes_the_receive_of_a_later_send)
 {
 	struct conn *c = conn_empty(state);
 
@@ -275,8 +262,7 @@ failed_read_flushes_the_receive_of_a_later_send(void **state)
 
 /* A duplicate that fails is ignored. */
 REQUIREMENT("NAK-05")
-static void
-duplicates_get_no_nak(void **state)
+BENCH_TEST(duplicates_get_no_nak)
 {
 	struct conn *c = conn_empty(state);
 
@@ -303,8 +289,7 @@ duplicates_get_no_nak(void **state)
  * The region is deregistered while a duplicate READ is answered: no NAK, and the QP stays in RTS.
  */
 REQUIREMENT("NAK-05")
-static void
-failed_replay_gets_no_nak(void **state)
+BENCH_TEST(failed_replay_gets_no_nak)
 {
 	struct conn *c = conn_empty(state);
 
@@ -322,8 +307,7 @@ failed_replay_gets_no_nak(void **state)
 
 /* Each of the five, by its number on the wire. */
 REQUIREMENT("NAK-01")
-static void
-all_five_nak_codes_are_sent(void **state)
+BENCH_TEST(all_five_nak_codes_are_sent)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t i;
@@ -354,28 +338,4 @@ all_five_nak_codes_are_sent(void **state)
 		answer_expect(c, RQ, syndrome[i]);
 		state_expect(c, i == 0 || i == 4 ? QP_RTS : QP_ERR);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(all_five_nak_codes_are_sent),
-		bench_test(each_gap_gets_one_sequence_nak),
-		bench_test(nak_that_is_not_sent_is_not_counted),
-		bench_test(duplicates_during_a_gap_are_answered),
-		bench_test(gap_within_a_message_keeps_the_received_part),
-		bench_test(sequence_check_holds_over_the_psn_wrap),
-		bench_test(send_without_a_receive_gets_rnr_nak),
-		bench_test(write_with_immediate_gets_rnr_nak_at_its_last_packet),
-		bench_test(rnr_nak_carries_every_timer_code),
-		bench_test(requests_before_the_refused_one_complete_first),
-		bench_test(nak_acknowledges_earlier_requests),
-		bench_test(read_whose_memory_is_deregistered_gets_nak),
-		bench_test(failed_read_flushes_the_receive_of_a_later_send),
-		bench_test(duplicates_get_no_nak),
-		bench_test(failed_replay_gets_no_nak),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Marks (CE) of received packets, and the CNPs that follow them (CC-01, CC-02). */
 #include <string.h>
-#include "../../kit/requirement.h"
 #include "cc/param.h"
 #include "harness.h"
 #include "qp/congestion.h"
@@ -33,8 +32,7 @@ cnps(struct conn *c)
 }
 
 REQUIREMENT("CC-01", "CC-02")
-static void
-a_marked_request_leads_to_a_cnp(void **state)
+BENCH_TEST(a_marked_request_leads_to_a_cnp)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt pkt;
@@ -55,8 +53,7 @@ a_marked_request_leads_to_a_cnp(void **state)
 }
 
 REQUIREMENT("CC-02")
-static void
-cnps_have_an_interval(void **state)
+BENCH_TEST(cnps_have_an_interval)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t psn = conn_rc.rq_psn;
@@ -85,8 +82,7 @@ cnps_have_an_interval(void **state)
 }
 
 REQUIREMENT("CC-01")
-static void
-only_accepted_packets_count(void **state)
+BENCH_TEST(only_accepted_packets_count)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_fields f = {.opcode = WIRE_OP_SEND_ONLY, .psn = conn_rc.rq_psn};
@@ -116,8 +112,7 @@ only_accepted_packets_count(void **state)
 
 /* A burst in which marked and other packets of the same form follow each other. */
 REQUIREMENT("CC-01")
-static void
-every_mark_of_a_burst_counts(void **state)
+BENCH_TEST(every_mark_of_a_burst_counts)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct rte_mbuf *m[16];
@@ -143,8 +138,7 @@ every_mark_of_a_burst_counts(void **state)
 }
 
 REQUIREMENT("CC-02")
-static void
-a_destroyed_qp_sends_no_cnp(void **state)
+BENCH_TEST(a_destroyed_qp_sends_no_cnp)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -157,8 +151,7 @@ a_destroyed_qp_sends_no_cnp(void **state)
 
 /* Data packets and retransmissions have ECT(0) with a policy that wants marks, ACKs do not. */
 REQUIREMENT("CC-01", "CC-06")
-static void
-data_has_ect_and_acks_have_not(void **state)
+BENCH_TEST(data_has_ect_and_acks_have_not)
 {
 	struct conn_cfg cfg = conn_rc, raise = conn_rc;
 	struct conn *c;
@@ -199,8 +192,7 @@ data_has_ect_and_acks_have_not(void **state)
 
 /* A policy that changes while WQEs are in flight: they are paced and acknowledged, and continue. */
 REQUIREMENT("CC-04")
-static void
-a_policy_changes_with_wqes_in_flight(void **state)
+BENCH_TEST(a_policy_changes_with_wqes_in_flight)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct cc_param p = {.policy = CC_DCQCN,
@@ -252,8 +244,7 @@ a_policy_changes_with_wqes_in_flight(void **state)
 /* At the full rate a policy costs no more than `fixed`: WQEs take the fast path. A CNP ends that.
  */
 REQUIREMENT("CC-04")
-static void
-a_policy_takes_packets_only_while_it_limits(void **state)
+BENCH_TEST(a_policy_takes_packets_only_while_it_limits)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct cc_param p = {.policy = CC_DCQCN,
@@ -305,8 +296,7 @@ a_policy_takes_packets_only_while_it_limits(void **state)
 
 /* A QP whose policy is `fixed` counts it. */
 REQUIREMENT("CC-02")
-static void
-a_cnp_is_counted_as_ignored(void **state)
+BENCH_TEST(a_cnp_is_counted_as_ignored)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -319,8 +309,7 @@ a_cnp_is_counted_as_ignored(void **state)
 
 /* A CNP of a host that is not the peer, of a QPN without a QP, or damaged, slows nobody down. */
 REQUIREMENT("CC-02")
-static void
-foreign_cnps_change_nothing(void **state)
+BENCH_TEST(foreign_cnps_change_nothing)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
@@ -354,23 +343,4 @@ foreign_cnps_change_nothing(void **state)
 	assert_int_equal(OBS(c, RP_CNP_HANDLED), 0);
 	peer_put(c, f, 0, 0);
 	assert_int_equal(OBS(c, RP_CNP_HANDLED), 1);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(foreign_cnps_change_nothing),
-		bench_test(a_marked_request_leads_to_a_cnp),
-		bench_test(cnps_have_an_interval),
-		bench_test(only_accepted_packets_count),
-		bench_test(every_mark_of_a_burst_counts),
-		bench_test(a_destroyed_qp_sends_no_cnp),
-		bench_test(data_has_ect_and_acks_have_not),
-		bench_test(a_policy_changes_with_wqes_in_flight),
-		bench_test(a_policy_takes_packets_only_while_it_limits),
-		bench_test(a_cnp_is_counted_as_ignored),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -4,7 +4,6 @@
  * next packet may go, and no timer is armed for that.
  */
 #include <string.h>
-#include "../../kit/requirement.h"
 #include "harness.h"
 #include "probe.h"
 #include "qp/migrate.h"
@@ -124,8 +123,7 @@ pkt_after(struct conn *c, uint64_t ns, uint8_t op, uint32_t psn)
 	assert_true(told.now_ns == c->b->now);
 }
 
-static void
-pace_spaces_the_packets_of_all_requests(void **state)
+BENCH_TEST(pace_spaces_the_packets_of_all_requests)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 	uint32_t i;
@@ -153,8 +151,7 @@ pace_spaces_the_packets_of_all_requests(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 6);
 }
 
-static void
-pace_needs_no_timer(void **state)
+BENCH_TEST(pace_needs_no_timer)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 	uint32_t i, had = c->b->timers_set;
@@ -174,8 +171,7 @@ pace_needs_no_timer(void **state)
 	assert_false(qp_deadline_is_set(&c->qp->conn, QP_DEADLINE_PACE));
 }
 
-static void
-pace_of_an_unreliable_connection(void **state)
+BENCH_TEST(pace_of_an_unreliable_connection)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_UC);
 
@@ -187,8 +183,7 @@ pace_of_an_unreliable_connection(void **state)
 }
 
 REQUIREMENT("RSP-02")
-static void
-a_parked_qp_answers_at_once(void **state)
+BENCH_TEST(a_parked_qp_answers_at_once)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -214,8 +209,7 @@ a_parked_qp_answers_at_once(void **state)
 }
 
 REQUIREMENT("CC-06")
-static void
-pace_spaces_read_responses(void **state)
+BENCH_TEST(pace_spaces_read_responses)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 	uint32_t had = c->b->timers_set;
@@ -244,8 +238,7 @@ pace_spaces_read_responses(void **state)
 
 /* A QP that only responds stays in RTR; it has its policy, too. */
 REQUIREMENT("CC-06")
-static void
-pace_of_a_responder_that_never_sends(void **state)
+BENCH_TEST(pace_of_a_responder_that_never_sends)
 {
 	struct conn_cfg cfg = conn_rc, raise = conn_rc;
 	struct conn *c;
@@ -264,8 +257,7 @@ pace_of_a_responder_that_never_sends(void **state)
 }
 
 REQUIREMENT("CC-06")
-static void
-cnps_slow_read_responses(void **state)
+BENCH_TEST(cnps_slow_read_responses)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -280,8 +272,7 @@ cnps_slow_read_responses(void **state)
 
 /* Requests and responses of one QP take turns at its pace. */
 REQUIREMENT("CC-06")
-static void
-read_responses_and_requests_share_the_pace(void **state)
+BENCH_TEST(read_responses_and_requests_share_the_pace)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 	uint32_t i;
@@ -304,8 +295,7 @@ read_responses_and_requests_share_the_pace(void **state)
 
 /* What no longer needs its time does not keep it. */
 REQUIREMENT("CC-06", "QP-19")
-static void
-paced_read_responses_end_with_the_qp(void **state)
+BENCH_TEST(paced_read_responses_end_with_the_qp)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -323,8 +313,7 @@ paced_read_responses_end_with_the_qp(void **state)
 
 /* A lost response is sent again at the pace, and the new READ replaces the rest of the old one. */
 REQUIREMENT("CC-06", "RSP-01")
-static void
-pace_of_a_repeated_read(void **state)
+BENCH_TEST(pace_of_a_repeated_read)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -346,8 +335,7 @@ pace_of_a_repeated_read(void **state)
  * the requester may start another READ, so nothing that is left of the first may use its resource.
  */
 REQUIREMENT("CC-06", "RSP-01", "RSP-03")
-static void
-repeated_reads_use_no_resource_once_the_last_response_is_sent(void **state)
+BENCH_TEST(repeated_reads_use_no_resource_once_the_last_response_is_sent)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -369,8 +357,7 @@ repeated_reads_use_no_resource_once_the_last_response_is_sent(void **state)
 }
 
 /* Some beyond the wheel, some in one slot, in the order of their times. */
-static void
-pace_of_many_qps(void **state)
+BENCH_TEST(pace_of_many_qps)
 {
 	static const uint64_t gaps[] = {5 * MS, 300, 700, 40 * US, 3 * MS, 1023 * US, 1 * MS, 100};
 	struct conn *c[RTE_DIM(gaps)];
@@ -417,8 +404,7 @@ pace_of_many_qps(void **state)
 }
 
 REQUIREMENT("QP-19")
-static void
-a_parked_qp_flushes_at_once(void **state)
+BENCH_TEST(a_parked_qp_flushes_at_once)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -434,8 +420,7 @@ a_parked_qp_flushes_at_once(void **state)
 	assert_int_equal(c->qp->conn.snd.deadlines, 0);
 }
 
-static void
-pace_forgotten_qps_leave_their_slot(void **state)
+BENCH_TEST(pace_forgotten_qps_leave_their_slot)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -451,8 +436,7 @@ pace_forgotten_qps_leave_their_slot(void **state)
 }
 
 /* A worker that sleeps until then must not wake before it can do anything for the QP. */
-static void
-a_parked_qp_that_was_reset_wakes_once(void **state)
+BENCH_TEST(a_parked_qp_that_was_reset_wakes_once)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 	uint64_t next_ns;
@@ -471,8 +455,7 @@ a_parked_qp_that_was_reset_wakes_once(void **state)
 
 /* An RNR wait is longer than the pace, and the pace still holds after it. */
 REQUIREMENT("REQ-06")
-static void
-rnr_wait_of_a_parked_qp(void **state)
+BENCH_TEST(rnr_wait_of_a_parked_qp)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -489,8 +472,7 @@ rnr_wait_of_a_parked_qp(void **state)
 }
 
 REQUIREMENT("REQ-01")
-static void
-a_parked_connection_moves(void **state)
+BENCH_TEST(a_parked_connection_moves)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -507,8 +489,7 @@ a_parked_connection_moves(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-static void
-cc_policy_is_told_of_cnps(void **state)
+BENCH_TEST(cc_policy_is_told_of_cnps)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -524,8 +505,7 @@ cc_policy_is_told_of_cnps(void **state)
 	pkt_after(c, 2 * GAP, WIRE_OP_SEND_LAST, SQ + 2);
 }
 
-static void
-cc_policy_is_told_of_marks(void **state)
+BENCH_TEST(cc_policy_is_told_of_marks)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 	struct wire_fields ack = {.opcode = WIRE_OP_ACK, .syndrome = ACK_SYN, .psn = SQ};
@@ -546,8 +526,7 @@ cc_policy_is_told_of_marks(void **state)
 }
 
 REQUIREMENT("REQ-04", "REQ-05")
-static void
-cc_policy_is_told_of_losses(void **state)
+BENCH_TEST(cc_policy_is_told_of_losses)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);
 
@@ -563,33 +542,4 @@ cc_policy_is_told_of_losses(void **state)
 	assert_int_equal(told.timeout, 1);
 	assert_true(told.probe > 1);
 	assert_int_equal(told.sent, pkt_count(c) + 2);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(pace_spaces_the_packets_of_all_requests),
-		bench_test(pace_needs_no_timer),
-		bench_test(pace_of_an_unreliable_connection),
-		bench_test(a_parked_qp_answers_at_once),
-		bench_test(pace_spaces_read_responses),
-		bench_test(pace_of_a_responder_that_never_sends),
-		bench_test(cnps_slow_read_responses),
-		bench_test(read_responses_and_requests_share_the_pace),
-		bench_test(paced_read_responses_end_with_the_qp),
-		bench_test(pace_of_a_repeated_read),
-		bench_test(repeated_reads_use_no_resource_once_the_last_response_is_sent),
-		bench_test(pace_of_many_qps),
-		bench_test(a_parked_qp_flushes_at_once),
-		bench_test(pace_forgotten_qps_leave_their_slot),
-		bench_test(a_parked_qp_that_was_reset_wakes_once),
-		bench_test(rnr_wait_of_a_parked_qp),
-		bench_test(a_parked_connection_moves),
-		bench_test(cc_policy_is_told_of_cnps),
-		bench_test(cc_policy_is_told_of_marks),
-		bench_test(cc_policy_is_told_of_losses),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 #include "harness.h"
 #include "probe.h"
-#include "../../kit/requirement.h"
 
 #define SQ            0x001000u
 #define RQ            0x555000u
@@ -38,8 +37,7 @@ conn_letter(void **state, uint32_t timeout, uint32_t retry_cnt)
 
 /* A peer that answers after 50 ms sees one frame, whatever ACK timeout is longer than that. */
 REQUIREMENT("REQ-04")
-static void
-slow_peer_sees_one_frame(void **state)
+BENCH_TEST(slow_peer_sees_one_frame)
 {
 	uint32_t code, letter, cnt;
 
@@ -63,8 +61,7 @@ slow_peer_sees_one_frame(void **state)
 
 /* A silent peer sees one frame if retry_cnt is 0, and the QP fails at the end of the timeout. */
 REQUIREMENT("REQ-04", "CQE-12")
-static void
-without_retries_there_is_one_frame(void **state)
+BENCH_TEST(without_retries_there_is_one_frame)
 {
 	uint32_t code, letter;
 
@@ -88,8 +85,7 @@ without_retries_there_is_one_frame(void **state)
 /* Before the first sample the ACK timeout says when to probe. With the sample a few round trips do.
  */
 REQUIREMENT("REQ-04")
-static void
-first_probe_waits_for_a_part_of_the_timeout(void **state)
+BENCH_TEST(first_probe_waits_for_a_part_of_the_timeout)
 {
 	static const struct {
 		uint32_t timeout;
@@ -123,8 +119,7 @@ first_probe_waits_for_a_part_of_the_timeout(void **state)
 /* After an ACK timeout the packet is taken for lost: probes follow soon, as if the peer were known.
  */
 REQUIREMENT("REQ-04")
-static void
-expired_timeout_ends_the_patience(void **state)
+BENCH_TEST(expired_timeout_ends_the_patience)
 {
 	struct conn *c = conn_new(state, 14, 7);
 	uint64_t wait;
@@ -142,8 +137,7 @@ expired_timeout_ends_the_patience(void **state)
 
 /* A known peer is not waited for so long, a peer of another connection is. */
 REQUIREMENT("REQ-04")
-static void
-new_connection_knows_no_peer(void **state)
+BENCH_TEST(new_connection_knows_no_peer)
 {
 	struct conn *c = conn_new(state, 18, 7);
 
@@ -158,8 +152,7 @@ new_connection_knows_no_peer(void **state)
 /* With probe=off a packet is sent again when the ACK timeout ends, retry_cnt times: REQ-04 exactly.
  */
 REQUIREMENT("REQ-04", "CQE-12")
-static void
-letter_resends_at_the_timeout_only(void **state)
+BENCH_TEST(letter_resends_at_the_timeout_only)
 {
 	struct conn *c = conn_letter(state, 14, 3);
 	uint32_t i, psn = SQ;
@@ -182,8 +175,7 @@ letter_resends_at_the_timeout_only(void **state)
 
 /* No ACK timeout, no retransmission. */
 REQUIREMENT("REQ-04")
-static void
-letter_without_a_timeout_waits_for_ever(void **state)
+BENCH_TEST(letter_without_a_timeout_waits_for_ever)
 {
 	struct conn *c = conn_letter(state, 0, 7);
 
@@ -197,8 +189,7 @@ letter_without_a_timeout_waits_for_ever(void **state)
 
 /* Later packets do not move the timeout of the first, and progress begins it anew. */
 REQUIREMENT("REQ-04")
-static void
-letter_counts_from_the_last_progress(void **state)
+BENCH_TEST(letter_counts_from_the_last_progress)
 {
 	struct conn *c = conn_letter(state, 14, 1);
 
@@ -222,8 +213,7 @@ always_held_up(void *ctx, const struct qp *qp, uint64_t since_ns)
 
 /* A timeout that is put off because threads did not run resends nothing either. */
 REQUIREMENT("REQ-04")
-static void
-excused_timeout_of_a_patient_qp_resends_nothing(void **state)
+BENCH_TEST(excused_timeout_of_a_patient_qp_resends_nothing)
 {
 	uint32_t letter;
 
@@ -248,8 +238,7 @@ excused_timeout_of_a_patient_qp_resends_nothing(void **state)
 
 /* A response after an excused timeout is no sample of the time since. */
 REQUIREMENT("REQ-04")
-static void
-excused_timeout_measures_no_round_trip(void **state)
+BENCH_TEST(excused_timeout_measures_no_round_trip)
 {
 	struct conn *c = conn_new(state, 14, 0);
 	struct engine_ops ops = *c->b->engine.ops;
@@ -272,8 +261,7 @@ excused_timeout_measures_no_round_trip(void **state)
 
 /* One sequence NAK for a gap, also if the packet that opened it comes again. */
 REQUIREMENT("NAK-04")
-static void
-letter_sends_one_nak_for_a_gap(void **state)
+BENCH_TEST(letter_sends_one_nak_for_a_gap)
 {
 	struct conn *c = conn_letter(state, 14, 3);
 	uint32_t i, psn;
@@ -295,8 +283,7 @@ letter_sends_one_nak_for_a_gap(void **state)
 
 /* READ data is requested again once per gap; the rest is the timeout's. */
 REQUIREMENT("REQ-08")
-static void
-letter_requests_read_data_once_per_gap(void **state)
+BENCH_TEST(letter_requests_read_data_once_per_gap)
 {
 	struct conn *c = conn_letter(state, 14, 7);
 	uint32_t pass;
@@ -319,8 +306,7 @@ letter_requests_read_data_once_per_gap(void **state)
 
 /* Switched while a packet is in flight: no probe follows, or the next one is due in time. */
 REQUIREMENT("REQ-04")
-static void
-probes_are_switched_while_packets_are_in_flight(void **state)
+BENCH_TEST(probes_are_switched_while_packets_are_in_flight)
 {
 	struct conn *c = conn_with(state, 14, 7);
 	struct qp_env *env = &c->b->engine.env;
@@ -347,8 +333,7 @@ probes_are_switched_while_packets_are_in_flight(void **state)
 
 /* A peer that agrees late is probed at once as one that has agreed: it is no stranger. */
 REQUIREMENT("SR-01", "SR-04")
-static void
-peer_that_agrees_is_probed_soon(void **state)
+BENCH_TEST(peer_that_agrees_is_probed_soon)
 {
 	struct conn *c = conn_sr(state, QP_SR_CAN);
 
@@ -365,8 +350,7 @@ peer_that_agrees_is_probed_soon(void **state)
 
 /* Selective repeat needs probes: one of the two is refused, or not agreed. */
 REQUIREMENT("REQ-04", "SR-01")
-static void
-letter_and_selective_repeat_exclude_each_other(void **state)
+BENCH_TEST(letter_and_selective_repeat_exclude_each_other)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct qp_env *env = &c->b->engine.env;
@@ -377,28 +361,4 @@ letter_and_selective_repeat_exclude_each_other(void **state)
 	c = conn_sr(state, QP_SR_CAN);
 	assert_int_equal(qp_loss_set_plain(env, c->qp, QP_PLAIN_LETTER), 0);
 	assert_int_equal(c->qp->conn.sr.state, QP_SR_OFF);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(slow_peer_sees_one_frame),
-		bench_test(without_retries_there_is_one_frame),
-		bench_test(first_probe_waits_for_a_part_of_the_timeout),
-		bench_test(expired_timeout_ends_the_patience),
-		bench_test(new_connection_knows_no_peer),
-		bench_test(letter_resends_at_the_timeout_only),
-		bench_test(letter_without_a_timeout_waits_for_ever),
-		bench_test(letter_counts_from_the_last_progress),
-		bench_test(excused_timeout_of_a_patient_qp_resends_nothing),
-		bench_test(excused_timeout_measures_no_round_trip),
-		bench_test(letter_sends_one_nak_for_a_gap),
-		bench_test(letter_requests_read_data_once_per_gap),
-		bench_test(probes_are_switched_while_packets_are_in_flight),
-		bench_test(peer_that_agrees_is_probed_soon),
-		bench_test(letter_and_selective_repeat_exclude_each_other),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u /* first PSNs of conn_rc */
 #define RQ 0x555000u
@@ -105,8 +104,7 @@ refuses(struct conn *c, uint32_t n, uint16_t key)
 }
 
 REQUIREMENT("QP-04", "WIRE-09")
-static void
-pkey_index_selects_the_pkey(void **state)
+BENCH_TEST(pkey_index_selects_the_pkey)
 {
 	uint32_t t;
 
@@ -124,8 +122,7 @@ pkey_index_selects_the_pkey(void **state)
 }
 
 REQUIREMENT("QP-04")
-static void
-empty_and_invalid_pkey_indices_are_refused(void **state)
+BENCH_TEST(empty_and_invalid_pkey_indices_are_refused)
 {
 	static const uint16_t bad[] = {4, UROCE_MAX_PKEYS - 1, UROCE_MAX_PKEYS, 255, 65535};
 	uint32_t t, i;
@@ -149,8 +146,7 @@ empty_and_invalid_pkey_indices_are_refused(void **state)
 
 /* INIT to INIT, and INIT to RTR where the address vector comes with the index or without. */
 REQUIREMENT("QP-04")
-static void
-pkey_index_may_change_before_RTR(void **state)
+BENCH_TEST(pkey_index_may_change_before_RTR)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_INIT, .pkey_index = 2};
 	struct uroce_qp_attr rtr = {.qp_state = QP_RTR,
@@ -182,8 +178,7 @@ pkey_index_may_change_before_RTR(void **state)
 
 /* In SQD no address vector needs to come with it; to SQD itself, or on the way back to RTS. */
 REQUIREMENT("QP-04")
-static void
-pkey_index_may_change_in_SQD(void **state)
+BENCH_TEST(pkey_index_may_change_in_SQD)
 {
 	struct uroce_qp_attr a = {.pkey_index = 1};
 	uint32_t t, back;
@@ -210,8 +205,7 @@ pkey_index_may_change_in_SQD(void **state)
 
 /* In the other transitions the index is not taken, and the key stays (QP-02). */
 REQUIREMENT("QP-04")
-static void
-pkey_index_may_not_change_in_RTS(void **state)
+BENCH_TEST(pkey_index_may_not_change_in_RTS)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .pkey_index = 1};
 	uint32_t t;
@@ -226,8 +220,7 @@ pkey_index_may_not_change_in_RTS(void **state)
 
 /* The operator changes an entry: only the QPs of that index use the new key. */
 REQUIREMENT("EVT-13")
-static void
-changed_pkey_entry_applies_to_its_qps(void **state)
+BENCH_TEST(changed_pkey_entry_applies_to_its_qps)
 {
 	uint32_t t;
 
@@ -249,8 +242,7 @@ changed_pkey_entry_applies_to_its_qps(void **state)
 
 /* Retransmitted packets carry the new key, and their responses need it. */
 REQUIREMENT("EVT-13")
-static void
-changed_pkey_entry_applies_to_outstanding_wqes(void **state)
+BENCH_TEST(changed_pkey_entry_applies_to_outstanding_wqes)
 {
 	struct conn *c = conn_of(state, 0, 1, QP_RTS);
 
@@ -271,8 +263,7 @@ changed_pkey_entry_applies_to_outstanding_wqes(void **state)
 }
 
 REQUIREMENT("EVT-13")
-static void
-emptied_pkey_entry_stops_traffic_until_it_is_set(void **state)
+BENCH_TEST(emptied_pkey_entry_stops_traffic_until_it_is_set)
 {
 	uint32_t t;
 
@@ -293,8 +284,7 @@ emptied_pkey_entry_stops_traffic_until_it_is_set(void **state)
 
 /* A member of a group that is in another partition gets no copy, which is counted. */
 REQUIREMENT("WIRE-09", "WIRE-10")
-static void
-group_member_of_another_partition_gets_no_copy(void **state)
+BENCH_TEST(group_member_of_another_partition_gets_no_copy)
 {
 	static const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
 	struct conn *a = conn_of(state, 2, 1, QP_RTS), *b = conn_of(state, 2, 2, QP_RTS);
@@ -323,22 +313,4 @@ group_member_of_another_partition_gets_no_copy(void **state)
 	assert_int_equal(OBS(a, MCAST_BAD_PKEY), 1);
 	assert_int_equal(OBS(a, RX_ROCE), 1); /* one frame, and it was taken */
 	engine_set_addrs(&a->b->engine, BENCH_DEV, NULL);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(pkey_index_selects_the_pkey),
-		bench_test(empty_and_invalid_pkey_indices_are_refused),
-		bench_test(pkey_index_may_change_before_RTR),
-		bench_test(pkey_index_may_change_in_SQD),
-		bench_test(pkey_index_may_not_change_in_RTS),
-		bench_test(changed_pkey_entry_applies_to_its_qps),
-		bench_test(changed_pkey_entry_applies_to_outstanding_wqes),
-		bench_test(emptied_pkey_entry_stops_traffic_until_it_is_set),
-		bench_test(group_member_of_another_partition_gets_no_copy),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

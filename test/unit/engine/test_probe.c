@@ -2,7 +2,6 @@
 /* Probes: what a requester retransmits before the ACK timeout (lib/qp/loss.h; REQ-04, REQ-08). */
 #include "harness.h"
 #include "probe.h"
-#include "../../kit/requirement.h"
 
 #define SQ      0x001000u
 #define RQ      0x555000u
@@ -14,8 +13,7 @@
 
 /* The first unacknowledged packet is probed, each time after twice as long; no retry is used. */
 REQUIREMENT("REQ-04")
-static void
-probes_back_off_and_use_no_retry(void **state)
+BENCH_TEST(probes_back_off_and_use_no_retry)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint64_t wait;
@@ -39,8 +37,7 @@ probes_back_off_and_use_no_retry(void **state)
 
 /* The ACK timeout is the user's, whatever was probed: retry_cnt times, then the error. */
 REQUIREMENT("REQ-04", "CQE-12")
-static void
-probes_do_not_move_the_timeout(void **state)
+BENCH_TEST(probes_do_not_move_the_timeout)
 {
 	uint32_t cnt, i;
 
@@ -68,8 +65,7 @@ probes_do_not_move_the_timeout(void **state)
 
 /* If the timeout is shorter than the wait for a probe, there is only the timeout. */
 REQUIREMENT("REQ-04")
-static void
-short_timeout_has_no_probes(void **state)
+BENCH_TEST(short_timeout_has_no_probes)
 {
 	struct conn *c = conn_with(state, 4, 7);
 
@@ -84,8 +80,7 @@ short_timeout_has_no_probes(void **state)
 
 /* With timeout 0 nothing fails, and probes continue. */
 REQUIREMENT("REQ-04")
-static void
-timeout_0_probes_and_never_fails(void **state)
+BENCH_TEST(timeout_0_probes_and_never_fails)
 {
 	struct conn *c = conn_with(state, 0, 0);
 	uint32_t n;
@@ -104,8 +99,7 @@ timeout_0_probes_and_never_fails(void **state)
 
 /* The wait is the round trip's, with a floor; packets that were sent twice are not measured. */
 REQUIREMENT("REQ-04")
-static void
-probes_wait_for_the_measured_round_trip(void **state)
+BENCH_TEST(probes_wait_for_the_measured_round_trip)
 {
 	struct conn *c = conn_with(state, 14, 7);
 	uint32_t i, psn = SQ;
@@ -164,8 +158,7 @@ timed_trip(struct conn *c, uint32_t psn, uint64_t ns)
  * an eighth and a quarter. A sample is a nanosecond more than the time it took.
  */
 REQUIREMENT("REQ-04")
-static void
-probes_wait_longer_if_round_trips_vary(void **state)
+BENCH_TEST(probes_wait_longer_if_round_trips_vary)
 {
 	struct conn *c = conn_with(state, 14, 7);
 	uint32_t psn = SQ;
@@ -182,8 +175,7 @@ probes_wait_longer_if_round_trips_vary(void **state)
 
 /* Only an early timer requests a round-trip sample; progress after a READ gap does not. */
 REQUIREMENT("REQ-04")
-static void
-retransmitted_read_measures_no_round_trip(void **state)
+BENCH_TEST(retransmitted_read_measures_no_round_trip)
 {
 	struct conn *c = conn_with(state, 14, 7);
 
@@ -203,8 +195,7 @@ retransmitted_read_measures_no_round_trip(void **state)
 
 /* A plain requester without an ACK timeout starts no timer when it retransmits a READ. */
 REQUIREMENT("REQ-04", "REQ-08")
-static void
-no_timer_runs_without_a_wait(void **state)
+BENCH_TEST(no_timer_runs_without_a_wait)
 {
 	struct conn *c = conn_with(state, 0, 0);
 
@@ -228,8 +219,7 @@ no_timer_runs_without_a_wait(void **state)
  * round trip.
  */
 REQUIREMENT("REQ-04")
-static void
-several_probes_fit_into_the_timeout(void **state)
+BENCH_TEST(several_probes_fit_into_the_timeout)
 {
 	static const struct {
 		uint32_t srtt_ns, rttvar_ns, timeout;
@@ -261,8 +251,7 @@ several_probes_fit_into_the_timeout(void **state)
 
 /* The peer has only the probed packet: the next packets follow at once, few at first, then more. */
 REQUIREMENT("REQ-05")
-static void
-answered_probe_closes_the_gap(void **state)
+BENCH_TEST(answered_probe_closes_the_gap)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t at = 1, n;
@@ -284,8 +273,7 @@ answered_probe_closes_the_gap(void **state)
 
 /* The peer had everything and its ACK was lost or late: the window stays as it was. */
 REQUIREMENT("REQ-04")
-static void
-probe_for_a_lost_ack_keeps_the_window_open(void **state)
+BENCH_TEST(probe_for_a_lost_ack_keeps_the_window_open)
 {
 	struct conn *c = conn_with(state, 14, 0);
 
@@ -320,8 +308,7 @@ read_probed(void **state, uint32_t n, struct wire_pkt *p)
  * original ones: the rest is requested again.
  */
 REQUIREMENT("REQ-08")
-static void
-probe_requests_one_missing_read_response(void **state)
+BENCH_TEST(probe_requests_one_missing_read_response)
 {
 	struct wire_pkt p;
 	struct conn *c = read_probed(state, 4, &p);
@@ -344,8 +331,7 @@ probe_requests_one_missing_read_response(void **state)
  * comes last, shows how long the round trip is.
  */
 REQUIREMENT("REQ-08")
-static void
-probe_of_a_late_read_repeats_nothing_else(void **state)
+BENCH_TEST(probe_of_a_late_read_repeats_nothing_else)
 {
 	struct wire_pkt p;
 	struct conn *c = read_probed(state, 4, &p);
@@ -366,8 +352,7 @@ probe_of_a_late_read_repeats_nothing_else(void **state)
 
 /* The peer may not know a READ whose first response is missing: the probe requests all of it. */
 REQUIREMENT("REQ-08")
-static void
-probe_of_an_unanswered_read_requests_all_of_it(void **state)
+BENCH_TEST(probe_of_an_unanswered_read_requests_all_of_it)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t k;
@@ -396,8 +381,7 @@ probe_of_an_unanswered_read_requests_all_of_it(void **state)
 
 /* A response that ends within the READ and that no request asked for is still refused. */
 REQUIREMENT("REQ-09")
-static void
-another_read_response_may_not_end_like_that_of_a_probe(void **state)
+BENCH_TEST(another_read_response_may_not_end_like_that_of_a_probe)
 {
 	struct wire_pkt p;
 	struct conn *c = read_probed(state, 4, &p);
@@ -413,8 +397,7 @@ another_read_response_may_not_end_like_that_of_a_probe(void **state)
  * packets still counts from when they were sent.
  */
 REQUIREMENT("REQ-04")
-static void
-longer_round_trip_does_not_shorten_the_timeout(void **state)
+BENCH_TEST(longer_round_trip_does_not_shorten_the_timeout)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t i;
@@ -436,29 +419,4 @@ longer_round_trip_does_not_shorten_the_timeout(void **state)
 	}
 	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
 	assert_true(OBS(c, REQ_PROBE_VAIN) > 0);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(probes_back_off_and_use_no_retry),
-		bench_test(probes_do_not_move_the_timeout),
-		bench_test(short_timeout_has_no_probes),
-		bench_test(timeout_0_probes_and_never_fails),
-		bench_test(probes_wait_for_the_measured_round_trip),
-		bench_test(probes_wait_longer_if_round_trips_vary),
-		bench_test(retransmitted_read_measures_no_round_trip),
-		bench_test(no_timer_runs_without_a_wait),
-		bench_test(several_probes_fit_into_the_timeout),
-		bench_test(answered_probe_closes_the_gap),
-		bench_test(probe_for_a_lost_ack_keeps_the_window_open),
-		bench_test(probe_requests_one_missing_read_response),
-		bench_test(probe_of_a_late_read_repeats_nothing_else),
-		bench_test(probe_of_an_unanswered_read_requests_all_of_it),
-		bench_test(another_read_response_may_not_end_like_that_of_a_probe),
-		bench_test(longer_round_trip_does_not_shorten_the_timeout),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

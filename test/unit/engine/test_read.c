@@ -2,7 +2,6 @@
 /* READ at the requester: data that arrives, is missing, or arrives twice (REQ-07, REQ-08). */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define MTU 1024u
@@ -60,8 +59,7 @@ expect_done(struct conn *c, uint32_t len)
 }
 
 REQUIREMENT("REQ-08")
-static void
-read_data_lands_at_its_addresses(void **state)
+BENCH_TEST(read_data_lands_at_its_addresses)
 {
 	static const uint32_t lens[] = {0, 1, 3, MTU - 1, MTU, MTU + 1, 2 * MTU, 5 * MTU + 5};
 	uint32_t i, k;
@@ -81,8 +79,7 @@ read_data_lands_at_its_addresses(void **state)
 }
 
 REQUIREMENT("REQ-08")
-static void
-read_scatters_over_sges(void **state)
+BENCH_TEST(read_scatters_over_sges)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key;
@@ -106,8 +103,7 @@ read_scatters_over_sges(void **state)
 
 /* An SGE ends within a later response: bytes past its end are not written. */
 REQUIREMENT("REQ-08")
-static void
-read_writes_no_byte_past_an_sge(void **state)
+BENCH_TEST(read_writes_no_byte_past_an_sge)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key, k;
@@ -127,8 +123,7 @@ read_writes_no_byte_past_an_sge(void **state)
 
 /* Each response in turn is the one that is lost. */
 REQUIREMENT("REQ-08")
-static void
-read_resumes_at_the_missing_response(void **state)
+BENCH_TEST(read_resumes_at_the_missing_response)
 {
 	const uint32_t len = 4 * MTU + 7;
 	uint32_t lost, k;
@@ -157,8 +152,7 @@ read_resumes_at_the_missing_response(void **state)
 
 /* The last response is lost: only the timer detects it. */
 REQUIREMENT("REQ-08")
-static void
-lost_last_response_is_requested_again(void **state)
+BENCH_TEST(lost_last_response_is_requested_again)
 {
 	const uint32_t len = 3 * MTU;
 	struct conn *c = reading(state, len);
@@ -174,8 +168,7 @@ lost_last_response_is_requested_again(void **state)
 
 /* A response to a later request reveals the gap like one within the READ. */
 REQUIREMENT("REQ-08")
-static void
-ack_of_a_later_request_reveals_missing_responses(void **state)
+BENCH_TEST(ack_of_a_later_request_reveals_missing_responses)
 {
 	struct conn *c = reading(state, 2 * MTU);
 
@@ -193,8 +186,7 @@ ack_of_a_later_request_reveals_missing_responses(void **state)
 }
 
 REQUIREMENT("REQ-08")
-static void
-duplicate_responses_write_nothing(void **state)
+BENCH_TEST(duplicate_responses_write_nothing)
 {
 	const uint32_t len = 3 * MTU;
 	struct conn *c = reading(state, len);
@@ -217,8 +209,7 @@ duplicate_responses_write_nothing(void **state)
  * a time while the window is small; each part's last response may say that it is the last.
  */
 REQUIREMENT("REQ-08")
-static void
-the_rest_of_a_long_read_is_requested_in_parts(void **state)
+BENCH_TEST(the_rest_of_a_long_read_is_requested_in_parts)
 {
 	struct conn_cfg cfg = conn_rc;
 	const uint32_t len = 1u << 31, half = QP_READ_CHUNK_PKTS * 256;
@@ -257,8 +248,7 @@ the_rest_of_a_long_read_is_requested_in_parts(void **state)
  * first response is lost is requested again as a whole: the peer may not know it.
  */
 REQUIREMENT("REQ-02", "REQ-08")
-static void
-after_a_loss_reads_wait_for_responses_before_them(void **state)
+BENCH_TEST(after_a_loss_reads_wait_for_responses_before_them)
 {
 	const uint32_t n = QP_READ_WINDOW_PKTS + 2, len = n * MTU;
 	struct conn *c = reading(state, len);
@@ -290,8 +280,7 @@ after_a_loss_reads_wait_for_responses_before_them(void **state)
 
 /* Two responses are swapped: the late one is accepted, the early one is requested again. */
 REQUIREMENT("REQ-08")
-static void
-read_completes_after_reordered_responses(void **state)
+BENCH_TEST(read_completes_after_reordered_responses)
 {
 	const uint32_t len = 3 * MTU;
 	struct conn *c = reading(state, len);
@@ -309,8 +298,7 @@ read_completes_after_reordered_responses(void **state)
 
 /* Two outstanding READs, and the first one's responses are all lost. */
 REQUIREMENT("REQ-08")
-static void
-lost_responses_of_two_reads_are_requested_again(void **state)
+BENCH_TEST(lost_responses_of_two_reads_are_requested_again)
 {
 	struct conn *c = reading(state, MTU);
 
@@ -330,8 +318,7 @@ lost_responses_of_two_reads_are_requested_again(void **state)
 
 /* One response per timeout is progress, however long the READ takes. */
 REQUIREMENT("REQ-08")
-static void
-slow_responses_count_as_progress(void **state)
+BENCH_TEST(slow_responses_count_as_progress)
 {
 	const uint32_t len = 30 * MTU;
 	struct conn *c = reading(state, len);
@@ -349,8 +336,7 @@ slow_responses_count_as_progress(void **state)
 
 /* Memory is deregistered while the responses arrive. */
 REQUIREMENT("REQ-08")
-static void
-read_writes_no_byte_into_deregistered_memory(void **state)
+BENCH_TEST(read_writes_no_byte_into_deregistered_memory)
 {
 	struct conn *c = reading(state, 2 * MTU);
 
@@ -365,35 +351,11 @@ read_writes_no_byte_into_deregistered_memory(void **state)
 
 /* NAK-03 from the requester's side: the NAK replaces the response. */
 REQUIREMENT("REQ-08")
-static void
-nak_instead_of_a_later_response_ends_the_read(void **state)
+BENCH_TEST(nak_instead_of_a_later_response_ends_the_read)
 {
 	struct conn *c = reading(state, 3 * MTU);
 
 	respond(c, 0, 0, 3 * MTU);
 	peer_nak(c, SQ + 1, NAK_SYN(REM_ACCESS));
 	send_cqe(c, 1, QP_WC_REM_ACCESS_ERR);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(read_data_lands_at_its_addresses),
-		bench_test(read_scatters_over_sges),
-		bench_test(read_writes_no_byte_past_an_sge),
-		bench_test(read_resumes_at_the_missing_response),
-		bench_test(lost_last_response_is_requested_again),
-		bench_test(ack_of_a_later_request_reveals_missing_responses),
-		bench_test(duplicate_responses_write_nothing),
-		bench_test(the_rest_of_a_long_read_is_requested_in_parts),
-		bench_test(after_a_loss_reads_wait_for_responses_before_them),
-		bench_test(read_completes_after_reordered_responses),
-		bench_test(lost_responses_of_two_reads_are_requested_again),
-		bench_test(slow_responses_count_as_progress),
-		bench_test(read_writes_no_byte_into_deregistered_memory),
-		bench_test(nak_instead_of_a_later_response_ends_the_read),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

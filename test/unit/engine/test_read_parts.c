@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A congestion policy allows two responses to a READ request: READs are requested in parts. */
-#include "../../kit/requirement.h"
 #include "harness.h"
 #include "probe.h"
 
@@ -65,8 +64,7 @@ responds(struct conn *c, uint8_t op, uint32_t k)
 
 /* The second READ waits for the last part of the first, although two may be outstanding. */
 REQUIREMENT("CC-06", "REQ-02")
-static void
-a_part_is_requested_when_the_one_before_has_arrived(void **state)
+BENCH_TEST(a_part_is_requested_when_the_one_before_has_arrived)
 {
 	struct conn *c = reading_parts(state, 2);
 
@@ -89,8 +87,7 @@ a_part_is_requested_when_the_one_before_has_arrived(void **state)
 
 /* A READ whose policy stops to limit it is finished by one request. */
 REQUIREMENT("CC-06")
-static void
-the_rest_is_requested_at_once_without_a_limit(void **state)
+BENCH_TEST(the_rest_is_requested_at_once_without_a_limit)
 {
 	struct conn *c = reading_parts(state, 1);
 
@@ -111,8 +108,7 @@ the_rest_is_requested_at_once_without_a_limit(void **state)
  * after a sequence NAK.
  */
 REQUIREMENT("REQ-05", "REQ-08")
-static void
-a_lost_part_is_requested_whole(void **state)
+BENCH_TEST(a_lost_part_is_requested_whole)
 {
 	struct conn *c = reading_parts(state, 1);
 
@@ -133,8 +129,7 @@ a_lost_part_is_requested_whole(void **state)
 
 /* A lost response is requested again to the end of its part, not beyond it. */
 REQUIREMENT("REQ-08")
-static void
-a_lost_response_is_requested_within_its_part(void **state)
+BENCH_TEST(a_lost_response_is_requested_within_its_part)
 {
 	struct conn *c = reading_parts(state, 1);
 
@@ -156,8 +151,7 @@ a_lost_response_is_requested_within_its_part(void **state)
 
 /* A response may end with its part only. */
 REQUIREMENT("REQ-09")
-static void
-a_response_that_ends_within_a_part_is_refused(void **state)
+BENCH_TEST(a_response_that_ends_within_a_part_is_refused)
 {
 	struct conn *c = reading_parts(state, 1);
 
@@ -165,18 +159,4 @@ a_response_that_ends_within_a_part_is_refused(void **state)
 	responds(c, WIRE_OP_READ_RESP_ONLY, 0);
 	send_cqe(c, 1, QP_WC_BAD_RESP_ERR);
 	state_expect(c, QP_ERR);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(a_part_is_requested_when_the_one_before_has_arrived),
-		bench_test(the_rest_is_requested_at_once_without_a_limit),
-		bench_test(a_lost_part_is_requested_whole),
-		bench_test(a_lost_response_is_requested_within_its_part),
-		bench_test(a_response_that_ends_within_a_part_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ  conn_rc.sq_psn
 #define MTU 1024u
@@ -80,8 +79,7 @@ data_expect(const struct reading *r, uint32_t i)
 }
 
 REQUIREMENT("MEM-05", "REQ-08")
-static void
-reads_of_a_burst_are_stored_at_once(void **state)
+BENCH_TEST(reads_of_a_burst_are_stored_at_once)
 {
 	struct conn *c = conn_reading(state);
 	struct reading r[] = {{c->local, 8 * MTU}, {c->local, 0}, {c->local, 4 * MTU}};
@@ -97,8 +95,7 @@ reads_of_a_burst_are_stored_at_once(void **state)
 
 /* Bursts that begin and end within a READ. Nothing of the next burst counts as stored. */
 REQUIREMENT("MEM-05", "REQ-08")
-static void
-run_ends_with_its_burst(void **state)
+BENCH_TEST(run_ends_with_its_burst)
 {
 	struct conn *c = conn_reading(state);
 	struct reading r[] = {{c->local, 0}, {c->local, 4 * MTU}, {c->local, 8 * MTU}};
@@ -120,8 +117,7 @@ run_ends_with_its_burst(void **state)
 
 /* The last one of several READs into the same memory determines its contents. */
 REQUIREMENT("MEM-05", "REQ-08")
-static void
-reads_into_the_same_memory_are_stored_in_order(void **state)
+BENCH_TEST(reads_into_the_same_memory_are_stored_in_order)
 {
 	struct conn *c = conn_reading(state);
 	struct reading r[] = {{c->local, 0}, {c->local, 0}};
@@ -136,8 +132,7 @@ reads_into_the_same_memory_are_stored_in_order(void **state)
 
 /* If the memory of the second READ is gone, the first one succeeds. */
 REQUIREMENT("MEM-05", "CQE-04")
-static void
-later_read_fails_alone(void **state)
+BENCH_TEST(later_read_fails_alone)
 {
 	struct conn *c = conn_reading(state);
 	struct reading r[] = {{c->local, 0}, {c->local, 4 * MTU}};
@@ -154,8 +149,7 @@ later_read_fails_alone(void **state)
 
 /* A READ into another region, whose bytes the operation does not reach. */
 REQUIREMENT("MEM-05", "MEM-02")
-static void
-read_into_another_region_is_stored_there(void **state)
+BENCH_TEST(read_into_another_region_is_stored_there)
 {
 	struct conn *c = conn_reading(state);
 	struct reading r[] = {{c->local, 0}, {c->remote, 4 * MTU}, {c->local, 4 * MTU}};
@@ -174,8 +168,7 @@ read_into_another_region_is_stored_there(void **state)
 
 /* Nothing completes while the memory is late, and everything once the peer has responded again. */
 REQUIREMENT("MEM-05", "REQ-08")
-static void
-late_run_is_requested_again(void **state)
+BENCH_TEST(late_run_is_requested_again)
 {
 	struct conn *c = conn_reading(state);
 	struct reading r[] = {{c->local, 0}, {c->local, 4 * MTU}};
@@ -197,8 +190,7 @@ late_run_is_requested_again(void **state)
 
 /* A lost response ends the run: the READ behind it is requested again, not stored early. */
 REQUIREMENT("MEM-05", "REQ-08")
-static void
-run_ends_before_a_lost_response(void **state)
+BENCH_TEST(run_ends_before_a_lost_response)
 {
 	struct conn *c = conn_reading(state);
 	struct reading r[] = {{c->local, 0}, {c->local, 4 * MTU}};
@@ -226,20 +218,4 @@ run_ends_before_a_lost_response(void **state)
 	responses(c, 2, 2);
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	data_expect(&r[1], 1);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(reads_of_a_burst_are_stored_at_once),
-		bench_test(run_ends_with_its_burst),
-		bench_test(reads_into_the_same_memory_are_stored_in_order),
-		bench_test(later_read_fails_alone),
-		bench_test(read_into_another_region_is_stored_there),
-		bench_test(late_run_is_requested_again),
-		bench_test(run_ends_before_a_lost_response),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

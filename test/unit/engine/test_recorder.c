@@ -3,7 +3,6 @@
 #include <string.h>
 #include "harness.h"
 #include "qp/recorder.h"
-#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define RQ  0x555000u
@@ -25,8 +24,7 @@ count(const struct conn *c)
 	return c->qp->bind.recorder->count;
 }
 
-static void
-in_order_packets_make_no_records(void **state)
+BENCH_TEST(in_order_packets_make_no_records)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i, before = count(c);
@@ -42,8 +40,7 @@ in_order_packets_make_no_records(void **state)
 	assert_int_equal(count(c), before);
 }
 
-static void
-an_event_ends_the_runs_before_it(void **state)
+BENCH_TEST(an_event_ends_the_runs_before_it)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t before;
@@ -81,8 +78,7 @@ an_event_ends_the_runs_before_it(void **state)
 	assert_int_equal(last(c, 2)->n, 3);
 }
 
-static void
-repeated_duplicates_are_one_record(void **state)
+BENCH_TEST(repeated_duplicates_are_one_record)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i, before;
@@ -102,8 +98,7 @@ repeated_duplicates_are_one_record(void **state)
 	assert_int_equal(last(c, 0)->psn, RQ);
 }
 
-static void
-recorder_keeps_the_last_events_only(void **state)
+BENCH_TEST(recorder_keeps_the_last_events_only)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t after[sizeof(struct qp_recorder)];
@@ -119,8 +114,7 @@ recorder_keeps_the_last_events_only(void **state)
 }
 
 REQUIREMENT("CQE-16")
-static void
-refused_key_is_named_with_key_address_and_peer(void **state)
+BENCH_TEST(refused_key_is_named_with_key_address_and_peer)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	const struct qp_fault *f = &c->qp->bind.recorder->fault;
@@ -151,8 +145,7 @@ refused_key_is_named_with_key_address_and_peer(void **state)
 	assert_int_equal(last(c, 0)->arg, QP_ERR);
 }
 
-static void
-a_modify_is_recorded_with_its_attributes(void **state)
+BENCH_TEST(a_modify_is_recorded_with_its_attributes)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t before = count(c);
@@ -164,8 +157,7 @@ a_modify_is_recorded_with_its_attributes(void **state)
 	assert_int_equal(last(c, 0)->n, QP_MIN_RNR_TIMER);
 }
 
-static void
-refused_request_is_not_among_the_executed_ones(void **state)
+BENCH_TEST(refused_request_is_not_among_the_executed_ones)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -190,8 +182,7 @@ refused_request_is_not_among_the_executed_ones(void **state)
 }
 
 REQUIREMENT("CQE-16")
-static void
-first_fault_counts(void **state)
+BENCH_TEST(first_fault_counts)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	const struct qp_fault *f = &c->qp->bind.recorder->fault;
@@ -214,8 +205,7 @@ first_fault_counts(void **state)
 }
 
 REQUIREMENT("CQE-05")
-static void
-flush_by_the_program_says_so(void **state)
+BENCH_TEST(flush_by_the_program_says_so)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -225,8 +215,7 @@ flush_by_the_program_says_so(void **state)
 	assert_int_equal(c->qp->bind.recorder->fault.reason, UROCE_ERROR_NONE);
 }
 
-static void
-every_reason_has_word_sentence_and_remedy(void **state)
+UNIT_TEST(every_reason_has_word_sentence_and_remedy)
 {
 	uint32_t n = 0;
 
@@ -239,23 +228,4 @@ every_reason_has_word_sentence_and_remedy(void **state)
 	}
 	assert_true(n > 60);
 	assert_null(uroce_error_word(0));
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(in_order_packets_make_no_records),
-		bench_test(an_event_ends_the_runs_before_it),
-		bench_test(repeated_duplicates_are_one_record),
-		bench_test(recorder_keeps_the_last_events_only),
-		bench_test(refused_key_is_named_with_key_address_and_peer),
-		bench_test(a_modify_is_recorded_with_its_attributes),
-		bench_test(refused_request_is_not_among_the_executed_ones),
-		bench_test(first_fault_counts),
-		bench_test(flush_by_the_program_says_so),
-		cmocka_unit_test(every_reason_has_word_sentence_and_remedy),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

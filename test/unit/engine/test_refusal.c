@@ -2,15 +2,11 @@
 /* The reason of a refused modify names the wrong attribute and its legal values (QP-01 .. QP-04).
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include "qp/qp.h"
 #include "qp/refusal.h"
 #include "qp/state.h"
+#include "../../kit/unit.h"
 
 #define CONN_INIT (QP_STATE | QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS)
 #define UC_RTR    (QP_STATE | QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN)
@@ -110,12 +106,10 @@ qp_in(enum qp_type type, enum qp_state state)
 	return &qp;
 }
 
-static void
-every_reason_names_the_attribute(void **state)
+UNIT_TEST(every_reason_names_the_attribute)
 {
 	char text[200];
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct refused *c = &cases[i];
 		struct uroce_qp_attr a = c->attr;
@@ -131,15 +125,13 @@ every_reason_names_the_attribute(void **state)
 }
 
 /* A QP in SQD whose send queue drains, and a path migration state that only packets lead to. */
-static void
-a_state_of_the_qp_can_be_the_reason(void **state)
+UNIT_TEST(a_state_of_the_qp_can_be_the_reason)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .path_mig_state = 2};
 	struct qp_refusal why;
 	struct qp *qp;
 	char text[200];
 
-	(void)state;
 	qp = qp_in(QP_TYPE_RC, QP_SQD);
 	qp->conn.snd.draining = true;
 	assert_int_equal(qp_modify_check(qp, QP_STATE, &a, &limits, &why), EINVAL);
@@ -153,12 +145,10 @@ a_state_of_the_qp_can_be_the_reason(void **state)
 }
 
 /* Every flag that verbs.h has for regions is legal for QPs, too: the kernel accepts them. */
-static void
-access_flags_of_regions_are_accepted(void **state)
+UNIT_TEST(access_flags_of_regions_are_accepted)
 {
 	static const uint32_t flags[] = {0x1f, 1 << 5, 1 << 6, 1 << 7, 1 << 20, 0x3ff000ff};
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		struct uroce_qp_attr a = {.qp_state = QP_INIT,
 					  .port_num = 1,
@@ -171,30 +161,15 @@ access_flags_of_regions_are_accepted(void **state)
 }
 
 /* A sentence that does not fit is cut off. */
-static void
-a_long_sentence_is_cut_off(void **state)
+UNIT_TEST(a_long_sentence_is_cut_off)
 {
 	struct qp_refusal why = {QP_REFUSED_MISSING, .type = QP_TYPE_RC, .bits = ~0u};
 	char text[64];
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	qp_refusal_print(&why, text, 40);
 	assert_int_equal(strlen(text), 39);
 	assert_int_equal(text[40], 'x');
 	qp_refusal_print(&why, text, 1);
 	assert_string_equal(text, "");
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_reason_names_the_attribute),
-		cmocka_unit_test(a_state_of_the_qp_can_be_the_reason),
-		cmocka_unit_test(access_flags_of_regions_are_accepted),
-		cmocka_unit_test(a_long_sentence_is_cut_off),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

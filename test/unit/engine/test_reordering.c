@@ -2,7 +2,6 @@
 /* Selective repeat in networks that reorder packets, or may (doc/selective-repeat.md). */
 #include "harness.h"
 #include "probe.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 
@@ -10,8 +9,7 @@ static const struct wire_sack good = {.version = WIRE_SACK_VERSION};
 
 /* The peer had it twice: it was late, so more packets may overtake others from now on. */
 REQUIREMENT("SR-05")
-static void
-duplicate_raises_the_threshold(void **state)
+BENCH_TEST(duplicate_raises_the_threshold)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct wire_sack told = {.version = WIRE_SACK_VERSION,
@@ -34,8 +32,7 @@ duplicate_raises_the_threshold(void **state)
 
 /* Nothing shows yet that the network keeps packets in order: many have to be behind a gap. */
 REQUIREMENT("SR-05")
-static void
-unknown_network_may_reorder(void **state)
+BENCH_TEST(unknown_network_may_reorder)
 {
 	static const uint8_t threshold[] = {72, 36, 18, 9, QP_SR_THRESHOLD};
 	struct conn *c = conn_sr(state, QP_SR_ON);
@@ -62,8 +59,7 @@ unknown_network_may_reorder(void **state)
 
 /* A packet that was late is enough to know that the network reorders. */
 REQUIREMENT("SR-05")
-static void
-late_packet_keeps_the_first_threshold(void **state)
+BENCH_TEST(late_packet_keeps_the_first_threshold)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct qp_sr *sr = &c->qp->conn.sr;
@@ -80,16 +76,4 @@ late_packet_keeps_the_first_threshold(void **state)
 	assert_int_equal(sr->threshold, QP_SR_THRESHOLD_FIRST);
 	assert_int_equal(sr->known, QP_SR_KNOWN);
 	assert_int_equal(OBS(c, REQ_SELECTIVE), 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(duplicate_raises_the_threshold),
-		bench_test(unknown_network_may_reorder),
-		bench_test(late_packet_keeps_the_first_threshold),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include "harness.h"
 #include "wire/psn.h"
-#include "../../kit/requirement.h"
 
 #define RQ  0x555000u
 #define MTU 1024u
@@ -49,8 +48,7 @@ message(struct conn *c, bool write, bool imm, uint32_t psn, uint32_t len)
 
 /* All kinds and lengths at all MTUs, with the PSN wrapping on the way. */
 REQUIREMENT("WIRE-05")
-static void
-messages_arrive_whole(void **state)
+BENCH_TEST(messages_arrive_whole)
 {
 	uint32_t code, i, j, psn, id = 0;
 
@@ -92,8 +90,7 @@ messages_arrive_whole(void **state)
 }
 
 REQUIREMENT("WIRE-05")
-static void
-read_responses_are_cut_at_the_path_mtu(void **state)
+BENCH_TEST(read_responses_are_cut_at_the_path_mtu)
 {
 	uint32_t code, j, k, psn;
 
@@ -131,8 +128,7 @@ read_responses_are_cut_at_the_path_mtu(void **state)
 }
 
 REQUIREMENT("RSP-01")
-static void
-duplicate_sends_and_writes_are_acked_not_executed(void **state)
+BENCH_TEST(duplicate_sends_and_writes_are_acked_not_executed)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -159,8 +155,7 @@ duplicate_sends_and_writes_are_acked_not_executed(void **state)
 }
 
 REQUIREMENT("RSP-01")
-static void
-duplicate_read_is_executed_again_from_its_psn(void **state)
+BENCH_TEST(duplicate_read_is_executed_again_from_its_psn)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct wire_pkt p;
@@ -230,8 +225,7 @@ skip_frames(struct conn *c, uint32_t n)
 }
 
 REQUIREMENT("RSP-01")
-static void
-duplicate_of_an_active_read_restarts_with_first(void **state)
+BENCH_TEST(duplicate_of_an_active_read_restarts_with_first)
 {
 	uint32_t from[] = {0, 1, 0, 0, NREAD - 1}, sent, i;
 
@@ -253,8 +247,7 @@ duplicate_of_an_active_read_restarts_with_first(void **state)
 
 /* A requester that retransmits a part of a READ gets that part, then the rest of the READ. */
 REQUIREMENT("RSP-01")
-static void
-duplicate_of_a_part_of_an_active_read_is_answered(void **state)
+BENCH_TEST(duplicate_of_a_part_of_an_active_read_is_answered)
 {
 	uint32_t sent, i;
 	struct conn *c = conn_half_answered(state, &sent);
@@ -270,8 +263,7 @@ duplicate_of_a_part_of_an_active_read_is_answered(void **state)
 
 /* A duplicate is executed again, so the QP must still allow it. */
 REQUIREMENT("RSP-01", "MEM-02")
-static void
-duplicate_read_after_the_right_was_removed_is_ignored(void **state)
+BENCH_TEST(duplicate_read_after_the_right_was_removed_is_ignored)
 {
 	struct uroce_qp_attr attr = {.qp_access_flags = MEM_REMOTE_WRITE};
 	struct conn *c = conn_at(state, RQ, 3);
@@ -287,8 +279,7 @@ duplicate_read_after_the_right_was_removed_is_ignored(void **state)
 
 /* An old PSN that never requested these bytes is not a duplicate. */
 REQUIREMENT("RSP-01")
-static void
-duplicate_of_an_unknown_read_is_ignored(void **state)
+BENCH_TEST(duplicate_of_an_unknown_read_is_ignored)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -304,8 +295,7 @@ duplicate_of_an_unknown_read_is_ignored(void **state)
 }
 
 REQUIREMENT("RSP-02")
-static void
-acks_of_a_burst_are_coalesced(void **state)
+BENCH_TEST(acks_of_a_burst_are_coalesced)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t i;
@@ -317,8 +307,7 @@ acks_of_a_burst_are_coalesced(void **state)
 }
 
 REQUIREMENT("RSP-02")
-static void
-every_ackreq_is_answered_at_once(void **state)
+BENCH_TEST(every_ackreq_is_answered_at_once)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct wire_fields quiet = {.opcode = WIRE_OP_WRITE_MIDDLE, .psn = RQ + 1};
@@ -333,8 +322,7 @@ every_ackreq_is_answered_at_once(void **state)
 }
 
 REQUIREMENT("RSP-03")
-static void
-responses_keep_psn_order_with_acks(void **state)
+BENCH_TEST(responses_keep_psn_order_with_acks)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -351,8 +339,7 @@ responses_keep_psn_order_with_acks(void **state)
 }
 
 REQUIREMENT("RSP-03")
-static void
-max_dest_rd_atomic_reads_are_answered_at_once(void **state)
+BENCH_TEST(max_dest_rd_atomic_reads_are_answered_at_once)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t i;
@@ -370,8 +357,7 @@ max_dest_rd_atomic_reads_are_answered_at_once(void **state)
 }
 
 REQUIREMENT("RSP-05")
-static void
-sends_take_receives_in_order(void **state)
+BENCH_TEST(sends_take_receives_in_order)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t i;
@@ -395,8 +381,7 @@ sends_take_receives_in_order(void **state)
 }
 
 REQUIREMENT("RSP-05")
-static void
-send_scatters_over_the_receive_sges(void **state)
+BENCH_TEST(send_scatters_over_the_receive_sges)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t key = c->local->mr.key;
@@ -419,8 +404,7 @@ send_scatters_over_the_receive_sges(void **state)
 
 /* The R_Key is checked first: with a bad one the RQ is not polled for an RNR NAK. */
 REQUIREMENT("RSP-05")
-static void
-write_imm_checks_the_rkey_first(void **state)
+BENCH_TEST(write_imm_checks_the_rkey_first)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -430,8 +414,7 @@ write_imm_checks_the_rkey_first(void **state)
 }
 
 REQUIREMENT("RSP-07")
-static void
-msn_counts_messages(void **state)
+BENCH_TEST(msn_counts_messages)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct wire_pkt p;
@@ -453,8 +436,7 @@ msn_counts_messages(void **state)
 
 /* A WRITE or READ of 2^31 bytes is valid. */
 REQUIREMENT("WIRE-05")
-static void
-requests_of_2_to_the_31_bytes_are_accepted(void **state)
+BENCH_TEST(requests_of_2_to_the_31_bytes_are_accepted)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct bench_region *big = region_add(*state, 7, 1ull << 40, 1 << 20, ALL_REMOTE);
@@ -478,30 +460,4 @@ requests_of_2_to_the_31_bytes_are_accepted(void **state)
 	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
 	pkt_count(c);
 	state_expect(c, QP_ERR);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(messages_arrive_whole),
-		bench_test(read_responses_are_cut_at_the_path_mtu),
-		bench_test(duplicate_sends_and_writes_are_acked_not_executed),
-		bench_test(duplicate_read_is_executed_again_from_its_psn),
-		bench_test(duplicate_of_an_active_read_restarts_with_first),
-		bench_test(duplicate_of_a_part_of_an_active_read_is_answered),
-		bench_test(duplicate_read_after_the_right_was_removed_is_ignored),
-		bench_test(duplicate_of_an_unknown_read_is_ignored),
-		bench_test(acks_of_a_burst_are_coalesced),
-		bench_test(every_ackreq_is_answered_at_once),
-		bench_test(responses_keep_psn_order_with_acks),
-		bench_test(max_dest_rd_atomic_reads_are_answered_at_once),
-		bench_test(sends_take_receives_in_order),
-		bench_test(send_scatters_over_the_receive_sges),
-		bench_test(write_imm_checks_the_rkey_first),
-		bench_test(msn_counts_messages),
-		bench_test(requests_of_2_to_the_31_bytes_are_accepted),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 #include "harness.h"
 #include "wire/psn.h"
-#include "../../kit/requirement.h"
 
 #define SQ      0x001000u
 #define TIMEOUT (4096ull << 14) /* conn_rc's */
@@ -31,8 +30,7 @@ expect_resend_after(struct conn *c, uint64_t ns, uint32_t psn)
 }
 
 REQUIREMENT("REQ-04")
-static void
-timeout_is_4096ns_times_2_to_the_code(void **state)
+BENCH_TEST(timeout_is_4096ns_times_2_to_the_code)
 {
 	uint32_t code;
 
@@ -49,8 +47,7 @@ timeout_is_4096ns_times_2_to_the_code(void **state)
 }
 
 REQUIREMENT("REQ-04")
-static void
-timeout_0_waits_forever(void **state)
+BENCH_TEST(timeout_0_waits_forever)
 {
 	struct conn *c = conn_with(state, 0, 0, 0);
 
@@ -65,8 +62,7 @@ timeout_0_waits_forever(void **state)
 }
 
 REQUIREMENT("REQ-04")
-static void
-timeout_retransmits_from_the_oldest_unacknowledged(void **state)
+BENCH_TEST(timeout_retransmits_from_the_oldest_unacknowledged)
 {
 	struct conn *c = conn_with(state, 14, 3, 3);
 	struct wire_pkt p;
@@ -92,8 +88,7 @@ timeout_retransmits_from_the_oldest_unacknowledged(void **state)
 }
 
 REQUIREMENT("REQ-04")
-static void
-wqe_fails_after_retry_cnt_timeouts(void **state)
+BENCH_TEST(wqe_fails_after_retry_cnt_timeouts)
 {
 	uint32_t cnt, i;
 
@@ -119,8 +114,7 @@ wqe_fails_after_retry_cnt_timeouts(void **state)
 }
 
 REQUIREMENT("CQE-12", "REQ-04")
-static void
-retry_exceeded_takes_retry_cnt_retransmissions(void **state)
+BENCH_TEST(retry_exceeded_takes_retry_cnt_retransmissions)
 {
 	struct conn *c = conn_with(state, 14, 7, 7);
 
@@ -133,8 +127,7 @@ retry_exceeded_takes_retry_cnt_retransmissions(void **state)
 
 /* Progress of a single packet is progress: the counter and the timer start anew. */
 REQUIREMENT("REQ-04")
-static void
-progress_reloads_the_retry_counters(void **state)
+BENCH_TEST(progress_reloads_the_retry_counters)
 {
 	struct conn *c = conn_with(state, 14, 1, 7);
 	uint32_t i;
@@ -167,8 +160,7 @@ progress_reloads_the_retry_counters(void **state)
 
 /* One packet, then twice as many with each ACK; the last of each group requests it. */
 REQUIREMENT("REQ-04")
-static void
-the_window_opens_again_after_a_timeout(void **state)
+BENCH_TEST(the_window_opens_again_after_a_timeout)
 {
 	struct conn *c = conn_with(state, 14, 7, 7);
 	uint32_t at = 0, n, k;
@@ -191,8 +183,7 @@ the_window_opens_again_after_a_timeout(void **state)
 
 /* A closed window permits one READ. */
 REQUIREMENT("REQ-04")
-static void
-timeout_requests_one_read_again(void **state)
+BENCH_TEST(timeout_requests_one_read_again)
 {
 	struct conn *c = conn_with(state, 14, 7, 7);
 
@@ -210,8 +201,7 @@ timeout_requests_one_read_again(void **state)
 }
 
 REQUIREMENT("REQ-04")
-static void
-no_timer_runs_when_all_is_acknowledged(void **state)
+BENCH_TEST(no_timer_runs_when_all_is_acknowledged)
 {
 	struct conn *c = conn_with(state, 14, 0, 0);
 
@@ -231,8 +221,7 @@ no_timer_runs_when_all_is_acknowledged(void **state)
 
 /* The next hop does not respond: the requests are never sent, and fail in the end. */
 REQUIREMENT("REQ-04")
-static void
-unknown_next_hop_runs_out_of_retries(void **state)
+BENCH_TEST(unknown_next_hop_runs_out_of_retries)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -258,8 +247,7 @@ unknown_next_hop_runs_out_of_retries(void **state)
 }
 
 REQUIREMENT("REQ-05")
-static void
-sequence_nak_rewinds_and_uses_a_retry(void **state)
+BENCH_TEST(sequence_nak_rewinds_and_uses_a_retry)
 {
 	struct conn *c = conn_with(state, 14, 2, 7);
 	uint32_t i;
@@ -285,8 +273,7 @@ sequence_nak_rewinds_and_uses_a_retry(void **state)
 }
 
 REQUIREMENT("REQ-05")
-static void
-sequence_naks_with_progress_never_end(void **state)
+BENCH_TEST(sequence_naks_with_progress_never_end)
 {
 	struct conn *c = conn_with(state, 14, 1, 7);
 	uint32_t i;
@@ -303,8 +290,7 @@ sequence_naks_with_progress_never_end(void **state)
 
 /* NAK-11's table, in hundredths of a millisecond. */
 REQUIREMENT("NAK-11", "REQ-06")
-static void
-rnr_wait_at_least_the_named_time(void **state)
+BENCH_TEST(rnr_wait_at_least_the_named_time)
 {
 	static const uint32_t table[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
 					   16,    24,   32,   48,    64,    96,    128,   192,
@@ -326,8 +312,7 @@ rnr_wait_at_least_the_named_time(void **state)
 }
 
 REQUIREMENT("REQ-06")
-static void
-nothing_is_sent_during_the_rnr_wait(void **state)
+BENCH_TEST(nothing_is_sent_during_the_rnr_wait)
 {
 	struct conn *c = conn_with(state, 1, 0, 1); /* an ACK timeout of 8 us must not matter */
 
@@ -353,8 +338,7 @@ nothing_is_sent_during_the_rnr_wait(void **state)
 }
 
 REQUIREMENT("REQ-06", "CQE-13")
-static void
-wqe_fails_after_rnr_retry_naks(void **state)
+BENCH_TEST(wqe_fails_after_rnr_retry_naks)
 {
 	uint32_t cnt, i;
 
@@ -378,8 +362,7 @@ wqe_fails_after_rnr_retry_naks(void **state)
 }
 
 REQUIREMENT("REQ-06")
-static void
-rnr_retry_7_retries_forever(void **state)
+BENCH_TEST(rnr_retry_7_retries_forever)
 {
 	struct conn *c = conn_with(state, 14, 0, 7);
 	uint32_t i;
@@ -397,8 +380,7 @@ rnr_retry_7_retries_forever(void **state)
 
 /* rxe NAKs each packet after the one that met RNR; these NAKs may arrive after the wait. */
 REQUIREMENT("REQ-06")
-static void
-late_sequence_naks_after_rnr_use_up_no_retries(void **state)
+BENCH_TEST(late_sequence_naks_after_rnr_use_up_no_retries)
 {
 	struct conn *c = conn_with(state, 14, 2, 7);
 	uint32_t i;
@@ -420,8 +402,7 @@ late_sequence_naks_after_rnr_use_up_no_retries(void **state)
 }
 
 REQUIREMENT("REQ-06")
-static void
-response_reloads_the_rnr_counter(void **state)
+BENCH_TEST(response_reloads_the_rnr_counter)
 {
 	struct conn *c = conn_with(state, 14, 0, 1);
 	uint32_t i;
@@ -439,8 +420,7 @@ response_reloads_the_rnr_counter(void **state)
 
 /* An RNR NAK acknowledges earlier requests and does not change the timeout's counter. */
 REQUIREMENT("REQ-06")
-static void
-rnr_nak_acknowledges_and_has_its_own_counter(void **state)
+BENCH_TEST(rnr_nak_acknowledges_and_has_its_own_counter)
 {
 	struct conn *c = conn_with(state, 14, 0, 2);
 
@@ -461,8 +441,7 @@ rnr_nak_acknowledges_and_has_its_own_counter(void **state)
 
 /* The error state ends an RNR wait: `urocectl show qp` must not report it any more. */
 REQUIREMENT("QP-19", "REQ-06")
-static void
-error_state_ends_the_rnr_wait(void **state)
+BENCH_TEST(error_state_ends_the_rnr_wait)
 {
 	struct conn *c = conn_with(state, 14, 0, 7);
 
@@ -475,33 +454,4 @@ error_state_ends_the_rnr_wait(void **state)
 	send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
 	assert_false(qp_deadline_is_set(&c->qp->conn, QP_DEADLINE_RNR));
 	assert_int_equal(qp_deadline_earliest(&c->qp->conn), 0);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(timeout_is_4096ns_times_2_to_the_code),
-		bench_test(timeout_0_waits_forever),
-		bench_test(timeout_retransmits_from_the_oldest_unacknowledged),
-		bench_test(wqe_fails_after_retry_cnt_timeouts),
-		bench_test(retry_exceeded_takes_retry_cnt_retransmissions),
-		bench_test(progress_reloads_the_retry_counters),
-		bench_test(the_window_opens_again_after_a_timeout),
-		bench_test(timeout_requests_one_read_again),
-		bench_test(no_timer_runs_when_all_is_acknowledged),
-		bench_test(unknown_next_hop_runs_out_of_retries),
-		bench_test(sequence_nak_rewinds_and_uses_a_retry),
-		bench_test(sequence_naks_with_progress_never_end),
-		bench_test(rnr_wait_at_least_the_named_time),
-		bench_test(nothing_is_sent_during_the_rnr_wait),
-		bench_test(wqe_fails_after_rnr_retry_naks),
-		bench_test(rnr_retry_7_retries_forever),
-		bench_test(late_sequence_naks_after_rnr_use_up_no_retries),
-		bench_test(response_reloads_the_rnr_counter),
-		bench_test(rnr_nak_acknowledges_and_has_its_own_counter),
-		bench_test(error_state_ends_the_rnr_wait),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,7 +3,6 @@
 #include "harness.h"
 #include "probe.h"
 #include "wire/sack.h"
-#include "../../kit/requirement.h"
 
 #define SQ   0x001000u
 #define RQ   0x555000u
@@ -31,8 +30,7 @@ sack_expect(struct conn *c, uint32_t psn, uint8_t flags)
 
 /* A SACK of many requests is followed by its copy, and so is the one that closes the gap. */
 REQUIREMENT("SR-05")
-static void
-sack_of_many_requests_is_sent_twice(void **state)
+BENCH_TEST(sack_of_many_requests_is_sent_twice)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct wire_sack one, two;
@@ -54,8 +52,7 @@ sack_of_many_requests_is_sent_twice(void **state)
 
 /* The copy tells of a duplicate as the SACK does: either may be lost. */
 REQUIREMENT("SR-05")
-static void
-copy_tells_of_a_duplicate(void **state)
+BENCH_TEST(copy_tells_of_a_duplicate)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 
@@ -70,8 +67,7 @@ copy_tells_of_a_duplicate(void **state)
 
 /* After a loss, ACKs of many requests have copies; without one none has. */
 REQUIREMENT("SR-05")
-static void
-acks_are_sent_twice_for_a_while(void **state)
+BENCH_TEST(acks_are_sent_twice_for_a_while)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t psn = RQ, i;
@@ -109,8 +105,7 @@ peer_copy(struct conn *c, uint32_t psn)
 
 /* If the answer was lost, its copy does the same; else it does nothing. */
 REQUIREMENT("SR-05")
-static void
-copy_replaces_the_answer(void **state)
+BENCH_TEST(copy_replaces_the_answer)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct qp_conn was;
@@ -131,8 +126,7 @@ copy_replaces_the_answer(void **state)
 
 /* The copy of an ACK that came before the probe's does not show that the probe was in vain. */
 REQUIREMENT("REQ-04", "SR-05")
-static void
-copy_is_no_second_response(void **state)
+BENCH_TEST(copy_is_no_second_response)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t was;
@@ -155,18 +149,4 @@ copy_is_no_second_response(void **state)
 	peer_copy(c, SQ + 1); /* of the ACK of the first message, delayed */
 	assert_int_equal(OBS(c, REQ_PROBE_VAIN), 0);
 	assert_int_equal(c->qp->conn.loss.srtt_ns, was);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(sack_of_many_requests_is_sent_twice),
-		bench_test(copy_tells_of_a_duplicate),
-		bench_test(acks_are_sent_twice_for_a_while),
-		bench_test(copy_replaces_the_answer),
-		bench_test(copy_is_no_second_response),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

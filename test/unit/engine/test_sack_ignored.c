@@ -3,7 +3,6 @@
 #include "harness.h"
 #include "probe.h"
 #include "wire/sack.h"
-#include "../../kit/requirement.h"
 
 #define RQ 0x555000u
 
@@ -45,8 +44,7 @@ falls_back(struct conn *c, uint32_t psn)
 
 /* A peer that retransmits requests reported as held, four times in a row, gets NAKs. */
 REQUIREMENT("SR-01")
-static void
-peer_that_ignores_sacks_gets_naks(void **state)
+BENCH_TEST(peer_that_ignores_sacks_gets_naks)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t pass, psn = RQ;
@@ -60,8 +58,7 @@ peer_that_ignores_sacks_gets_naks(void **state)
 
 /* The same for one that sends only a few packets ahead. */
 REQUIREMENT("SR-01")
-static void
-peer_with_a_short_window_that_ignores_sacks_gets_naks(void **state)
+BENCH_TEST(peer_with_a_short_window_that_ignores_sacks_gets_naks)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t pass, psn = RQ;
@@ -75,8 +72,7 @@ peer_with_a_short_window_that_ignores_sacks_gets_naks(void **state)
 
 /* One gap that is repaired alone shows that the peer uses SACKs. */
 REQUIREMENT("SR-01")
-static void
-peer_that_uses_a_sack_keeps_selective_repeat(void **state)
+BENCH_TEST(peer_that_uses_a_sack_keeps_selective_repeat)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t pass, i, psn = RQ;
@@ -101,8 +97,7 @@ peer_that_uses_a_sack_keeps_selective_repeat(void **state)
  * request that came last: it ignores nothing.
  */
 REQUIREMENT("SR-01")
-static void
-other_duplicates_do_not_count(void **state)
+BENCH_TEST(other_duplicates_do_not_count)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t pass, i, psn = RQ;
@@ -135,8 +130,7 @@ sack_dups(struct conn *c, uint32_t psn)
 
 /* The network loses every SACK: requests that come again and again are acknowledged by ACKs. */
 REQUIREMENT("SR-01", "RSP-01")
-static void
-duplicate_that_comes_again_gets_an_ack(void **state)
+BENCH_TEST(duplicate_that_comes_again_gets_an_ack)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t i;
@@ -164,18 +158,4 @@ duplicate_that_comes_again_gets_an_ack(void **state)
 	/* The same behind a gap. The peer probes the oldest request without an answer. */
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
 	answer_expect(c, RQ + 2, ACK_SYN);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(peer_that_ignores_sacks_gets_naks),
-		bench_test(peer_with_a_short_window_that_ignores_sacks_gets_naks),
-		bench_test(peer_that_uses_a_sack_keeps_selective_repeat),
-		bench_test(other_duplicates_do_not_count),
-		bench_test(duplicate_that_comes_again_gets_an_ack),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

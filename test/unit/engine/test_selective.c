@@ -3,7 +3,6 @@
 #include "harness.h"
 #include "probe.h"
 #include "wire/sack.h"
-#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define RQ  0x555000u
@@ -24,8 +23,7 @@ sack_expect(struct conn *c, uint32_t psn, uint64_t held)
 }
 
 REQUIREMENT("SR-02")
-static void
-early_requests_are_held_and_executed_in_order(void **state)
+BENCH_TEST(early_requests_are_held_and_executed_in_order)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t i;
@@ -51,8 +49,7 @@ early_requests_are_held_and_executed_in_order(void **state)
 
 /* The harness has eight buffers to keep, two of them for a lone peer: the third is copied. */
 REQUIREMENT("SR-03")
-static void
-early_requests_stay_in_their_buffers_up_to_a_limit(void **state)
+BENCH_TEST(early_requests_stay_in_their_buffers_up_to_a_limit)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	const struct qp_sr_pool *pool = c->b->engine.env.sr;
@@ -75,8 +72,7 @@ early_requests_stay_in_their_buffers_up_to_a_limit(void **state)
 }
 
 /* Ports accept longer frames than the pool's: the length is checked before the copy (SR-02). */
-static void
-early_request_longer_than_the_mtu_is_not_held(void **state)
+BENCH_TEST(early_request_longer_than_the_mtu_is_not_held)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 
@@ -88,8 +84,7 @@ early_request_longer_than_the_mtu_is_not_held(void **state)
 
 /* What another worker would not know: held requests, lost packets, a probe that is due. */
 REQUIREMENT("SR-02")
-static void
-qp_does_not_move_while_packets_are_missing(void **state)
+BENCH_TEST(qp_does_not_move_while_packets_are_missing)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t i;
@@ -127,8 +122,7 @@ qp_does_not_move_while_packets_are_missing(void **state)
 
 /* Without memory for an early request the peer gets a NAK, and does not wait for its probe. */
 REQUIREMENT("SR-03")
-static void
-early_request_without_memory_is_nakked(void **state)
+BENCH_TEST(early_request_without_memory_is_nakked)
 {
 	for (uint32_t i = 0; i < 2; i++) {
 		struct conn *c = conn_sr(state, QP_SR_ON);
@@ -149,8 +143,7 @@ early_request_without_memory_is_nakked(void **state)
 
 /* The held requests stay. Only the one for which there is no memory is sent again. */
 REQUIREMENT("SR-03")
-static void
-early_request_without_memory_is_lost_if_others_are_held(void **state)
+BENCH_TEST(early_request_without_memory_is_lost_if_others_are_held)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct qp_sr_pool *pool = c->b->engine.env.sr;
@@ -180,8 +173,7 @@ early_request_without_memory_is_lost_if_others_are_held(void **state)
 
 /* No agreement: the peer gets what the specification says, and nothing else. */
 REQUIREMENT("SR-01")
-static void
-no_sack_without_agreement(void **state)
+BENCH_TEST(no_sack_without_agreement)
 {
 	enum qp_sr_state sr;
 
@@ -197,8 +189,7 @@ no_sack_without_agreement(void **state)
 
 /* Too far ahead: dropped with a NAK, and with it what is held, because all is sent again. */
 REQUIREMENT("SR-03")
-static void
-request_beyond_the_window_ends_in_go_back_n(void **state)
+BENCH_TEST(request_beyond_the_window_ends_in_go_back_n)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 
@@ -215,8 +206,7 @@ request_beyond_the_window_ends_in_go_back_n(void **state)
 
 /* A held request fails as it would have in order, and what is behind it is given up. */
 REQUIREMENT("SR-02")
-static void
-held_request_that_fails_is_nakked_at_its_turn(void **state)
+BENCH_TEST(held_request_that_fails_is_nakked_at_its_turn)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 
@@ -233,8 +223,7 @@ held_request_that_fails_is_nakked_at_its_turn(void **state)
 }
 
 REQUIREMENT("SR-03")
-static void
-only_the_hole_is_sent_again(void **state)
+BENCH_TEST(only_the_hole_is_sent_again)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t i;
@@ -260,8 +249,7 @@ only_the_hole_is_sent_again(void **state)
 
 /* A queue on the path is too short for the window: it is halved, and grows by a packet a round. */
 REQUIREMENT("CC-06")
-static void
-many_losses_at_once_reduce_the_window(void **state)
+BENCH_TEST(many_losses_at_once_reduce_the_window)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	const struct cc *cc = &c->qp->conn.snd.cc;
@@ -309,8 +297,7 @@ measure_long_path(struct conn *c)
 
 /* A window of CC_WINDOW_PKTS would leave a long path idle. */
 REQUIREMENT("CC-06")
-static void
-long_path_is_filled(void **state)
+BENCH_TEST(long_path_is_filled)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	const uint32_t first = SQ + CC_ROUND_TRIPS, full = 1000;
@@ -360,8 +347,7 @@ long_path_is_filled(void **state)
 
 /* A NAK and a timeout halve it, too; a peer that has not agreed keeps the ordinary one. */
 REQUIREMENT("CC-06")
-static void
-wide_window_needs_a_peer_that_agrees(void **state)
+BENCH_TEST(wide_window_needs_a_peer_that_agrees)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON), *other = conn_sr(state, QP_SR_CAN);
 	struct qp_snd *snd = &c->qp->conn.snd;
@@ -414,8 +400,7 @@ window_after_a_loss(struct conn *c, bool behind, uint32_t srtt_ns)
 
 /* Packets wait for the processor: fewer of them wait behind a loss. It takes nothing else away. */
 REQUIREMENT("CC-06")
-static void
-a_loss_reduces_the_window_of_a_busy_worker(void **state)
+BENCH_TEST(a_loss_reduces_the_window_of_a_busy_worker)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	struct qp_snd *snd = &c->qp->conn.snd;
@@ -438,8 +423,7 @@ a_loss_reduces_the_window_of_a_busy_worker(void **state)
 }
 
 REQUIREMENT("SR-01")
-static void
-wrong_sacks_are_dropped(void **state)
+BENCH_TEST(wrong_sacks_are_dropped)
 {
 	struct conn *c = conn_sr(state, QP_SR_CAN);
 	static const uint32_t wrong_len[] = {0, 8, 20, sizeof(good) + 8};
@@ -473,8 +457,7 @@ wrong_sacks_are_dropped(void **state)
 
 /* The probe is one packet; what was sent behind it is not sent again. */
 REQUIREMENT("SR-04")
-static void
-probe_sends_the_oldest_packet_alone(void **state)
+BENCH_TEST(probe_sends_the_oldest_packet_alone)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 
@@ -538,8 +521,7 @@ send_and_probe(struct conn *c, uint32_t psn)
  * requests and of ACKs in any order leave the round trip, and with it the wait, as they were.
  */
 REQUIREMENT("REQ-04")
-static void
-lost_requests_and_lost_acks_give_no_round_trip(void **state)
+BENCH_TEST(lost_requests_and_lost_acks_give_no_round_trip)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t was, psn = SQ + 1, i;
@@ -563,8 +545,7 @@ lost_requests_and_lost_acks_give_no_round_trip(void **state)
 
 /* Two responses to a packet and its probe: the first one was to the packet, and late. */
 REQUIREMENT("REQ-04")
-static void
-response_before_that_of_the_probe_gives_a_round_trip(void **state)
+BENCH_TEST(response_before_that_of_the_probe_gives_a_round_trip)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t was;
@@ -587,8 +568,7 @@ response_before_that_of_the_probe_gives_a_round_trip(void **state)
  * probes.
  */
 REQUIREMENT("SR-04")
-static void
-lost_tail_is_found_by_its_last_packet(void **state)
+BENCH_TEST(lost_tail_is_found_by_its_last_packet)
 {
 	struct conn *c = first_of_five_is_probed(state);
 
@@ -606,8 +586,7 @@ lost_tail_is_found_by_its_last_packet(void **state)
  * duplicate shows no reordering.
  */
 REQUIREMENT("SR-05")
-static void
-duplicate_of_a_probed_tail_is_no_late_packet(void **state)
+BENCH_TEST(duplicate_of_a_probed_tail_is_no_late_packet)
 {
 	struct wire_sack told = {.version = WIRE_SACK_VERSION,
 				 .flags = WIRE_SACK_DUPLICATE,
@@ -624,8 +603,7 @@ duplicate_of_a_probed_tail_is_no_late_packet(void **state)
 }
 
 /* The ACK after a probe covers several packets: they were late, and nothing is known of others. */
-static void
-late_ack_sends_no_other_packet(void **state)
+BENCH_TEST(late_ack_sends_no_other_packet)
 {
 	struct conn *c = first_of_five_is_probed(state);
 
@@ -637,8 +615,7 @@ late_ack_sends_no_other_packet(void **state)
  * A packet is acknowledged before the probe could send it again. The packet QP_SR_WINDOW PSNs later
  * has its place in the set of lost ones.
  */
-static void
-probed_packet_that_arrived_is_forgotten(void **state)
+BENCH_TEST(probed_packet_that_arrived_is_forgotten)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t psn = SQ + 8, i;
@@ -666,8 +643,7 @@ probed_packet_that_arrived_is_forgotten(void **state)
 }
 
 /* New READs wait while responses to QP_READ_CHUNK_PKTS are expected; a lost one does not. */
-static void
-lost_read_is_requested_again_whatever_is_expected(void **state)
+BENCH_TEST(lost_read_is_requested_again_whatever_is_expected)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t i;
@@ -680,36 +656,4 @@ lost_read_is_requested_again_whatever_is_expected(void **state)
 	peer_sack(c, SQ, 14, good);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
 	pkt_none(c);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(early_requests_are_held_and_executed_in_order),
-		bench_test(early_requests_stay_in_their_buffers_up_to_a_limit),
-		bench_test(early_request_longer_than_the_mtu_is_not_held),
-		bench_test(qp_does_not_move_while_packets_are_missing),
-		bench_test(early_request_without_memory_is_nakked),
-		bench_test(early_request_without_memory_is_lost_if_others_are_held),
-		bench_test(no_sack_without_agreement),
-		bench_test(request_beyond_the_window_ends_in_go_back_n),
-		bench_test(held_request_that_fails_is_nakked_at_its_turn),
-		bench_test(only_the_hole_is_sent_again),
-		bench_test(many_losses_at_once_reduce_the_window),
-		bench_test(long_path_is_filled),
-		bench_test(wide_window_needs_a_peer_that_agrees),
-		bench_test(a_loss_reduces_the_window_of_a_busy_worker),
-		bench_test(wrong_sacks_are_dropped),
-		bench_test(probe_sends_the_oldest_packet_alone),
-		bench_test(lost_requests_and_lost_acks_give_no_round_trip),
-		bench_test(response_before_that_of_the_probe_gives_a_round_trip),
-		bench_test(lost_tail_is_found_by_its_last_packet),
-		bench_test(duplicate_of_a_probed_tail_is_no_late_packet),
-		bench_test(late_ack_sends_no_other_packet),
-		bench_test(probed_packet_that_arrived_is_forgotten),
-		bench_test(lost_read_is_requested_again_whatever_is_expected),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

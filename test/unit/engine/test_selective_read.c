@@ -5,7 +5,6 @@
 #include "harness.h"
 #include "probe.h"
 #include "wire/sack.h"
-#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define RQ  0x555000u
@@ -55,8 +54,7 @@ expect_done(struct conn *c, uint32_t n)
 }
 
 REQUIREMENT("SR-03")
-static void
-lost_response_is_requested_alone(void **state)
+BENCH_TEST(lost_response_is_requested_alone)
 {
 	struct conn *c = reading(state, 8);
 
@@ -75,8 +73,7 @@ lost_response_is_requested_alone(void **state)
 }
 
 REQUIREMENT("SR-03")
-static void
-each_run_of_lost_responses_is_one_request(void **state)
+BENCH_TEST(each_run_of_lost_responses_is_one_request)
 {
 	struct conn *c = reading(state, 10);
 
@@ -92,8 +89,7 @@ each_run_of_lost_responses_is_one_request(void **state)
 }
 
 REQUIREMENT("SR-05")
-static void
-late_responses_are_not_requested_again(void **state)
+BENCH_TEST(late_responses_are_not_requested_again)
 {
 	struct conn *c = reading(state, 8);
 
@@ -107,8 +103,7 @@ late_responses_are_not_requested_again(void **state)
 }
 
 REQUIREMENT("SR-04")
-static void
-lost_repeat_shows_when_a_later_one_arrives(void **state)
+BENCH_TEST(lost_repeat_shows_when_a_later_one_arrives)
 {
 	struct conn *c = reading(state, 10);
 
@@ -126,8 +121,7 @@ lost_repeat_shows_when_a_later_one_arrives(void **state)
 
 /* The ACK of the SEND arrives while data of the READ before it is missing: it counts later. */
 REQUIREMENT("SR-02")
-static void
-ack_behind_missing_data_is_remembered(void **state)
+BENCH_TEST(ack_behind_missing_data_is_remembered)
 {
 	struct conn *c = reading(state, 4);
 
@@ -145,8 +139,7 @@ ack_behind_missing_data_is_remembered(void **state)
 }
 
 REQUIREMENT("SR-04")
-static void
-lost_end_of_a_read_is_requested_by_the_probe(void **state)
+BENCH_TEST(lost_end_of_a_read_is_requested_by_the_probe)
 {
 	struct conn *c = reading(state, 8);
 
@@ -162,8 +155,7 @@ lost_end_of_a_read_is_requested_by_the_probe(void **state)
 /* All from one response on are lost, and none shows it: one probe for all of them, not one for 64.
  */
 REQUIREMENT("SR-04")
-static void
-lost_end_of_a_long_read_needs_one_probe(void **state)
+BENCH_TEST(lost_end_of_a_long_read_needs_one_probe)
 {
 	struct conn *c = reading(state, 120);
 
@@ -186,8 +178,7 @@ lost_end_of_a_long_read_needs_one_probe(void **state)
  * the rest is requested once more, which does no harm.
  */
 REQUIREMENT("SR-04")
-static void
-late_end_of_a_long_read_is_requested_once_more(void **state)
+BENCH_TEST(late_end_of_a_long_read_is_requested_once_more)
 {
 	struct conn *c = reading(state, 120);
 
@@ -205,8 +196,7 @@ late_end_of_a_long_read_is_requested_once_more(void **state)
 
 /* A NAK leads to go-back-N, which forgets early data. */
 REQUIREMENT("SR-02")
-static void
-nak_requests_everything_again(void **state)
+BENCH_TEST(nak_requests_everything_again)
 {
 	struct conn *c = reading(state, 8);
 
@@ -226,8 +216,7 @@ nak_requests_everything_again(void **state)
  * if the next request is lost, the probe comes as early as before any measurement.
  */
 REQUIREMENT("REQ-08")
-static void
-nak_forgets_long_round_trips_of_reads(void **state)
+BENCH_TEST(nak_forgets_long_round_trips_of_reads)
 {
 	struct conn *c = reading(state, 8);
 
@@ -243,8 +232,7 @@ nak_forgets_long_round_trips_of_reads(void **state)
 }
 
 /* Short ones stay: they are as good as a guess. */
-static void
-nak_keeps_short_round_trips_of_reads(void **state)
+BENCH_TEST(nak_keeps_short_round_trips_of_reads)
 {
 	struct conn *c = reading(state, 8);
 
@@ -256,8 +244,7 @@ nak_keeps_short_round_trips_of_reads(void **state)
 
 /* The region is deregistered while a response is missing: no early data is written to it. */
 REQUIREMENT("SR-02", "REQ-08")
-static void
-early_data_for_deregistered_memory_is_not_stored(void **state)
+BENCH_TEST(early_data_for_deregistered_memory_is_not_stored)
 {
 	struct conn *c = reading(state, 8);
 
@@ -278,8 +265,7 @@ early_data_for_deregistered_memory_is_not_stored(void **state)
 
 /* Early data that late memory does not accept is requested again, like a lost response. */
 REQUIREMENT("SR-02", "SR-03")
-static void
-early_data_for_late_memory_is_requested_again(void **state)
+BENCH_TEST(early_data_for_late_memory_is_requested_again)
 {
 	struct conn *c = reading(state, 10);
 
@@ -328,8 +314,7 @@ expect_rest(struct conn *c, uint32_t psn, uint32_t n)
  * requests count as held.
  */
 REQUIREMENT("SR-03")
-static void
-lost_request_is_told_before_responses(void **state)
+BENCH_TEST(lost_request_is_told_before_responses)
 {
 	struct conn *c = conn_with(state, 14, 7);
 
@@ -365,8 +350,7 @@ post_two(struct conn *c)
 static const struct wire_sack good = {.version = WIRE_SACK_VERSION};
 
 /* A SACK of the requests behind a lost READ: only that READ is sent again, no response. */
-static void
-lost_request_is_repeated_while_responses_arrive(void **state)
+BENCH_TEST(lost_request_is_repeated_while_responses_arrive)
 {
 	struct conn *c = reading(state, 8);
 
@@ -381,8 +365,7 @@ lost_request_is_repeated_while_responses_arrive(void **state)
 }
 
 /* The same if an early response has shown that all of the first READ was executed. */
-static void
-lost_request_is_repeated_while_a_response_is_missing(void **state)
+BENCH_TEST(lost_request_is_repeated_while_a_response_is_missing)
 {
 	struct conn *c = reading(state, 8);
 
@@ -422,8 +405,7 @@ repaired(void **state)
  * 1 ms: the next loss that nothing shows is probed after 100 us.
  */
 REQUIREMENT("SR-04")
-static void
-wait_for_a_probe_is_that_of_a_repair(void **state)
+BENCH_TEST(wait_for_a_probe_is_that_of_a_repair)
 {
 	struct conn *c = repaired(state);
 	struct bench *b = c->b;
@@ -447,8 +429,7 @@ wait_for_a_probe_is_that_of_a_repair(void **state)
  * one before anything is known.
  */
 REQUIREMENT("SR-04")
-static void
-wait_for_a_probe_without_a_round_trip_is_that_of_a_repair(void **state)
+BENCH_TEST(wait_for_a_probe_without_a_round_trip_is_that_of_a_repair)
 {
 	struct conn *c = repaired(state);
 
@@ -465,8 +446,7 @@ wait_for_a_probe_without_a_round_trip_is_that_of_a_repair(void **state)
 
 /* Go-back-N requests everything again, so that it waits for whole round trips. */
 REQUIREMENT("SR-01")
-static void
-wait_for_a_probe_of_go_back_n_is_a_round_trip(void **state)
+BENCH_TEST(wait_for_a_probe_of_go_back_n_is_a_round_trip)
 {
 	struct conn *c = repaired(state);
 	struct bench *b = c->b;
@@ -489,8 +469,7 @@ post_read(struct conn *c, uint64_t id, uint32_t n)
 }
 
 /* Responses behind a missing one do not count against the window of READs. */
-static void
-early_responses_make_room_for_another_read(void **state)
+BENCH_TEST(early_responses_make_room_for_another_read)
 {
 	struct conn *c = reading(state, 8);
 
@@ -508,8 +487,7 @@ early_responses_make_room_for_another_read(void **state)
 }
 
 /* An early response lets a READ go that waits for the window. */
-static void
-early_response_sends_a_waiting_read(void **state)
+BENCH_TEST(early_response_sends_a_waiting_read)
 {
 	struct conn *c = reading(state, 8);
 
@@ -527,8 +505,7 @@ early_response_sends_a_waiting_read(void **state)
 }
 
 /* No READ is sent whose data could not be stored early. */
-static void
-read_beyond_early_data_waits(void **state)
+BENCH_TEST(read_beyond_early_data_waits)
 {
 	const uint32_t mtu = 256, n = BENCH_BYTES / mtu;
 	struct conn *c = conn_with(state, 14, 7);
@@ -564,8 +541,7 @@ read_beyond_early_data_waits(void **state)
 }
 
 /* The request behind a READ larger than the window shows that the READ was lost. */
-static void
-second_read_is_sent_whatever_the_first_expects(void **state)
+BENCH_TEST(second_read_is_sent_whatever_the_first_expects)
 {
 	struct conn *c = reading(state, CC_WINDOW_PKTS);
 
@@ -578,8 +554,7 @@ second_read_is_sent_whatever_the_first_expects(void **state)
 
 /* A READ takes PSNs of requests that a wrong peer has sent, too: these are not executed later. */
 REQUIREMENT("SR-02")
-static void
-held_request_within_the_longest_read_is_discarded(void **state)
+BENCH_TEST(held_request_within_the_longest_read_is_discarded)
 {
 	const uint32_t npkts = 1u << 23, end = RQ + npkts;
 	struct conn_cfg cfg = conn_rc;
@@ -598,37 +573,4 @@ held_request_within_the_longest_read_is_discarded(void **state)
 	peer_send(c, WIRE_OP_SEND_ONLY, end, 8, 8);
 	recv_cqe(c, 1, QP_WC_SUCCESS);
 	assert_int_equal(c->qp->conn.rcv.epsn, end + 1);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(lost_response_is_requested_alone),
-		bench_test(each_run_of_lost_responses_is_one_request),
-		bench_test(late_responses_are_not_requested_again),
-		bench_test(lost_repeat_shows_when_a_later_one_arrives),
-		bench_test(ack_behind_missing_data_is_remembered),
-		bench_test(lost_end_of_a_read_is_requested_by_the_probe),
-		bench_test(lost_end_of_a_long_read_needs_one_probe),
-		bench_test(late_end_of_a_long_read_is_requested_once_more),
-		bench_test(nak_requests_everything_again),
-		bench_test(nak_forgets_long_round_trips_of_reads),
-		bench_test(nak_keeps_short_round_trips_of_reads),
-		bench_test(early_data_for_deregistered_memory_is_not_stored),
-		bench_test(early_data_for_late_memory_is_requested_again),
-		bench_test(lost_request_is_told_before_responses),
-		bench_test(lost_request_is_repeated_while_responses_arrive),
-		bench_test(lost_request_is_repeated_while_a_response_is_missing),
-		bench_test(wait_for_a_probe_is_that_of_a_repair),
-		bench_test(wait_for_a_probe_without_a_round_trip_is_that_of_a_repair),
-		bench_test(wait_for_a_probe_of_go_back_n_is_a_round_trip),
-		bench_test(early_responses_make_room_for_another_read),
-		bench_test(early_response_sends_a_waiting_read),
-		bench_test(read_beyond_early_data_waits),
-		bench_test(second_read_is_sent_whatever_the_first_expects),
-		bench_test(held_request_within_the_longest_read_is_discarded),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,7 +3,6 @@
  */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define MTU 1024u
@@ -45,8 +44,7 @@ check_packet(struct conn *c, const struct wire_pkt *p, bool write, bool imm, uin
 
 /* Every kind of message of every interesting length at every MTU. */
 REQUIREMENT("WIRE-05")
-static void
-messages_are_cut_at_the_path_mtu(void **state)
+BENCH_TEST(messages_are_cut_at_the_path_mtu)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_SEND_IMM, UROCE_WR_RDMA_WRITE,
 				      UROCE_WR_RDMA_WRITE_IMM};
@@ -85,8 +83,7 @@ messages_are_cut_at_the_path_mtu(void **state)
 }
 
 REQUIREMENT("WIRE-05")
-static void
-a_read_is_one_request(void **state)
+BENCH_TEST(a_read_is_one_request)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
@@ -106,8 +103,7 @@ a_read_is_one_request(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-solicited_bit_is_on_the_last_packet_only(void **state)
+BENCH_TEST(solicited_bit_is_on_the_last_packet_only)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -122,8 +118,7 @@ solicited_bit_is_on_the_last_packet_only(void **state)
 }
 
 REQUIREMENT("WIRE-06")
-static void
-psns_wrap_at_24_bits(void **state)
+BENCH_TEST(psns_wrap_at_24_bits)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -153,8 +148,7 @@ psns_wrap_at_24_bits(void **state)
 }
 
 REQUIREMENT("REQ-01")
-static void
-wqes_in_flight_complete_in_order(void **state)
+BENCH_TEST(wqes_in_flight_complete_in_order)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -176,8 +170,7 @@ wqes_in_flight_complete_in_order(void **state)
 }
 
 REQUIREMENT("REQ-01")
-static void
-unsignaled_wqes_complete_silently(void **state)
+BENCH_TEST(unsignaled_wqes_complete_silently)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -202,8 +195,7 @@ unsignaled_wqes_complete_silently(void **state)
  * data.
  */
 REQUIREMENT("REQ-01")
-static void
-unsignaled_wqes_complete_only_when_acknowledged(void **state)
+BENCH_TEST(unsignaled_wqes_complete_only_when_acknowledged)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -228,8 +220,7 @@ unsignaled_wqes_complete_only_when_acknowledged(void **state)
 }
 
 REQUIREMENT("REQ-01")
-static void
-sq_sig_all_completes_every_wqe(void **state)
+BENCH_TEST(sq_sig_all_completes_every_wqe)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -245,8 +236,7 @@ sq_sig_all_completes_every_wqe(void **state)
 
 /* More work than the private ring or the window holds continues as the peer acknowledges. */
 REQUIREMENT("REQ-01")
-static void
-full_send_queue_drains(void **state)
+BENCH_TEST(full_send_queue_drains)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t i, sent, acked = 0;
@@ -271,8 +261,7 @@ full_send_queue_drains(void **state)
 
 /* A busy SQ needs no doorbell; an idle one is armed first. */
 REQUIREMENT("REQ-01")
-static void
-work_posted_to_a_busy_qp_is_sent(void **state)
+BENCH_TEST(work_posted_to_a_busy_qp_is_sent)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -290,8 +279,7 @@ work_posted_to_a_busy_qp_is_sent(void **state)
 
 /* A polled queue is never armed and takes no further turn when it is empty. */
 REQUIREMENT("REQ-01")
-static void
-polled_empty_queue_takes_no_turn(void **state)
+BENCH_TEST(polled_empty_queue_takes_no_turn)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -306,8 +294,7 @@ polled_empty_queue_takes_no_turn(void **state)
 }
 
 REQUIREMENT("REQ-01")
-static void
-inline_data_is_copied_when_posted(void **state)
+BENCH_TEST(inline_data_is_copied_when_posted)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
@@ -329,8 +316,7 @@ inline_data_is_copied_when_posted(void **state)
 }
 
 REQUIREMENT("REQ-01")
-static void
-send_gathers_over_sges(void **state)
+BENCH_TEST(send_gathers_over_sges)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key;
@@ -356,8 +342,7 @@ send_gathers_over_sges(void **state)
 
 /* A peer that responds only to AckReq must never leave the window full. */
 REQUIREMENT("RSP-02")
-static void
-long_messages_request_acks_midway(void **state)
+BENCH_TEST(long_messages_request_acks_midway)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t n = 0, quiet = 0;
@@ -416,8 +401,7 @@ in_a_row(struct bench *b, uint32_t room, uint32_t every)
 }
 
 REQUIREMENT("RSP-02")
-static void
-consecutive_messages_request_one_ack(void **state)
+BENCH_TEST(consecutive_messages_request_one_ack)
 {
 	in_a_row(*state, ENGINE_TX_CAP, 32);
 	in_a_row(*state, 16, 16);
@@ -425,8 +409,7 @@ consecutive_messages_request_one_ack(void **state)
 
 /* Also if the next WQE must wait: a READ beyond the depth, a fence. */
 REQUIREMENT("RSP-02")
-static void
-wqe_that_fails_leaves_no_pending_ack_request(void **state)
+BENCH_TEST(wqe_that_fails_leaves_no_pending_ack_request)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct wire_pkt p;
@@ -445,8 +428,7 @@ wqe_that_fails_leaves_no_pending_ack_request(void **state)
 }
 
 REQUIREMENT("REQ-02")
-static void
-at_most_max_rd_atomic_outstanding(void **state)
+BENCH_TEST(at_most_max_rd_atomic_outstanding)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -472,8 +454,7 @@ at_most_max_rd_atomic_outstanding(void **state)
 }
 
 REQUIREMENT("REQ-02")
-static void
-fence_waits_for_reads(void **state)
+BENCH_TEST(fence_waits_for_reads)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -495,8 +476,7 @@ fence_waits_for_reads(void **state)
 
 /* Not for SENDs and WRITEs. */
 REQUIREMENT("REQ-02")
-static void
-fence_does_not_wait_for_others(void **state)
+BENCH_TEST(fence_does_not_wait_for_others)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -506,32 +486,4 @@ fence_does_not_wait_for_others(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 2);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(messages_are_cut_at_the_path_mtu),
-		bench_test(a_read_is_one_request),
-		bench_test(solicited_bit_is_on_the_last_packet_only),
-		bench_test(psns_wrap_at_24_bits),
-		bench_test(wqes_in_flight_complete_in_order),
-		bench_test(unsignaled_wqes_complete_silently),
-		bench_test(unsignaled_wqes_complete_only_when_acknowledged),
-		bench_test(sq_sig_all_completes_every_wqe),
-		bench_test(full_send_queue_drains),
-		bench_test(work_posted_to_a_busy_qp_is_sent),
-		bench_test(polled_empty_queue_takes_no_turn),
-		bench_test(inline_data_is_copied_when_posted),
-		bench_test(send_gathers_over_sges),
-		bench_test(long_messages_request_acks_midway),
-		bench_test(consecutive_messages_request_one_ack),
-		bench_test(wqe_that_fails_leaves_no_pending_ack_request),
-		bench_test(at_most_max_rd_atomic_outstanding),
-		bench_test(fence_waits_for_reads),
-		bench_test(fence_does_not_wait_for_others),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define RQ  conn_rc.rq_psn
 #define MTU 1024
@@ -64,8 +63,7 @@ burst(struct conn *c, uint32_t psn, const struct piece *p, uint32_t n)
 }
 
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-packets_of_sends_are_written_at_once(void **state)
+BENCH_TEST(packets_of_sends_are_written_at_once)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 
@@ -83,8 +81,7 @@ packets_of_sends_are_written_at_once(void **state)
 
 /* A message counts as written only if its receive is the one that was expected. */
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-changed_receive_is_written_when_it_is_taken(void **state)
+BENCH_TEST(changed_receive_is_written_when_it_is_taken)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 	const struct mr *mr = &c->local->mr;
@@ -107,8 +104,7 @@ changed_receive_is_written_when_it_is_taken(void **state)
 
 /* A message may begin in one burst and end in another. */
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-run_begins_in_the_middle_of_a_message(void **state)
+BENCH_TEST(run_begins_in_the_middle_of_a_message)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 
@@ -128,8 +124,7 @@ run_begins_in_the_middle_of_a_message(void **state)
 
 /* The second message of the burst has no receive; its packets write nothing. */
 REQUIREMENT("MEM-05", "NAK-10")
-static void
-run_ends_where_a_receive_is_missing(void **state)
+BENCH_TEST(run_ends_where_a_receive_is_missing)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 
@@ -151,8 +146,7 @@ run_ends_where_a_receive_is_missing(void **state)
 
 /* The packet that does not fit is refused; those before it are written, those behind it are not. */
 REQUIREMENT("MEM-05", "NAK-07")
-static void
-run_ends_at_the_end_of_the_receive(void **state)
+BENCH_TEST(run_ends_at_the_end_of_the_receive)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 
@@ -169,8 +163,7 @@ run_ends_at_the_end_of_the_receive(void **state)
 
 /* Each element of a list is one operation; mapped elements are written, too. */
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-run_is_scattered_over_a_list(void **state)
+BENCH_TEST(run_is_scattered_over_a_list)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct bench_region *mapped;
@@ -196,8 +189,7 @@ run_is_scattered_over_a_list(void **state)
 
 /* The key of the list's second element has died: the packet that reaches it fails, no earlier. */
 REQUIREMENT("MEM-02", "MEM-05")
-static void
-bad_key_fails_the_packet_that_needs_it(void **state)
+BENCH_TEST(bad_key_fails_the_packet_that_needs_it)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct bench_region *gone;
@@ -221,8 +213,7 @@ bad_key_fails_the_packet_that_needs_it(void **state)
 
 /* Memory behind the second packet was unmapped: the third fails. */
 REQUIREMENT("MEM-05", "NAK-09")
-static void
-lost_memory_fails_the_packet_that_needs_it(void **state)
+BENCH_TEST(lost_memory_fails_the_packet_that_needs_it)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 
@@ -236,8 +227,7 @@ lost_memory_fails_the_packet_that_needs_it(void **state)
 }
 
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-run_uses_a_shared_receive_queue(void **state)
+BENCH_TEST(run_uses_a_shared_receive_queue)
 {
 	struct bench_srq *s = srq_open(*state, 4);
 	struct conn_cfg cfg = conn_rc;
@@ -258,8 +248,7 @@ run_uses_a_shared_receive_queue(void **state)
 
 /* What the last packet carries beyond payload is used when that packet is executed. */
 REQUIREMENT("MEM-05", "RSP-05", "MEM-04")
-static void
-last_packet_of_a_run_is_executed_in_its_turn(void **state)
+BENCH_TEST(last_packet_of_a_run_is_executed_in_its_turn)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 	struct uroce_cqe cqe;
@@ -283,8 +272,7 @@ last_packet_of_a_run_is_executed_in_its_turn(void **state)
 
 /* The first packet of a late run waits; when it comes again, it is tried alone. */
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-late_run_takes_one_receive(void **state)
+BENCH_TEST(late_run_takes_one_receive)
 {
 	for (uint32_t done = 0; done < 2; done++) {
 		struct conn_cfg cfg = conn_rc;
@@ -312,8 +300,7 @@ late_run_takes_one_receive(void **state)
 
 /* Packets behind a gap, or of another message, are not written with it. */
 REQUIREMENT("MEM-05", "NAK-04", "NAK-07")
-static void
-run_ends_before_packets_that_are_refused(void **state)
+BENCH_TEST(run_ends_before_packets_that_are_refused)
 {
 	static const struct {
 		struct piece bad;
@@ -344,8 +331,7 @@ run_ends_before_packets_that_are_refused(void **state)
 
 /* PSNs come again after 2^24 packets: a packet with one of a run's PSNs is written. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-run_is_forgotten_after_its_last_packet(void **state)
+BENCH_TEST(run_is_forgotten_after_its_last_packet)
 {
 	struct conn *c = conn_copied(state, conn_rc);
 
@@ -365,26 +351,4 @@ run_is_forgotten_after_its_last_packet(void **state)
 	ack_expect(c, RQ + 1);
 	recv_cqe(c, 2, QP_WC_SUCCESS);
 	assert_memory_equal(c->local->bytes + 5 * MTU, bench_bytes, MTU);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(packets_of_sends_are_written_at_once),
-		bench_test(changed_receive_is_written_when_it_is_taken),
-		bench_test(run_begins_in_the_middle_of_a_message),
-		bench_test(run_ends_where_a_receive_is_missing),
-		bench_test(run_ends_at_the_end_of_the_receive),
-		bench_test(run_is_scattered_over_a_list),
-		bench_test(bad_key_fails_the_packet_that_needs_it),
-		bench_test(lost_memory_fails_the_packet_that_needs_it),
-		bench_test(run_uses_a_shared_receive_queue),
-		bench_test(last_packet_of_a_run_is_executed_in_its_turn),
-		bench_test(late_run_takes_one_receive),
-		bench_test(run_ends_before_packets_that_are_refused),
-		bench_test(run_is_forgotten_after_its_last_packet),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

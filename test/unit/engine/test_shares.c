@@ -3,16 +3,11 @@
  * The pool of selective repeat (qp/selective.h) between users, and between the peers of one user:
  * one of them takes all it can get, and the next one still gets parts of each kind.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "qp/qp.h"
 #include "qp/selective.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define ALICE 1000u
 #define BOB   1001u
@@ -117,9 +112,10 @@ takes_all(bool (*take)(uint32_t, uint8_t), uint32_t uid, uint32_t npeers)
 	return n;
 }
 
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
 REQUIREMENT("SR-03")
-static void
-a_user_leaves_lists_and_scoreboards_to_others(void **state)
+TEST(a_user_leaves_lists_and_scoreboards_to_others)
 {
 	static bool (*const kinds[])(uint32_t, uint8_t) = {takes_reorder, takes_scoreboard};
 
@@ -136,8 +132,7 @@ a_user_leaves_lists_and_scoreboards_to_others(void **state)
 }
 
 REQUIREMENT("SR-03")
-static void
-a_peer_leaves_lists_and_scoreboards_to_others_of_its_user(void **state)
+TEST(a_peer_leaves_lists_and_scoreboards_to_others_of_its_user)
 {
 	static bool (*const kinds[])(uint32_t, uint8_t) = {takes_reorder, takes_scoreboard};
 
@@ -189,8 +184,7 @@ release(uint32_t first)
 }
 
 REQUIREMENT("SR-03")
-static void
-early_requests_of_a_user_leave_memory_to_others(void **state)
+TEST(early_requests_of_a_user_leave_memory_to_others)
 {
 	uint32_t alice = holds(ALICE, 1, (const void *)&t.bufs);
 
@@ -206,8 +200,7 @@ early_requests_of_a_user_leave_memory_to_others(void **state)
  * or one whose user has fewer.
  */
 REQUIREMENT("SR-03")
-static void
-idle_scoreboards_go_to_users_with_fewer(void **state)
+TEST(idle_scoreboards_go_to_users_with_fewer)
 {
 	const uint16_t *user = t.pool->scoreboards.user;
 	uint32_t alice = qp_user_place(ALICE), n, uid;
@@ -222,21 +215,4 @@ idle_scoreboards_go_to_users_with_fewer(void **state)
 		assert_true(user[qp_user_place(uid)] != 0);
 	/* Not all: they have as many now, and take no more. */
 	assert_in_range(user[alice], 2, QP_SR_QPS / 8);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_user_leaves_lists_and_scoreboards_to_others,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			a_peer_leaves_lists_and_scoreboards_to_others_of_its_user, setup, teardown),
-		cmocka_unit_test_setup_teardown(early_requests_of_a_user_leave_memory_to_others,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(idle_scoreboards_go_to_users_with_fewer, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

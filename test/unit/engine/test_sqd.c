@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u /* first PSNs of conn_rc */
 #define RQ 0x555000u
@@ -27,8 +26,7 @@ sq_draining(struct conn *c)
 }
 
 REQUIREMENT("QP-15")
-static void
-sqd_finishes_started_messages_and_holds_new_ones(void **state)
+BENCH_TEST(sqd_finishes_started_messages_and_holds_new_ones)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -60,8 +58,7 @@ sqd_finishes_started_messages_and_holds_new_ones(void **state)
 
 /* A message longer than the window may be fully acknowledged so far and still unfinished. */
 REQUIREMENT("QP-15")
-static void
-drain_waits_for_the_end_of_a_message(void **state)
+BENCH_TEST(drain_waits_for_the_end_of_a_message)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t n, sent;
@@ -90,8 +87,7 @@ drain_waits_for_the_end_of_a_message(void **state)
 }
 
 REQUIREMENT("EVT-05")
-static void
-sq_drained_event_comes_only_if_requested(void **state)
+BENCH_TEST(sq_drained_event_comes_only_if_requested)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -104,8 +100,7 @@ sq_drained_event_comes_only_if_requested(void **state)
 }
 
 REQUIREMENT("QP-16")
-static void
-sqd_cannot_be_left_before_the_drain_ends(void **state)
+BENCH_TEST(sqd_cannot_be_left_before_the_drain_ends)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -133,8 +128,7 @@ sqd_cannot_be_left_before_the_drain_ends(void **state)
 
 /* Counters that SQD>RTS sets hold from there on. */
 REQUIREMENT("QP-16")
-static void
-new_retry_counts_hold_after_resume(void **state)
+BENCH_TEST(new_retry_counts_hold_after_resume)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .rnr_retry = 1, .retry_cnt = 1};
@@ -158,8 +152,7 @@ new_retry_counts_hold_after_resume(void **state)
 
 /* Taken from the SQ and held back by a fence: it has not started, and does not now. */
 REQUIREMENT("QP-15")
-static void
-wqe_held_by_a_fence_waits_in_sqd(void **state)
+BENCH_TEST(wqe_held_by_a_fence_waits_in_sqd)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -180,8 +173,7 @@ wqe_held_by_a_fence_waits_in_sqd(void **state)
 
 /* A WQE that is bad starts as little as a good one. */
 REQUIREMENT("QP-15")
-static void
-bad_wqe_waits_in_sqd(void **state)
+BENCH_TEST(bad_wqe_waits_in_sqd)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -201,8 +193,7 @@ bad_wqe_waits_in_sqd(void **state)
 
 /* An error ends the drain without an SQ_DRAINED event. */
 REQUIREMENT("QP-15", "QP-19")
-static void
-error_ends_the_drain(void **state)
+BENCH_TEST(error_ends_the_drain)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -217,8 +208,7 @@ error_ends_the_drain(void **state)
 }
 
 /* Nothing is outstanding: an unknown next hop does not delay the SQ_DRAINED event. */
-static void
-drain_ends_without_a_next_hop(void **state)
+BENCH_TEST(drain_ends_without_a_next_hop)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
@@ -235,22 +225,4 @@ drain_ends_without_a_next_hop(void **state)
 	pkt_none(c);
 	assert_int_equal(conn_to(c, QP_RTS), 0);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(drain_ends_without_a_next_hop),
-		bench_test(sqd_finishes_started_messages_and_holds_new_ones),
-		bench_test(drain_waits_for_the_end_of_a_message),
-		bench_test(wqe_held_by_a_fence_waits_in_sqd),
-		bench_test(bad_wqe_waits_in_sqd),
-		bench_test(sq_drained_event_comes_only_if_requested),
-		bench_test(error_ends_the_drain),
-		bench_test(sqd_cannot_be_left_before_the_drain_ends),
-		bench_test(new_retry_counts_hold_after_resume),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

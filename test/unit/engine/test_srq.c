@@ -2,7 +2,6 @@
 /* Shared receive queues (SRQ-01, EVT-07, EVT-09, EVT-10, CQE-14). */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define RQ  0x555000u
@@ -26,8 +25,7 @@ peer_sends(struct conn *c, uint32_t psn, uint32_t off, uint32_t len)
 }
 
 REQUIREMENT("SRQ-01")
-static void
-wqes_are_taken_in_order_by_any_qp(void **state)
+BENCH_TEST(wqes_are_taken_in_order_by_any_qp)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -56,8 +54,7 @@ wqes_are_taken_in_order_by_any_qp(void **state)
  * A WQE belongs to its QP from a message's first packet on, whatever other QPs receive meanwhile.
  */
 REQUIREMENT("SRQ-01")
-static void
-messages_of_two_qps_interleave(void **state)
+BENCH_TEST(messages_of_two_qps_interleave)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -77,8 +74,7 @@ messages_of_two_qps_interleave(void **state)
 }
 
 REQUIREMENT("SRQ-01")
-static void
-empty_srq_drops_uc_messages(void **state)
+BENCH_TEST(empty_srq_drops_uc_messages)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -100,8 +96,7 @@ empty_srq_drops_uc_messages(void **state)
  * after it.
  */
 REQUIREMENT("CQE-14", "RSP-06")
-static void
-broken_uc_message_returns_the_srq_wqe(void **state)
+BENCH_TEST(broken_uc_message_returns_the_srq_wqe)
 {
 	static const struct {
 		uint8_t op;
@@ -140,8 +135,7 @@ broken_uc_message_returns_the_srq_wqe(void **state)
 
 /* A WRITE of several packets follows instead of the rest: it does not take the WQE. */
 REQUIREMENT("CQE-14")
-static void
-long_write_aborts_a_message_and_returns_its_wqe(void **state)
+BENCH_TEST(long_write_aborts_a_message_and_returns_its_wqe)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -160,8 +154,7 @@ long_write_aborts_a_message_and_returns_its_wqe(void **state)
 
 /* Where a SEND follows at once the WQE is its: nothing has to be reported. */
 REQUIREMENT("RSP-06")
-static void
-next_send_takes_the_wqe_of_an_aborted_message(void **state)
+BENCH_TEST(next_send_takes_the_wqe_of_an_aborted_message)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -180,8 +173,7 @@ next_send_takes_the_wqe_of_an_aborted_message(void **state)
 
 /* No packet is missing, but one is invalid: a MIDDLE that is too short, or a FIRST. */
 REQUIREMENT("CQE-14")
-static void
-bad_packet_aborts_a_message_and_returns_its_wqe(void **state)
+BENCH_TEST(bad_packet_aborts_a_message_and_returns_its_wqe)
 {
 	static const uint8_t op[] = {UC(SEND_MIDDLE), UC(SEND_FIRST), UC(WRITE_LAST)};
 	struct bench *b = *state;
@@ -204,8 +196,7 @@ bad_packet_aborts_a_message_and_returns_its_wqe(void **state)
 
 /* If the QP ends instead, its WQE is flushed. */
 REQUIREMENT("CQE-14")
-static void
-wqe_of_an_unfinished_message_is_flushed_with_the_qp(void **state)
+BENCH_TEST(wqe_of_an_unfinished_message_is_flushed_with_the_qp)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -221,8 +212,7 @@ wqe_of_an_unfinished_message_is_flushed_with_the_qp(void **state)
 }
 
 REQUIREMENT("EVT-10")
-static void
-limit_event_comes_once_below_the_limit(void **state)
+BENCH_TEST(limit_event_comes_once_below_the_limit)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -247,8 +237,7 @@ limit_event_comes_once_below_the_limit(void **state)
 
 /* QP-19: the end of a QP flushes the SRQ WQEs it has taken, not those in the SRQ. */
 REQUIREMENT("EVT-07", "QP-19")
-static void
-last_wqe_reached_event_is_raised(void **state)
+BENCH_TEST(last_wqe_reached_event_is_raised)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -270,8 +259,7 @@ last_wqe_reached_event_is_raised(void **state)
 
 /* Garbage in its ring ends the SRQ, and its QPs when they use it; other QPs are not affected. */
 REQUIREMENT("EVT-09")
-static void
-corrupt_ring_ends_its_srq_and_no_other_qp(void **state)
+BENCH_TEST(corrupt_ring_ends_its_srq_and_no_other_qp)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -305,8 +293,7 @@ corrupt_ring_ends_its_srq_and_no_other_qp(void **state)
 }
 
 REQUIREMENT("CQE-03")
-static void
-malformed_srq_wqe_is_an_error(void **state)
+BENCH_TEST(malformed_srq_wqe_is_an_error)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -323,8 +310,7 @@ malformed_srq_wqe_is_an_error(void **state)
 
 /* A WRITE without immediate takes no WQE from the SRQ, even if it is refused. */
 REQUIREMENT("RSP-05", "NAK-09")
-static void
-write_with_a_bad_rkey_takes_no_wqe(void **state)
+BENCH_TEST(write_with_a_bad_rkey_takes_no_wqe)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -340,26 +326,4 @@ write_with_a_bad_rkey_takes_no_wqe(void **state)
 	peer_sends(other, RQ, 0, 8);
 	recv_cqe(other, 1, QP_WC_SUCCESS);
 	srq_close(s);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(wqes_are_taken_in_order_by_any_qp),
-		bench_test(messages_of_two_qps_interleave),
-		bench_test(empty_srq_drops_uc_messages),
-		bench_test(broken_uc_message_returns_the_srq_wqe),
-		bench_test(long_write_aborts_a_message_and_returns_its_wqe),
-		bench_test(next_send_takes_the_wqe_of_an_aborted_message),
-		bench_test(bad_packet_aborts_a_message_and_returns_its_wqe),
-		bench_test(wqe_of_an_unfinished_message_is_flushed_with_the_qp),
-		bench_test(limit_event_comes_once_below_the_limit),
-		bench_test(last_wqe_reached_event_is_raised),
-		bench_test(corrupt_ring_ends_its_srq_and_no_other_qp),
-		bench_test(malformed_srq_wqe_is_an_error),
-		bench_test(write_with_a_bad_rkey_takes_no_wqe),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

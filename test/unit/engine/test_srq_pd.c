@@ -5,7 +5,6 @@
  */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ     0x001000u
 #define RQ     0x555000u
@@ -99,8 +98,7 @@ shape_fits(const struct shape *s, enum qp_type type)
 static const enum qp_type types[] = {QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD};
 
 REQUIREMENT("SRQ-01", "MEM-02")
-static void
-buffers_in_the_srqs_pd_are_accepted(void **state)
+BENCH_TEST(buffers_in_the_srqs_pd_are_accepted)
 {
 	for (uint32_t i = 0; i < 3 * NSHAPES; i++) {
 		const struct shape *s = &shapes[i % NSHAPES];
@@ -125,8 +123,7 @@ buffers_in_the_srqs_pd_are_accepted(void **state)
 
 /* Any SGE in the QP's domain that the message reaches is a protection error. */
 REQUIREMENT("SRQ-01", "MEM-02")
-static void
-buffers_in_the_qps_pd_are_a_protection_error(void **state)
+BENCH_TEST(buffers_in_the_qps_pd_are_a_protection_error)
 {
 	for (uint32_t i = 0; i < 3 * NSHAPES; i++) {
 		const struct shape *s = &shapes[i % NSHAPES];
@@ -161,8 +158,7 @@ peer_request(struct srq_fixture *t, uint8_t op, uint32_t rkey)
 }
 
 REQUIREMENT("MEM-02")
-static void
-rkeys_are_checked_against_the_qps_pd(void **state)
+BENCH_TEST(rkeys_are_checked_against_the_qps_pd)
 {
 	static const uint8_t op[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_WRITE_ONLY_IMM, WIRE_OP_READ_REQ,
 				     WIRE_OP_FETCH_ADD, WIRE_OP_CMP_SWAP};
@@ -194,8 +190,7 @@ rkeys_are_checked_against_the_qps_pd(void **state)
 
 /* Sends gather from the QP's own domain, not from the SRQ's. */
 REQUIREMENT("MEM-02")
-static void
-sends_gather_from_the_qps_pd(void **state)
+BENCH_TEST(sends_gather_from_the_qps_pd)
 {
 	struct uroce_sge sge = {.addr = BUF_VA, .length = 8};
 	struct srq_fixture t;
@@ -210,17 +205,4 @@ sends_gather_from_the_qps_pd(void **state)
 	post(t.c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG, .sge = &sge, .nsge = 1});
 	send_cqe(t.c, 2, QP_WC_LOC_PROT_ERR);
 	srq_close(t.srq);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(buffers_in_the_srqs_pd_are_accepted),
-		bench_test(buffers_in_the_qps_pd_are_a_protection_error),
-		bench_test(rkeys_are_checked_against_the_qps_pd),
-		bench_test(sends_gather_from_the_qps_pd),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define RQ 0x555000u
 
@@ -109,8 +108,7 @@ take_many(struct resize *r, uint64_t first, uint32_t n)
  * Larger and smaller rings; empty, full and partly filled; starting at other slots than the first.
  */
 REQUIREMENT("SRQ-01")
-static void
-resize_keeps_posted_wqes(void **state)
+BENCH_TEST(resize_keeps_posted_wqes)
 {
 	static const uint32_t sizes[] = {8, 32, 4, 1, 2, 64, 8, 8, 16};
 	uint32_t i, waiting, k;
@@ -145,8 +143,7 @@ resize_keeps_posted_wqes(void **state)
 
 /* The worker takes WQEs while the control thread copies: these do not appear again. */
 REQUIREMENT("SRQ-01")
-static void
-resize_works_while_wqes_are_outstanding(void **state)
+BENCH_TEST(resize_works_while_wqes_are_outstanding)
 {
 	uint32_t n;
 
@@ -172,8 +169,7 @@ resize_works_while_wqes_are_outstanding(void **state)
 
 /* A message in progress keeps its WQE, whatever happens to its slot. */
 REQUIREMENT("SRQ-01")
-static void
-resize_works_within_a_message(void **state)
+BENCH_TEST(resize_works_within_a_message)
 {
 	struct resize r = resize_open(state, 4);
 
@@ -192,8 +188,7 @@ resize_works_within_a_message(void **state)
 
 /* Free-running indices pass 2^32 among the posted WQEs. */
 REQUIREMENT("SRQ-01")
-static void
-resize_works_when_the_indices_wrap(void **state)
+BENCH_TEST(resize_works_when_the_indices_wrap)
 {
 	struct resize r = resize_open(state, 8);
 
@@ -208,8 +203,7 @@ resize_works_when_the_indices_wrap(void **state)
 }
 
 REQUIREMENT("SRQ-01", "EVT-10")
-static void
-resize_keeps_the_limit(void **state)
+BENCH_TEST(resize_keeps_the_limit)
 {
 	struct resize r = resize_open(state, 8);
 
@@ -225,8 +219,7 @@ resize_keeps_the_limit(void **state)
 
 /* A ring with more WQEs than it can hold, or of an SRQ in error, is not copied. */
 REQUIREMENT("SRQ-01", "EVT-09")
-static void
-corrupt_ring_is_not_copied_by_a_resize(void **state)
+BENCH_TEST(corrupt_ring_is_not_copied_by_a_resize)
 {
 	struct resize r = resize_open(state, 8);
 	uint32_t head, prod;
@@ -242,19 +235,4 @@ corrupt_ring_is_not_copied_by_a_resize(void **state)
 	r.s->srq.dead = true;
 	assert_false(srq_look(&r.s->srq, &head, &prod));
 	resize_close(&r);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(resize_keeps_posted_wqes),
-		bench_test(resize_works_while_wqes_are_outstanding),
-		bench_test(resize_works_within_a_message),
-		bench_test(resize_works_when_the_indices_wrap),
-		bench_test(resize_keeps_the_limit),
-		bench_test(corrupt_ring_is_not_copied_by_a_resize),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u /* first PSNs of conn_rc */
 #define RQ 0x555000u
@@ -39,8 +38,7 @@ check_deaf(struct conn *c)
 }
 
 REQUIREMENT("QP-10")
-static void
-qp_in_reset_sends_and_receives_nothing(void **state)
+BENCH_TEST(qp_in_reset_sends_and_receives_nothing)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RESET));
 
@@ -52,8 +50,7 @@ qp_in_reset_sends_and_receives_nothing(void **state)
 }
 
 REQUIREMENT("QP-10")
-static void
-reset_discards_all_work(void **state)
+BENCH_TEST(reset_discards_all_work)
 {
 	struct conn_cfg cfg = cfg_in(QP_RTS);
 	struct conn *c = conn_open(*state, cfg);
@@ -76,8 +73,7 @@ reset_discards_all_work(void **state)
 
 /* The same QP works again after RESET: rings from 0, new PSNs, no old state. */
 REQUIREMENT("QP-10")
-static void
-reset_qp_works_again(void **state)
+BENCH_TEST(reset_qp_works_again)
 {
 	struct conn_cfg again = conn_rc;
 	struct conn *c = conn_open(*state, conn_rc);
@@ -109,8 +105,7 @@ reset_qp_works_again(void **state)
 }
 
 REQUIREMENT("QP-11")
-static void
-init_keeps_posted_receives(void **state)
+BENCH_TEST(init_keeps_posted_receives)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_INIT));
 	struct uroce_qp_attr a = {.qp_state = QP_RTR,
@@ -134,8 +129,7 @@ init_keeps_posted_receives(void **state)
 }
 
 REQUIREMENT("QP-12")
-static void
-rtr_responds_and_sends_no_requests(void **state)
+BENCH_TEST(rtr_responds_and_sends_no_requests)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTR));
 	struct wire_pkt p;
@@ -166,8 +160,7 @@ rtr_responds_and_sends_no_requests(void **state)
 }
 
 REQUIREMENT("QP-13", "EVT-04")
-static void
-comm_est_is_raised_once_in_rtr(void **state)
+BENCH_TEST(comm_est_is_raised_once_in_rtr)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTR));
 
@@ -183,8 +176,7 @@ comm_est_is_raised_once_in_rtr(void **state)
 
 /* Any operation counts, also a WRITE or READ. */
 REQUIREMENT("EVT-04")
-static void
-any_operation_raises_comm_est(void **state)
+BENCH_TEST(any_operation_raises_comm_est)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_READ_REQ, WIRE_OP_SEND_ONLY};
 	uint32_t i;
@@ -206,8 +198,7 @@ any_operation_raises_comm_est(void **state)
 }
 
 REQUIREMENT("EVT-04")
-static void
-comm_est_is_not_raised_in_rts(void **state)
+BENCH_TEST(comm_est_is_not_raised_in_rts)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 
@@ -218,8 +209,7 @@ comm_est_is_not_raised_in_rts(void **state)
 }
 
 REQUIREMENT("QP-14")
-static void
-rts_serves_both_queues(void **state)
+BENCH_TEST(rts_serves_both_queues)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 
@@ -234,8 +224,7 @@ rts_serves_both_queues(void **state)
 }
 
 REQUIREMENT("QP-19", "CQE-05")
-static void
-error_flushes_both_queues_in_order(void **state)
+BENCH_TEST(error_flushes_both_queues_in_order)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 	uint32_t i;
@@ -260,8 +249,7 @@ error_flushes_both_queues_in_order(void **state)
 }
 
 REQUIREMENT("QP-19", "CQE-05")
-static void
-work_posted_in_error_is_flushed_at_once(void **state)
+BENCH_TEST(work_posted_in_error_is_flushed_at_once)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 	uint32_t lap;
@@ -282,8 +270,7 @@ work_posted_in_error_is_flushed_at_once(void **state)
 }
 
 REQUIREMENT("QP-20", "CQE-12")
-static void
-rc_goes_to_err_instead_of_sqe(void **state)
+BENCH_TEST(rc_goes_to_err_instead_of_sqe)
 {
 	struct conn_cfg cfg = cfg_in(QP_RTS);
 	struct conn *c;
@@ -297,8 +284,7 @@ rc_goes_to_err_instead_of_sqe(void **state)
 }
 
 REQUIREMENT("QP-21", "CQE-05")
-static void
-modify_to_error_flushes(void **state)
+BENCH_TEST(modify_to_error_flushes)
 {
 	static const enum qp_state from[] = {QP_RTR, QP_RTS, QP_SQD};
 	uint32_t i;
@@ -326,26 +312,4 @@ modify_to_error_flushes(void **state)
 		event_none(c->b);
 		check_deaf(c);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(qp_in_reset_sends_and_receives_nothing),
-		bench_test(reset_discards_all_work),
-		bench_test(reset_qp_works_again),
-		bench_test(init_keeps_posted_receives),
-		bench_test(rtr_responds_and_sends_no_requests),
-		bench_test(comm_est_is_raised_once_in_rtr),
-		bench_test(any_operation_raises_comm_est),
-		bench_test(comm_est_is_not_raised_in_rts),
-		bench_test(rts_serves_both_queues),
-		bench_test(error_flushes_both_queues_in_order),
-		bench_test(work_posted_in_error_is_flushed_at_once),
-		bench_test(rc_goes_to_err_instead_of_sqe),
-		bench_test(modify_to_error_flushes),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -13,7 +13,6 @@
 #include <unistd.h>
 #include "harness.h"
 #include "unfinished.h"
-#include "../../kit/requirement.h"
 
 #define RQ     0x555000u
 #define MTU    1024u
@@ -167,8 +166,7 @@ to_error(struct conn *c)
 
 /* The QP goes to the error state with work on both queues. */
 REQUIREMENT("CQE-15")
-static void
-daemon_stopped_while_flushing_loses_no_completion(void **state)
+BENCH_TEST(daemon_stopped_while_flushing_loses_no_completion)
 {
 	struct watch w = {.c = conn_small(*state, NULL)};
 
@@ -200,8 +198,7 @@ messages(struct conn *c)
 
 /* All goes well: sends complete as they leave, receives as messages come. */
 REQUIREMENT("CQE-15")
-static void
-daemon_stopped_while_completing_loses_no_completion(void **state)
+BENCH_TEST(daemon_stopped_while_completing_loses_no_completion)
 {
 	struct watch w = {.c = conn_small(*state, NULL)};
 
@@ -220,8 +217,7 @@ daemon_stopped_while_completing_loses_no_completion(void **state)
 
 /* WQEs of an SRQ, which are taken at a message's first packet and complete at its last. */
 REQUIREMENT("CQE-15")
-static void
-daemon_stopped_with_an_srq_loses_no_completion(void **state)
+BENCH_TEST(daemon_stopped_with_an_srq_loses_no_completion)
 {
 	struct bench_srq *s = srq_open(*state, 8);
 	struct watch w = {.c = conn_small(*state, s), .srq = s};
@@ -232,16 +228,4 @@ daemon_stopped_with_an_srq_loses_no_completion(void **state)
 	assert_int_equal(released(&w.recv, RECV_ID), WRS);
 	assert_true(w.changes > WRS * 7);
 	srq_close(s);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(daemon_stopped_while_flushing_loses_no_completion),
-		bench_test(daemon_stopped_while_completing_loses_no_completion),
-		bench_test(daemon_stopped_with_an_srq_loses_no_completion),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

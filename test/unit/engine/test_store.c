@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mem_store (mem/store.h), instruction by instruction. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
-#include <cmocka.h>
 #include "mem/store.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define MOST 4200u
 
@@ -116,7 +111,6 @@ setup(void **state)
 {
 	struct sigaction sa = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
 
-	(void)state;
 	for (uint32_t i = 0; i < MOST; i++)
 		src[i] = (uint8_t)(i * 7 + i / 256 + 1);
 	return sigaction(SIGTRAP, &sa, NULL);
@@ -124,14 +118,12 @@ setup(void **state)
 
 /* Each length around those at which memmove's method changes, at each alignment. */
 REQUIREMENT("RSP-08")
-static void
-no_instruction_stores_the_tail_early(void **state)
+UNIT_TEST(no_instruction_stores_the_tail_early)
 {
 	static const uint32_t more[] = {100, 127, 128, 129,  200,  255,  256,  257,
 					500, 511, 904, 1000, 1024, 2047, 3000, 4096};
 	uint8_t *at = room + 64 - (uintptr_t)room % 64;
 
-	(void)state;
 	for (uint32_t off = 0; off < 8; off++) {
 		for (uint32_t len = 0; len <= 80; len++)
 			store_watched(at + off, len);
@@ -145,12 +137,10 @@ no_instruction_stores_the_tail_early(void **state)
 }
 
 /* What is in front of dst and behind it stays; src may overlap dst in either direction. */
-static void
-stored_bytes_are_those_of_memmove(void **state)
+UNIT_TEST(stored_bytes_are_those_of_memmove)
 {
 	static uint8_t was[512], expected[512], is[512];
 
-	(void)state;
 	for (uint32_t i = 0; i < sizeof(was); i++)
 		was[i] = (uint8_t)(i * 5 + i / 256);
 	for (uint32_t len = 0; len <= 100; len++) {
@@ -164,13 +154,4 @@ stored_bytes_are_those_of_memmove(void **state)
 	}
 }
 
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_instruction_stores_the_tail_early),
-		cmocka_unit_test(stored_bytes_are_those_of_memmove),
-	};
-
-	return cmocka_run_group_tests(tests, setup, NULL);
-}
+UNIT_PROGRAM(setup, NULL);

@@ -10,7 +10,6 @@
 #include "probe.h"
 #include "mem/store.h"
 #include "qp/view.h"
-#include "../../kit/requirement.h"
 
 #define SQ   0x001000u
 #define RQ   0x555000u
@@ -111,15 +110,13 @@ writes(struct conn *c, uint8_t svc)
 }
 
 REQUIREMENT("RSP-08")
-static void
-writes_store_their_tail_last(void **state)
+BENCH_TEST(writes_store_their_tail_last)
 {
 	writes(conn_open(*state, conn_rc), WIRE_SVC_RC);
 }
 
 REQUIREMENT("RSP-08")
-static void
-unreliable_writes_store_their_tail_last(void **state)
+BENCH_TEST(unreliable_writes_store_their_tail_last)
 {
 	struct conn_cfg cfg = conn_rc;
 
@@ -128,8 +125,7 @@ unreliable_writes_store_their_tail_last(void **state)
 }
 
 REQUIREMENT("RSP-08")
-static void
-write_with_immediate_stores_its_tail_last(void **state)
+BENCH_TEST(write_with_immediate_stores_its_tail_last)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -142,8 +138,7 @@ write_with_immediate_stores_its_tail_last(void **state)
 }
 
 REQUIREMENT("RSP-08")
-static void
-sends_store_their_tail_last(void **state)
+BENCH_TEST(sends_store_their_tail_last)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t psn = RQ;
@@ -188,8 +183,7 @@ sges_expect(uint32_t len)
 }
 
 REQUIREMENT("RSP-08")
-static void
-scattered_sends_store_their_tail_last(void **state)
+BENCH_TEST(scattered_sends_store_their_tail_last)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t psn = RQ;
@@ -211,8 +205,7 @@ scattered_sends_store_their_tail_last(void **state)
 
 /* The GRH in front of it is stored before it, too. */
 REQUIREMENT("RSP-08")
-static void
-datagrams_store_their_tail_last(void **state)
+BENCH_TEST(datagrams_store_their_tail_last)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -243,8 +236,7 @@ responses(struct conn *c, uint32_t psn, uint32_t len, uint32_t first)
 }
 
 REQUIREMENT("RSP-08")
-static void
-read_responses_store_their_tail_last(void **state)
+BENCH_TEST(read_responses_store_their_tail_last)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t psn = SQ;
@@ -263,8 +255,7 @@ read_responses_store_their_tail_last(void **state)
 }
 
 REQUIREMENT("RSP-08")
-static void
-scattered_read_responses_store_their_tail_last(void **state)
+BENCH_TEST(scattered_read_responses_store_their_tail_last)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t psn = SQ;
@@ -289,8 +280,7 @@ scattered_read_responses_store_their_tail_last(void **state)
 
 /* The first response of a READ is lost; the others are stored when they arrive. */
 REQUIREMENT("RSP-08")
-static void
-early_read_responses_store_their_tail_last(void **state)
+BENCH_TEST(early_read_responses_store_their_tail_last)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t len = 2 * MTU + 200;
@@ -307,8 +297,7 @@ early_read_responses_store_their_tail_last(void **state)
 
 /* Held requests are executed when the first one has come: not before, and in order. */
 REQUIREMENT("RSP-08")
-static void
-held_requests_store_their_tail_last(void **state)
+BENCH_TEST(held_requests_store_their_tail_last)
 {
 	struct conn *c = conn_sr(state, QP_SR_ON);
 	uint32_t len = 2 * MTU + 200;
@@ -345,8 +334,7 @@ loop_back(struct conn *c, struct wire_fields f, uint32_t len)
 }
 
 REQUIREMENT("RSP-08")
-static void
-looped_back_messages_store_their_tail_last(void **state)
+BENCH_TEST(looped_back_messages_store_their_tail_last)
 {
 	struct wire_fields f = {.opcode = WIRE_OP_WRITE_ONLY, .psn = RQ, .va = REMOTE_VA};
 	struct conn_cfg cfg = conn_rc;
@@ -369,31 +357,4 @@ looped_back_messages_store_their_tail_last(void **state)
 	message_expect(0, MTU);
 	recv_cqe(c, 1, QP_WC_SUCCESS);
 	pkt_count(c);
-}
-
-static int
-group_setup(void **state)
-{
-	gate_open();
-	return bench_group_setup(state);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(writes_store_their_tail_last),
-		bench_test(unreliable_writes_store_their_tail_last),
-		bench_test(write_with_immediate_stores_its_tail_last),
-		bench_test(sends_store_their_tail_last),
-		bench_test(scattered_sends_store_their_tail_last),
-		bench_test(datagrams_store_their_tail_last),
-		bench_test(read_responses_store_their_tail_last),
-		bench_test(scattered_read_responses_store_their_tail_last),
-		bench_test(early_read_responses_store_their_tail_last),
-		bench_test(held_requests_store_their_tail_last),
-		bench_test(looped_back_messages_store_their_tail_last),
-	};
-
-	return cmocka_run_group_tests(tests, group_setup, NULL);
 }

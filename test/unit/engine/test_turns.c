@@ -4,7 +4,6 @@
 #include <rte_mbuf.h>
 #include "harness.h"
 #include "wire/icrc.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -21,8 +20,7 @@ frame_at(const struct engine *e, uint32_t i)
 }
 
 /* A port that takes nothing: the array fills to its end and no further, and nothing is lost. */
-static void
-full_tx_array_ends_the_run(void **state)
+BENCH_TEST(full_tx_array_ends_the_run)
 {
 	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct qp_env *env = &c->b->engine.env;
@@ -40,8 +38,7 @@ full_tx_array_ends_the_run(void **state)
 }
 
 /* Without buffers there is no spinning and no loss; the QP continues when buffers return. */
-static void
-run_without_mbufs_sends_later(void **state)
+BENCH_TEST(run_without_mbufs_sends_later)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct rte_mempool *pool = c->b->engine.env.pool;
@@ -64,8 +61,7 @@ run_without_mbufs_sends_later(void **state)
 }
 
 /* A device with a separate pool: frames of requester and responder come from it. */
-static void
-frames_come_from_the_pool_of_their_device(void **state)
+BENCH_TEST(frames_come_from_the_pool_of_their_device)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -99,8 +95,7 @@ frames_come_from_the_pool_of_their_device(void **state)
  * Buffers run out in the middle of a message: packets with buffers are sent, the rest when buffers
  * return, and each packet once.
  */
-static void
-message_continues_when_buffers_return(void **state)
+BENCH_TEST(message_continues_when_buffers_return)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -131,8 +126,7 @@ message_continues_when_buffers_return(void **state)
 }
 
 /* A buffer's earlier use does not show: neither its data offset nor its offload flags. */
-static void
-old_contents_of_a_buffer_do_not_show(void **state)
+BENCH_TEST(old_contents_of_a_buffer_do_not_show)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -161,8 +155,7 @@ old_contents_of_a_buffer_do_not_show(void **state)
 }
 
 /* ACKs precede turns but take at most half of the space; then a turn follows. */
-static void
-responses_take_at_most_half_of_a_turn(void **state)
+BENCH_TEST(responses_take_at_most_half_of_a_turn)
 {
 	struct conn *c[6];
 	struct engine *e;
@@ -191,8 +184,7 @@ responses_take_at_most_half_of_a_turn(void **state)
 }
 
 /* A READ does not precede turns, nor does an ACK that must wait for the READ. */
-static void
-reads_of_several_qps_take_turns(void **state)
+BENCH_TEST(reads_of_several_qps_take_turns)
 {
 	struct conn *c = conn_open(*state, conn_rc), *asked = conn_open(*state, conn_rc),
 		    *other = conn_open(*state, conn_rc);
@@ -222,8 +214,7 @@ sent(const struct conn *c)
 }
 
 /* A QP waits for at most one quantum of each other QP. */
-static void
-turns_are_fair(void **state)
+BENCH_TEST(turns_are_fair)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c[4];
@@ -248,8 +239,7 @@ turns_are_fair(void **state)
 }
 
 /* A user's QP waits for at most one turn of another user's QPs, however many of these are busy. */
-static void
-users_take_turns(void **state)
+BENCH_TEST(users_take_turns)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *many[4], *other;
@@ -304,8 +294,7 @@ frames_free(struct engine *e)
  * While a user is paused, its QPs send nothing, get nothing and no timer; other users' do. Then
  * they go on where they were.
  */
-static void
-paused_users_wait(void **state)
+BENCH_TEST(paused_users_wait)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c, *other;
@@ -349,8 +338,7 @@ paused_users_wait(void **state)
 }
 
 /* What busy users send is the same for each, however many of their QPs are busy. */
-static void
-users_have_equal_shares(void **state)
+BENCH_TEST(users_have_equal_shares)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c[7];
@@ -378,8 +366,7 @@ users_have_equal_shares(void **state)
 }
 
 /* Of long packets a turn has fewer, be they requests or responses. */
-static void
-turns_of_long_packets_are_limited_in_bytes(void **state)
+BENCH_TEST(turns_of_long_packets_are_limited_in_bytes)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c, *asked, *other;
@@ -405,8 +392,7 @@ turns_of_long_packets_are_limited_in_bytes(void **state)
 
 /* A lone QP sends a full burst in one turn, which requests fewer ACKs than many turns would. */
 REQUIREMENT("RSP-02")
-static void
-lone_qp_has_long_turns(void **state)
+BENCH_TEST(lone_qp_has_long_turns)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c, *other;
@@ -438,8 +424,7 @@ lone_qp_has_long_turns(void **state)
 }
 
 /* A run of the engine is limited too: its frames are sent before it builds more. */
-static void
-runs_of_long_packets_are_limited_in_bytes(void **state)
+BENCH_TEST(runs_of_long_packets_are_limited_in_bytes)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct engine *e = &((struct bench *)*state)->engine;
@@ -461,8 +446,7 @@ runs_of_long_packets_are_limited_in_bytes(void **state)
 }
 
 /* Answering a READ does not block the QP's own requests. */
-static void
-requester_and_responder_both_make_progress(void **state)
+BENCH_TEST(requester_and_responder_both_make_progress)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
@@ -480,8 +464,7 @@ requester_and_responder_both_make_progress(void **state)
 	assert_int_equal(req, 30);
 }
 
-static void
-forgotten_qp_is_off_the_run_list(void **state)
+BENCH_TEST(forgotten_qp_is_off_the_run_list)
 {
 	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 
@@ -498,8 +481,7 @@ forgotten_qp_is_off_the_run_list(void **state)
  * the requester gets its ACK, as from a NIC.
  */
 REQUIREMENT("RSP-02")
-static void
-executed_request_is_acknowledged_before_destroy(void **state)
+BENCH_TEST(executed_request_is_acknowledged_before_destroy)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -512,8 +494,7 @@ executed_request_is_acknowledged_before_destroy(void **state)
 
 /* A timer that fires early is armed again and does nothing else. */
 REQUIREMENT("REQ-04")
-static void
-early_timer_rearms_and_does_nothing_else(void **state)
+BENCH_TEST(early_timer_rearms_and_does_nothing_else)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint64_t due;
@@ -536,8 +517,7 @@ early_timer_rearms_and_does_nothing_else(void **state)
 
 /* A nearer deadline than the timer set: the RNR wait must not wait for the ACK timeout's. */
 REQUIREMENT("REQ-06")
-static void
-timer_is_brought_forward(void **state)
+BENCH_TEST(timer_is_brought_forward)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -548,8 +528,7 @@ timer_is_brought_forward(void **state)
 }
 
 /* A GID of the same device: the frame is marked and never reaches the wire. */
-static void
-loopback_frames_are_marked(void **state)
+BENCH_TEST(loopback_frames_are_marked)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -585,8 +564,7 @@ put_unsealed(struct bench *b, const uint8_t *frame, uint32_t len, bool own)
 
 /* Frames within the engine have no ICRC; frames from and to the outside need one. */
 REQUIREMENT("WIRE-03")
-static void
-loopback_needs_no_icrc(void **state)
+BENCH_TEST(loopback_needs_no_icrc)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -620,8 +598,7 @@ loopback_needs_no_icrc(void **state)
 
 /* The next hop is not yet known: responses wait for it. */
 REQUIREMENT("RSP-02")
-static void
-responses_wait_for_the_next_hop(void **state)
+BENCH_TEST(responses_wait_for_the_next_hop)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
@@ -652,8 +629,7 @@ bytes_from(const struct engine *e, uint32_t i)
 }
 
 /* A QP's traffic: its frames with headers, in its turns and ahead of them, and no other QP's. */
-static void
-frames_count_as_their_qps_traffic(void **state)
+BENCH_TEST(frames_count_as_their_qps_traffic)
 {
 	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -681,36 +657,4 @@ frames_count_as_their_qps_traffic(void **state)
 	other->qp->conn.state = QP_ERR; /* does not take it */
 	peer_send(other, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
 	assert_int_equal(other->qp->conn.rx_bytes, 2 * got);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(full_tx_array_ends_the_run),
-		bench_test(run_without_mbufs_sends_later),
-		bench_test(frames_come_from_the_pool_of_their_device),
-		bench_test(message_continues_when_buffers_return),
-		bench_test(old_contents_of_a_buffer_do_not_show),
-		bench_test(responses_take_at_most_half_of_a_turn),
-		bench_test(reads_of_several_qps_take_turns),
-		bench_test(turns_are_fair),
-		bench_test(users_take_turns),
-		bench_test(paused_users_wait),
-		bench_test(users_have_equal_shares),
-		bench_test(turns_of_long_packets_are_limited_in_bytes),
-		bench_test(lone_qp_has_long_turns),
-		bench_test(runs_of_long_packets_are_limited_in_bytes),
-		bench_test(requester_and_responder_both_make_progress),
-		bench_test(forgotten_qp_is_off_the_run_list),
-		bench_test(executed_request_is_acknowledged_before_destroy),
-		bench_test(early_timer_rearms_and_does_nothing_else),
-		bench_test(timer_is_brought_forward),
-		bench_test(loopback_frames_are_marked),
-		bench_test(loopback_needs_no_icrc),
-		bench_test(responses_wait_for_the_next_hop),
-		bench_test(frames_count_as_their_qps_traffic),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

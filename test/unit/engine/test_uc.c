@@ -2,7 +2,6 @@
 /* Unreliable connections (RSP-06, QP-17, QP-18, CQE-14). */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ     0x001000u
 #define RQ     0x555000u
@@ -22,8 +21,7 @@ conn_uc(void **state)
 }
 
 REQUIREMENT("WIRE-01")
-static void
-uc_messages_complete_when_sent(void **state)
+BENCH_TEST(uc_messages_complete_when_sent)
 {
 	struct conn *c = conn_uc(state);
 	struct wire_pkt p;
@@ -46,8 +44,7 @@ uc_messages_complete_when_sent(void **state)
 
 /* Longer than any window of acknowledgements. */
 REQUIREMENT("WIRE-05")
-static void
-uc_long_message_is_cut_at_the_path_mtu(void **state)
+BENCH_TEST(uc_long_message_is_cut_at_the_path_mtu)
 {
 	struct conn *c = conn_uc(state);
 
@@ -58,8 +55,7 @@ uc_long_message_is_cut_at_the_path_mtu(void **state)
 }
 
 REQUIREMENT("CQE-03")
-static void
-uc_refuses_reads(void **state)
+BENCH_TEST(uc_refuses_reads)
 {
 	static const uint8_t ops[] = {UROCE_WR_RDMA_READ, UROCE_WR_ATOMIC_CMP_SWAP,
 				      UROCE_WR_ATOMIC_FETCH_ADD};
@@ -76,8 +72,7 @@ uc_refuses_reads(void **state)
 }
 
 REQUIREMENT("RSP-06")
-static void
-uc_messages_are_delivered_without_an_ack(void **state)
+BENCH_TEST(uc_messages_are_delivered_without_an_ack)
 {
 	struct conn *c = conn_uc(state);
 
@@ -97,8 +92,7 @@ uc_messages_are_delivered_without_an_ack(void **state)
 
 /* Each packet of a message in turn is lost: nothing of it is delivered, the next message is. */
 REQUIREMENT("RSP-06")
-static void
-lost_packet_drops_the_message(void **state)
+BENCH_TEST(lost_packet_drops_the_message)
 {
 	static const uint8_t ops[] = {UC(SEND_FIRST), UC(SEND_MIDDLE), UC(SEND_MIDDLE),
 				      UC(SEND_LAST)};
@@ -133,8 +127,7 @@ lost_packet_drops_the_message(void **state)
 
 /* A WRITE without immediate between the broken SEND and the next: it takes nothing from it. */
 REQUIREMENT("RSP-06")
-static void
-write_does_not_take_a_kept_receive(void **state)
+BENCH_TEST(write_does_not_take_a_kept_receive)
 {
 	struct conn *c = conn_uc(state);
 
@@ -149,8 +142,7 @@ write_does_not_take_a_kept_receive(void **state)
 
 /* The same with a refused WRITE: it used no receive, so an event reports it. */
 REQUIREMENT("NAK-09", "RSP-06")
-static void
-kept_receive_is_flushed(void **state)
+BENCH_TEST(kept_receive_is_flushed)
 {
 	struct conn *c = conn_uc(state);
 
@@ -166,8 +158,7 @@ kept_receive_is_flushed(void **state)
 
 /* The same with a WRITE whose target cannot be written. */
 REQUIREMENT("NAK-08", "RSP-06")
-static void
-failed_write_does_not_take_a_kept_receive(void **state)
+BENCH_TEST(failed_write_does_not_take_a_kept_receive)
 {
 	struct conn *c = conn_uc(state);
 
@@ -183,8 +174,7 @@ failed_write_does_not_take_a_kept_receive(void **state)
 }
 
 REQUIREMENT("RSP-06")
-static void
-uc_send_without_a_receive_is_dropped(void **state)
+BENCH_TEST(uc_send_without_a_receive_is_dropped)
 {
 	struct conn *c = conn_uc(state);
 
@@ -200,8 +190,7 @@ uc_send_without_a_receive_is_dropped(void **state)
 }
 
 REQUIREMENT("CQE-02")
-static void
-uc_receive_that_is_too_short_fails(void **state)
+BENCH_TEST(uc_receive_that_is_too_short_fails)
 {
 	struct conn *c = conn_uc(state);
 
@@ -215,8 +204,7 @@ uc_receive_that_is_too_short_fails(void **state)
 }
 
 REQUIREMENT("QP-17")
-static void
-send_error_stops_the_send_queue_only(void **state)
+BENCH_TEST(send_error_stops_the_send_queue_only)
 {
 	struct conn *c = conn_uc(state);
 	struct uroce_sge bad = {LOCAL_VA, 8, 0xbad};
@@ -253,8 +241,7 @@ send_error_stops_the_send_queue_only(void **state)
 
 /* The message was aborted half sent: nothing of it is outstanding when the QP continues. */
 REQUIREMENT("QP-17", "QP-15")
-static void
-uc_resumes_after_half_a_message(void **state)
+BENCH_TEST(uc_resumes_after_half_a_message)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_SQD, .en_sqd_async_notify = 1};
 	struct conn *c = conn_uc(state);
@@ -278,8 +265,7 @@ uc_resumes_after_half_a_message(void **state)
 }
 
 REQUIREMENT("QP-18")
-static void
-receive_error_in_sqe_goes_to_err(void **state)
+BENCH_TEST(receive_error_in_sqe_goes_to_err)
 {
 	struct conn *c = conn_uc(state);
 
@@ -290,26 +276,4 @@ receive_error_in_sqe_goes_to_err(void **state)
 	peer_send(c, UC(SEND_ONLY), RQ, 0, 8);
 	recv_cqe(c, 2, QP_WC_LOC_LEN_ERR);
 	state_expect(c, QP_ERR);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(uc_messages_complete_when_sent),
-		bench_test(uc_long_message_is_cut_at_the_path_mtu),
-		bench_test(uc_refuses_reads),
-		bench_test(uc_messages_are_delivered_without_an_ack),
-		bench_test(lost_packet_drops_the_message),
-		bench_test(write_does_not_take_a_kept_receive),
-		bench_test(kept_receive_is_flushed),
-		bench_test(failed_write_does_not_take_a_kept_receive),
-		bench_test(uc_send_without_a_receive_is_dropped),
-		bench_test(uc_receive_that_is_too_short_fails),
-		bench_test(send_error_stops_the_send_queue_only),
-		bench_test(uc_resumes_after_half_a_message),
-		bench_test(receive_error_in_sqe_goes_to_err),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

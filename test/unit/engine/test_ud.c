@@ -3,7 +3,6 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ     0x001000u
 #define RQ     0x555000u
@@ -61,8 +60,7 @@ client_sends_to(struct conn *c, uint64_t id, uint32_t ah, uint32_t qpn, uint32_t
 }
 
 REQUIREMENT("WIRE-07")
-static void
-datagram_fills_the_grh_area_and_completion(void **state)
+BENCH_TEST(datagram_fills_the_grh_area_and_completion)
 {
 	static const uint8_t zero[20];
 	struct uroce_cqe cqe;
@@ -100,8 +98,7 @@ datagram_fills_the_grh_area_and_completion(void **state)
 
 /* A response to such an address would reach no host, or many. */
 REQUIREMENT("WIRE-07", "WIRE-11")
-static void
-datagrams_from_a_non_unicast_source_are_dropped(void **state)
+BENCH_TEST(datagrams_from_a_non_unicast_source_are_dropped)
 {
 	static const struct {
 		uint8_t gid[16];
@@ -148,8 +145,7 @@ datagrams_from_a_non_unicast_source_are_dropped(void **state)
  * address and to its group, and on no other device.
  */
 REQUIREMENT("WIRE-07", "WIRE-11")
-static void
-loopback_sources_are_for_loopback_devices(void **state)
+BENCH_TEST(loopback_sources_are_for_loopback_devices)
 {
 	static const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
 	static const struct {
@@ -215,8 +211,7 @@ loopback_sources_are_for_loopback_devices(void **state)
 
 /* The control thread responds to the source, too. */
 REQUIREMENT("WIRE-11")
-static void
-datagrams_for_qp1_have_a_unicast_source(void **state)
+BENCH_TEST(datagrams_for_qp1_have_a_unicast_source)
 {
 	static const uint8_t from[][4] = {
 		{239, 1, 2, 3}, {255, 255, 255, 255}, {127, 0, 0, 1}, {0, 0, 0, 0}, {10, 1, 2, 3}};
@@ -244,8 +239,7 @@ datagrams_for_qp1_have_a_unicast_source(void **state)
 }
 
 REQUIREMENT("WIRE-08")
-static void
-wrong_qkey_is_dropped(void **state)
+BENCH_TEST(wrong_qkey_is_dropped)
 {
 	struct ud u;
 
@@ -261,8 +255,7 @@ wrong_qkey_is_dropped(void **state)
 }
 
 REQUIREMENT("WIRE-08")
-static void
-qkey_with_top_bit_sends_the_qps_qkey(void **state)
+BENCH_TEST(qkey_with_top_bit_sends_the_qps_qkey)
 {
 	struct wire_pkt p;
 	struct ud u;
@@ -283,8 +276,7 @@ qkey_with_top_bit_sends_the_qps_qkey(void **state)
 
 /* Buffers must also hold the GRH area; a datagram that does not fit is dropped silently. */
 REQUIREMENT("WIRE-07")
-static void
-datagram_longer_than_the_receive_is_dropped(void **state)
+BENCH_TEST(datagram_longer_than_the_receive_is_dropped)
 {
 	struct ud u;
 
@@ -301,8 +293,7 @@ datagram_longer_than_the_receive_is_dropped(void **state)
 }
 
 REQUIREMENT("CQE-02")
-static void
-datagram_over_the_mtu_fails(void **state)
+BENCH_TEST(datagram_over_the_mtu_fails)
 {
 	struct ud u;
 
@@ -318,8 +309,7 @@ datagram_over_the_mtu_fails(void **state)
 
 /* A stale handle, one of another PD, an unknown one, and operations that UD lacks. */
 REQUIREMENT("CQE-03", "QP-17")
-static void
-bad_address_handles_and_opcodes_fail(void **state)
+BENCH_TEST(bad_address_handles_and_opcodes_fail)
 {
 	uint32_t i;
 
@@ -355,8 +345,7 @@ bad_address_handles_and_opcodes_fail(void **state)
 
 /* The next hop is not known: the datagram waits for a while, then counts as lost. */
 REQUIREMENT("WIRE-01")
-static void
-datagram_waits_for_its_next_hop(void **state)
+BENCH_TEST(datagram_waits_for_its_next_hop)
 {
 	struct ud u;
 
@@ -378,8 +367,7 @@ datagram_waits_for_its_next_hop(void **state)
 
 /* Datagrams posted before a program destroys its QP are sent and complete. */
 REQUIREMENT("WIRE-07")
-static void
-datagrams_posted_before_destroy_are_sent(void **state)
+BENCH_TEST(datagrams_posted_before_destroy_are_sent)
 {
 	struct wire_pkt pkt;
 	struct ud u;
@@ -422,8 +410,7 @@ datagrams_posted_before_destroy_are_sent(void **state)
 
 /* As worker_send_posted does before an address handle is destroyed: the QP goes on as before. */
 REQUIREMENT("WIRE-07")
-static void
-qp_goes_on_after_a_last_turn(void **state)
+BENCH_TEST(qp_goes_on_after_a_last_turn)
 {
 	struct ud u;
 
@@ -438,25 +425,4 @@ qp_goes_on_after_a_last_turn(void **state)
 	client_sends_to(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
 	pkt_expect(u.c, UD(SEND_ONLY), SQ + 1);
 	send_cqe(u.c, 2, QP_WC_SUCCESS);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(datagram_fills_the_grh_area_and_completion),
-		bench_test(datagrams_from_a_non_unicast_source_are_dropped),
-		bench_test(loopback_sources_are_for_loopback_devices),
-		bench_test(datagrams_for_qp1_have_a_unicast_source),
-		bench_test(wrong_qkey_is_dropped),
-		bench_test(qkey_with_top_bit_sends_the_qps_qkey),
-		bench_test(datagram_longer_than_the_receive_is_dropped),
-		bench_test(datagram_over_the_mtu_fails),
-		bench_test(bad_address_handles_and_opcodes_fail),
-		bench_test(datagram_waits_for_its_next_hop),
-		bench_test(datagrams_posted_before_destroy_are_sent),
-		bench_test(qp_goes_on_after_a_last_turn),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

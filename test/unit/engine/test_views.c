@@ -11,7 +11,6 @@
 #include "harness.h"
 #include "qp/retire.h"
 #include "qp/segs.h"
-#include "../../kit/requirement.h"
 
 #define SQ         0x001000u /* as conn_rc has them */
 #define RQ         0x555000u
@@ -36,8 +35,7 @@ segs_of(struct conn *c, uint32_t frame)
 }
 
 /* Every length around the threshold, the pads and the MTU, over both IPs. */
-static void
-zero_copy_frame_has_the_bytes_of_a_copy(void **state)
+BENCH_TEST(zero_copy_frame_has_the_bytes_of_a_copy)
 {
 	static const uint32_t lens[] = {499, 500, 501, 502, 503, 1023, 1024, 1500, 1501, 2999};
 	uint32_t v6, i, seen = 0, views = 0;
@@ -71,8 +69,7 @@ zero_copy_frame_has_the_bytes_of_a_copy(void **state)
 }
 
 /* AckReq is set in the last packet after it was built. */
-static void
-ackreq_can_be_set_after_a_zero_copy_frame_is_built(void **state)
+BENCH_TEST(ackreq_can_be_set_after_a_zero_copy_frame_is_built)
 {
 	struct conn *c = view_conn(state, conn_rc);
 	struct wire_pkt pkt;
@@ -87,8 +84,7 @@ ackreq_can_be_set_after_a_zero_copy_frame_is_built(void **state)
 }
 
 /* Memory changes between CRC and copy: the frame is lost, and its retransmission is a copy. */
-static void
-memory_changed_in_flight_is_a_lost_frame(void **state)
+BENCH_TEST(memory_changed_in_flight_is_a_lost_frame)
 {
 	struct conn *c = view_conn(state, conn_rc);
 	struct rte_mbuf *m;
@@ -112,8 +108,7 @@ memory_changed_in_flight_is_a_lost_frame(void **state)
 }
 
 /* Data that is not one mapped piece: inline, in two SGEs, or accessed by calls. */
-static void
-inline_scattered_and_remote_data_is_copied(void **state)
+BENCH_TEST(inline_scattered_and_remote_data_is_copied)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -137,8 +132,7 @@ inline_scattered_and_remote_data_is_copied(void **state)
 }
 
 /* A READ's source may change while it is read, and the requester would wait for a timeout. */
-static void
-read_responses_are_copied(void **state)
+BENCH_TEST(read_responses_are_copied)
 {
 	struct conn *c = view_conn(state, conn_rc);
 
@@ -150,8 +144,7 @@ read_responses_are_copied(void **state)
 /*
  * UC messages complete when built, before a port copies them, and the client may reuse the memory.
  */
-static void
-unreliable_messages_are_copied(void **state)
+BENCH_TEST(unreliable_messages_are_copied)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -166,8 +159,7 @@ unreliable_messages_are_copied(void **state)
 }
 
 /* A packet that crosses the end of the first SGE is gathered, not viewed past that end. */
-static void
-zero_copy_frame_ends_with_its_sge(void **state)
+BENCH_TEST(zero_copy_frame_ends_with_its_sge)
 {
 	struct conn *c = view_conn(state, conn_rc);
 	struct uroce_sge two[] = {{LOCAL_VA, 1500, c->local->mr.key},
@@ -190,8 +182,7 @@ zero_copy_frame_ends_with_its_sge(void **state)
 }
 
 /* Pads are zero, although the segment still holds the ICRC of an earlier frame without a pad. */
-static void
-pad_of_a_zero_copy_frame_is_zero(void **state)
+BENCH_TEST(pad_of_a_zero_copy_frame_is_zero)
 {
 	static const uint8_t zeros[3];
 	struct conn *c = view_conn(state, conn_rc);
@@ -221,8 +212,7 @@ pad_of_a_zero_copy_frame_is_zero(void **state)
  * mbuf segments return with their frames and are not lent again before. Until then payloads are
  * copied.
  */
-static void
-mbuf_segments_return_to_their_pool(void **state)
+BENCH_TEST(mbuf_segments_return_to_their_pool)
 {
 	struct conn *c = view_conn(state, conn_rc);
 	struct qp_segs *segs = c->b->engine.env.segs;
@@ -262,8 +252,7 @@ mbuf_segments_return_to_their_pool(void **state)
 }
 
 /* The name is taken: qp_segs_create fails and leaks no memory. */
-static void
-mbuf_segments_need_an_unused_pool_name(void **state)
+BENCH_TEST(mbuf_segments_need_an_unused_pool_name)
 {
 	struct qp_segs *first = qp_segs_create("taken", 2, SOCKET_ID_ANY);
 	size_t before = 0;
@@ -282,8 +271,7 @@ mbuf_segments_need_an_unused_pool_name(void **state)
 
 /* The key is no longer valid when the packet is built. */
 REQUIREMENT("MEM-03")
-static void
-zero_copy_send_with_a_stale_key_fails(void **state)
+BENCH_TEST(zero_copy_send_with_a_stale_key_fails)
 {
 	struct conn *c = view_conn(state, conn_rc);
 
@@ -320,8 +308,7 @@ last_frame(struct conn *c)
 }
 
 /* Loopback frames keep their payload in client memory, and its latest contents count. */
-static void
-zero_copy_frames_loop_back(void **state)
+BENCH_TEST(zero_copy_frames_loop_back)
 {
 	static const uint32_t lens[] = {499, 500, 501, 502, 503, 1024};
 
@@ -353,8 +340,7 @@ zero_copy_frames_loop_back(void **state)
  * Payloads whose memory may change before reception are copied: of UC, which completes before it is
  * received, and of READ responses, which a WRITE to that memory may follow.
  */
-static void
-read_responses_and_uc_loop_back_as_copies(void **state)
+BENCH_TEST(read_responses_and_uc_loop_back_as_copies)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c = loop_conn(state, cfg);
@@ -398,8 +384,7 @@ put_view(struct conn *c, const uint8_t *frame, uint32_t frame_len, const uint8_t
 }
 
 /* To where it goes: the region of a WRITE, be it the very one it comes from; two SGEs. */
-static void
-loopback_zero_copy_frames_are_received(void **state)
+BENCH_TEST(loopback_zero_copy_frames_are_received)
 {
 	struct conn *c = loop_conn(state, conn_rc);
 	uint8_t frame[WIRE_MAX_OVERHEAD + 1024], bytes[601], was[601];
@@ -431,8 +416,7 @@ loopback_zero_copy_frames_are_received(void **state)
 
 /* The client may reuse the memory of a flushed WQE: its frame counts as lost. */
 REQUIREMENT("QP-19")
-static void
-zero_copy_frames_of_a_flushed_qp_are_not_received(void **state)
+BENCH_TEST(zero_copy_frames_of_a_flushed_qp_are_not_received)
 {
 	struct conn *from = loop_conn(state, conn_rc), *c = loop_conn(state, conn_rc);
 	uint8_t frame[WIRE_MAX_OVERHEAD + 1024], bytes[601] = {1, 2, 3};
@@ -450,8 +434,7 @@ zero_copy_frames_of_a_flushed_qp_are_not_received(void **state)
 
 /* Nor are they kept as copies if they must wait, even if their QP is ready again by then. */
 REQUIREMENT("QP-19")
-static void
-zero_copy_frames_of_a_flushed_qp_are_not_kept(void **state)
+BENCH_TEST(zero_copy_frames_of_a_flushed_qp_are_not_kept)
 {
 	struct conn *from = loop_conn(state, conn_rc), *c = loop_conn(state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -477,8 +460,7 @@ zero_copy_frames_of_a_flushed_qp_are_not_kept(void **state)
 }
 
 /* A frame to a QP of another worker has its own bytes and an ICRC, which the harness checks. */
-static void
-zero_copy_frames_are_handed_off_as_copies(void **state)
+BENCH_TEST(zero_copy_frames_are_handed_off_as_copies)
 {
 	struct conn *c = loop_conn(state, conn_rc);
 	uint8_t frame[WIRE_MAX_OVERHEAD + 1024];
@@ -493,30 +475,4 @@ zero_copy_frames_are_handed_off_as_copies(void **state)
 	put_view(c, frame, len, c->local->bytes, 601);
 	assert_int_equal(c->b->handoffs, 1);
 	assert_int_equal(DROPS(c, QP_STATE), 1);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(zero_copy_frame_has_the_bytes_of_a_copy),
-		bench_test(ackreq_can_be_set_after_a_zero_copy_frame_is_built),
-		bench_test(memory_changed_in_flight_is_a_lost_frame),
-		bench_test(inline_scattered_and_remote_data_is_copied),
-		bench_test(read_responses_are_copied),
-		bench_test(unreliable_messages_are_copied),
-		bench_test(zero_copy_frame_ends_with_its_sge),
-		bench_test(pad_of_a_zero_copy_frame_is_zero),
-		bench_test(mbuf_segments_return_to_their_pool),
-		bench_test(mbuf_segments_need_an_unused_pool_name),
-		bench_test(zero_copy_send_with_a_stale_key_fails),
-		bench_test(zero_copy_frames_loop_back),
-		bench_test(read_responses_and_uc_loop_back_as_copies),
-		bench_test(loopback_zero_copy_frames_are_received),
-		bench_test(zero_copy_frames_of_a_flushed_qp_are_not_received),
-		bench_test(zero_copy_frames_of_a_flushed_qp_are_not_kept),
-		bench_test(zero_copy_frames_are_handed_off_as_copies),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 #include "harness.h"
 #include "qp/recorder.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -81,8 +80,7 @@ peer_writes(struct conn *c, uint32_t psn, uint32_t key, uint64_t va, uint32_t le
 }
 
 REQUIREMENT("MEM-04")
-static void
-bound_window_grants_its_range_only(void **state)
+BENCH_TEST(bound_window_grants_its_range_only)
 {
 	static const struct {
 		uint64_t va;
@@ -111,8 +109,7 @@ bound_window_grants_its_range_only(void **state)
 
 /* The previous key, another right, and the region's own key give no access. */
 REQUIREMENT("MEM-04")
-static void
-window_grants_no_right_that_was_not_bound(void **state)
+BENCH_TEST(window_grants_no_right_that_was_not_bound)
 {
 	uint32_t i;
 
@@ -145,8 +142,7 @@ window_grants_no_right_that_was_not_bound(void **state)
 
 /* A window is no L_Key. */
 REQUIREMENT("MEM-04", "CQE-04")
-static void
-window_key_is_not_an_lkey(void **state)
+BENCH_TEST(window_key_is_not_an_lkey)
 {
 	struct uroce_sge sge = {0x90000, 8, 0};
 	struct bound w;
@@ -163,8 +159,7 @@ window_key_is_not_an_lkey(void **state)
 
 /* Binds that cannot be: MW_BIND_ERR, the QP in ERR, the window as it was. */
 REQUIREMENT("CQE-06")
-static void
-wrong_binds_fail(void **state)
+BENCH_TEST(wrong_binds_fail)
 {
 	static const uint32_t why[] = {
 		UROCE_ERROR_BIND_LKEY_BOUNDS, UROCE_ERROR_BIND_LKEY_BOUNDS,
@@ -223,8 +218,7 @@ wrong_binds_fail(void **state)
  * window elsewhere under the same key. The copy goes to the checked address.
  */
 REQUIREMENT("MEM-04")
-static void
-accepted_request_keeps_its_binding(void **state)
+BENCH_TEST(accepted_request_keeps_its_binding)
 {
 	static const struct {
 		uint64_t addr, len;
@@ -263,8 +257,7 @@ accepted_request_keeps_its_binding(void **state)
 
 /* While another worker changes a window no request passes. */
 REQUIREMENT("MEM-04")
-static void
-window_that_is_being_changed_grants_nothing(void **state)
+BENCH_TEST(window_that_is_being_changed_grants_nothing)
 {
 	struct mr window;
 	struct bound w;
@@ -283,8 +276,7 @@ window_that_is_being_changed_grants_nothing(void **state)
 
 /* After a bind that failed or was flushed a client does not know the bits that it last chose. */
 REQUIREMENT("MEM-04")
-static void
-a_bind_ignores_the_chosen_bits_of_the_present_key(void **state)
+BENCH_TEST(a_bind_ignores_the_chosen_bits_of_the_present_key)
 {
 	struct bound w;
 	uint32_t was;
@@ -301,8 +293,7 @@ a_bind_ignores_the_chosen_bits_of_the_present_key(void **state)
 
 /* Of the new key eight bits are used. */
 REQUIREMENT("MEM-04")
-static void
-bind_chooses_eight_bits_of_the_key(void **state)
+BENCH_TEST(bind_chooses_eight_bits_of_the_key)
 {
 	struct bound w;
 	uint32_t was;
@@ -324,8 +315,7 @@ bind_chooses_eight_bits_of_the_key(void **state)
  * atomic.
  */
 REQUIREMENT("RSP-04")
-static void
-windows_aligned_for_the_cpu_allow_atomics(void **state)
+BENCH_TEST(windows_aligned_for_the_cpu_allow_atomics)
 {
 	static const struct {
 		uint64_t va; /* of the region's first byte */
@@ -372,8 +362,7 @@ windows_aligned_for_the_cpu_allow_atomics(void **state)
 
 /* Invalidated by its own side, or by a SEND of the peer: the key is dead from then on. */
 REQUIREMENT("MEM-04")
-static void
-invalidated_window_grants_nothing(void **state)
+BENCH_TEST(invalidated_window_grants_nothing)
 {
 	uint32_t i;
 
@@ -412,8 +401,7 @@ invalidated_window_grants_nothing(void **state)
  * it.
  */
 REQUIREMENT("MEM-04")
-static void
-type_2_window_belongs_to_one_qp(void **state)
+BENCH_TEST(type_2_window_belongs_to_one_qp)
 {
 	uint32_t i;
 
@@ -451,8 +439,7 @@ type_2_window_belongs_to_one_qp(void **state)
 
 /* Local operations keep their place: executed in turn, completed in order, once, retries or not. */
 REQUIREMENT("MEM-04", "REQ-01")
-static void
-local_operations_complete_in_order(void **state)
+BENCH_TEST(local_operations_complete_in_order)
 {
 	struct bound w;
 
@@ -474,25 +461,4 @@ local_operations_complete_in_order(void **state)
 	peer_ack(w.c, SQ + 1);
 	send_cqe(w.c, 3, QP_WC_SUCCESS);
 	window_close(&w);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(bound_window_grants_its_range_only),
-		bench_test(window_grants_no_right_that_was_not_bound),
-		bench_test(window_key_is_not_an_lkey),
-		bench_test(wrong_binds_fail),
-		bench_test(accepted_request_keeps_its_binding),
-		bench_test(window_that_is_being_changed_grants_nothing),
-		bench_test(a_bind_ignores_the_chosen_bits_of_the_present_key),
-		bench_test(bind_chooses_eight_bits_of_the_key),
-		bench_test(windows_aligned_for_the_cpu_allow_atomics),
-		bench_test(invalidated_window_grants_nothing),
-		bench_test(type_2_window_belongs_to_one_qp),
-		bench_test(local_operations_complete_in_order),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -5,7 +5,6 @@
 #include "harness.h"
 #include "requester/requester_parts.h"
 #include "requester/selective.h"
-#include "../../kit/requirement.h"
 #include "../../kit/steps.h"
 
 #define SQ   0x001000u
@@ -65,8 +64,7 @@ look_up_steps(const struct conn *c, uint32_t n)
 	return steps;
 }
 
-static void
-look_up_does_not_walk_the_wqes(void **state)
+BENCH_TEST(look_up_does_not_walk_the_wqes)
 {
 	uint64_t few = look_up_steps(conn_busy(state, FEW), FEW);
 	uint64_t deep = look_up_steps(conn_busy(state, DEEP), DEEP);
@@ -106,8 +104,7 @@ look_up_from_all(struct conn *c, uint32_t at, uint32_t una)
  * WQEs without a PSN, with one, with several, and the largest ones: together they span more than
  * half of the circle of PSNs.
  */
-static void
-look_up_finds_wqes_of_every_size(void **state)
+BENCH_TEST(look_up_finds_wqes_of_every_size)
 {
 	static const uint32_t sizes[] = {1u << 23, 1, 0, 3, 1, 0, 0, 1,
 					 64,       1, 1, 2, 1, 0, 5, 1u << 23};
@@ -143,8 +140,7 @@ rewind_all(void *arg)
 }
 
 /* A NAK of the peer leads to a rewind. */
-static void
-rewind_does_not_walk_the_wqes(void **state)
+BENCH_TEST(rewind_does_not_walk_the_wqes)
 {
 	uint64_t few = steps_of(rewind_all, conn_busy(state, FEW));
 	uint64_t deep = steps_of(rewind_all, conn_busy(state, DEEP));
@@ -154,8 +150,7 @@ rewind_does_not_walk_the_wqes(void **state)
 
 /* It forgets which READs were requested, and these are counted again when they are. */
 REQUIREMENT("REQ-02")
-static void
-rewind_counts_reads_again(void **state)
+BENCH_TEST(rewind_counts_reads_again)
 {
 	struct conn *c = conn_busy(state, 3);
 	uint32_t i;
@@ -236,8 +231,7 @@ receive_steps(struct conn *c, bool to_group, uint32_t n)
 
 /* A user may have thousands of memberships; other users receive on the same device. */
 REQUIREMENT("WIRE-10")
-static void
-datagram_does_not_walk_the_members(void **state)
+BENCH_TEST(datagram_does_not_walk_the_members)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -258,8 +252,7 @@ datagram_does_not_walk_the_members(void **state)
 #define PARKED 500u
 
 /* A client's paced QPs may all be due at once: each call wakes some, each QP once. */
-static void
-parked_qps_wake_a_few_at_a_time(void **state)
+BENCH_TEST(parked_qps_wake_a_few_at_a_time)
 {
 	static struct run_list l;
 	struct qp *qps = aligned_alloc(64, PARKED * sizeof(*qps)), *qp;
@@ -296,19 +289,4 @@ parked_qps_wake_a_few_at_a_time(void **state)
 	assert_ptr_equal(run_list_first(&l), &qps[PARKED - 1]);
 	assert_int_equal(l.parked, 0);
 	free(qps);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		bench_test(look_up_does_not_walk_the_wqes),
-		bench_test(look_up_finds_wqes_of_every_size),
-		bench_test(rewind_does_not_walk_the_wqes),
-		bench_test(rewind_counts_reads_again),
-		bench_test(datagram_does_not_walk_the_members),
-		bench_test(parked_qps_wake_a_few_at_a_time),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

@@ -2,7 +2,6 @@
 /* Send WQEs that cannot be: found before anything is sent (REQ-03, CQE-02 .. 04, MEM-02). */
 #include <string.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 
@@ -28,8 +27,7 @@ check_refused(struct conn *c, struct wr wr, enum qp_wc_status status)
 }
 
 REQUIREMENT("CQE-04", "REQ-03", "MEM-02")
-static void
-every_wrong_lkey_fails(void **state)
+BENCH_TEST(every_wrong_lkey_fails)
 {
 	struct bench_region *other = region_add(*state, 99, LOCAL_VA, 64, MEM_LOCAL_WRITE);
 	uint32_t i;
@@ -55,8 +53,7 @@ every_wrong_lkey_fails(void **state)
 
 /* The bad SGE is packets away from the start: not one of them goes. */
 REQUIREMENT("REQ-03")
-static void
-message_with_a_bad_last_sge_is_not_sent(void **state)
+BENCH_TEST(message_with_a_bad_last_sge_is_not_sent)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ};
 	uint32_t i;
@@ -72,8 +69,7 @@ message_with_a_bad_last_sge_is_not_sent(void **state)
 }
 
 REQUIREMENT("CQE-04")
-static void
-key_of_deregistered_memory_fails(void **state)
+BENCH_TEST(key_of_deregistered_memory_fails)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -84,8 +80,7 @@ key_of_deregistered_memory_fails(void **state)
 }
 
 REQUIREMENT("CQE-04", "REQ-03")
-static void
-read_into_read_only_memory_fails(void **state)
+BENCH_TEST(read_into_read_only_memory_fails)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
@@ -103,8 +98,7 @@ read_into_read_only_memory_fails(void **state)
 
 /* Bytes that are gathered from several SGEs are read: no right to write them is needed. */
 REQUIREMENT("REQ-03", "MEM-02")
-static void
-send_gathers_from_read_only_memory(void **state)
+BENCH_TEST(send_gathers_from_read_only_memory)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
@@ -122,8 +116,7 @@ send_gathers_from_read_only_memory(void **state)
 
 /* The right to write the memory is removed before the READ's data arrives. */
 REQUIREMENT("REQ-03", "MEM-02")
-static void
-read_data_stays_out_of_memory_made_read_only(void **state)
+BENCH_TEST(read_data_stays_out_of_memory_made_read_only)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 32, c->local->mr.key},
@@ -140,8 +133,7 @@ read_data_stays_out_of_memory_made_read_only(void **state)
 
 /* The range is checked without an overflowing sum. */
 REQUIREMENT("MEM-02")
-static void
-sge_at_the_end_of_the_address_space_does_not_overflow(void **state)
+BENCH_TEST(sge_at_the_end_of_the_address_space_does_not_overflow)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *top = region_add(*state, 7, UINT64_MAX - 63, 64, MEM_LOCAL_WRITE);
@@ -160,8 +152,7 @@ sge_at_the_end_of_the_address_space_does_not_overflow(void **state)
 
 /* An SGE of no bytes names no memory. */
 REQUIREMENT("REQ-03")
-static void
-empty_sges_need_no_key(void **state)
+BENCH_TEST(empty_sges_need_no_key)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{0x1234, 0, 0xdead}, {UINT64_MAX, 0, 0}};
@@ -179,8 +170,7 @@ empty_sges_need_no_key(void **state)
 }
 
 REQUIREMENT("CQE-03", "REQ-03")
-static void
-opcodes_unknown_to_rc_fail(void **state)
+BENCH_TEST(opcodes_unknown_to_rc_fail)
 {
 	static const uint8_t ops[] = {UROCE_WR_OPCODES, 0x55, 0xff};
 	uint32_t i;
@@ -191,8 +181,7 @@ opcodes_unknown_to_rc_fail(void **state)
 }
 
 REQUIREMENT("CQE-03")
-static void
-unknown_flags_fail(void **state)
+BENCH_TEST(unknown_flags_fail)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ,
 				      UROCE_WR_ATOMIC_FETCH_ADD, UROCE_WR_LOCAL_INV};
@@ -207,8 +196,7 @@ unknown_flags_fail(void **state)
 }
 
 REQUIREMENT("CQE-03")
-static void
-more_sges_than_a_slot_holds_fail(void **state)
+BENCH_TEST(more_sges_than_a_slot_holds_fail)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_send_wqe *w;
@@ -222,8 +210,7 @@ more_sges_than_a_slot_holds_fail(void **state)
 }
 
 REQUIREMENT("CQE-03")
-static void
-inline_data_longer_than_granted_fails(void **state)
+BENCH_TEST(inline_data_longer_than_granted_fails)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_send_wqe *w;
@@ -237,8 +224,7 @@ inline_data_longer_than_granted_fails(void **state)
 }
 
 /* Not taken for one SGE, whatever the copy's place held before. */
-static void
-one_byte_is_sent_inline(void **state)
+BENCH_TEST(one_byte_is_sent_inline)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt pkt;
@@ -257,8 +243,7 @@ one_byte_is_sent_inline(void **state)
 }
 
 REQUIREMENT("CQE-03")
-static void
-inline_read_fails(void **state)
+BENCH_TEST(inline_read_fails)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -268,8 +253,7 @@ inline_read_fails(void **state)
 }
 
 REQUIREMENT("CQE-03")
-static void
-read_without_read_depth_fails(void **state)
+BENCH_TEST(read_without_read_depth_fails)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -282,8 +266,7 @@ read_without_read_depth_fails(void **state)
 }
 
 REQUIREMENT("CQE-02", "REQ-03")
-static void
-message_over_2_to_the_31_fails(void **state)
+BENCH_TEST(message_over_2_to_the_31_fails)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ};
 	uint32_t i;
@@ -305,8 +288,7 @@ message_over_2_to_the_31_fails(void **state)
 
 /* Exactly 2^31 bytes are legal: such a READ is sent. */
 REQUIREMENT("WIRE-05")
-static void
-message_of_2_to_the_31_is_sent(void **state)
+BENCH_TEST(message_of_2_to_the_31_is_sent)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct bench_region *big;
@@ -330,8 +312,7 @@ message_of_2_to_the_31_is_sent(void **state)
 
 /* A key is invalidated while its message is being sent: no further byte of its memory is sent. */
 REQUIREMENT("REQ-03")
-static void
-memory_deregistered_within_a_message_fails(void **state)
+BENCH_TEST(memory_deregistered_within_a_message_fails)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -353,8 +334,7 @@ memory_deregistered_within_a_message_fails(void **state)
 
 /* Memory reached by copying: a client that has unmapped it gets its own error. */
 REQUIREMENT("REQ-03")
-static void
-failed_copies_fail_the_wqe(void **state)
+BENCH_TEST(failed_copies_fail_the_wqe)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -371,8 +351,7 @@ failed_copies_fail_the_wqe(void **state)
 
 /* The WQE is checked and used from one copy: later writes of the client have no effect. */
 REQUIREMENT("REQ-03")
-static void
-wqe_slot_is_read_once(void **state)
+BENCH_TEST(wqe_slot_is_read_once)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge *sge = (struct uroce_sge *)(c->sq.slots + UROCE_SEND_WQE_HDR);
@@ -389,33 +368,4 @@ wqe_slot_is_read_once(void **state)
 	pkt_expect(c, WIRE_OP_WRITE_LAST, SQ + 1);
 	peer_ack(c, SQ + 1);
 	send_cqe(c, 1, QP_WC_SUCCESS);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(every_wrong_lkey_fails),
-		bench_test(message_with_a_bad_last_sge_is_not_sent),
-		bench_test(key_of_deregistered_memory_fails),
-		bench_test(read_into_read_only_memory_fails),
-		bench_test(send_gathers_from_read_only_memory),
-		bench_test(read_data_stays_out_of_memory_made_read_only),
-		bench_test(sge_at_the_end_of_the_address_space_does_not_overflow),
-		bench_test(empty_sges_need_no_key),
-		bench_test(opcodes_unknown_to_rc_fail),
-		bench_test(unknown_flags_fail),
-		bench_test(more_sges_than_a_slot_holds_fail),
-		bench_test(inline_data_longer_than_granted_fails),
-		bench_test(one_byte_is_sent_inline),
-		bench_test(inline_read_fails),
-		bench_test(read_without_read_depth_fails),
-		bench_test(message_over_2_to_the_31_fails),
-		bench_test(message_of_2_to_the_31_is_sent),
-		bench_test(memory_deregistered_within_a_message_fails),
-		bench_test(failed_copies_fail_the_wqe),
-		bench_test(wqe_slot_is_read_once),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

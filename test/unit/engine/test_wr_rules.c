@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of legal work requests against what the engine does with each opcode. */
-#include "suite.h"
 
 #include <uroce_abi/wr.h>
 #include "requester/requester_parts.h"
 #include "wire/opcode.h"
+#include "../../kit/unit.h"
 
 static struct qp_sq_entry entry; /* a WQE of one packet */
 
@@ -16,8 +16,7 @@ rule_of(uint32_t opcode)
 	return uroce_wr_rule_get(opcode);
 }
 
-static void
-rows_are_in_order_and_unknown_opcodes_are_legal_nowhere(void **state)
+UNIT_TEST(rows_are_in_order_and_unknown_opcodes_are_legal_nowhere)
 {
 	for (uint32_t opcode = 0; opcode < 256; opcode++) {
 		const struct uroce_wr_rule *rule = rule_of(opcode);
@@ -38,8 +37,7 @@ rows_are_in_order_and_unknown_opcodes_are_legal_nowhere(void **state)
 	assert_false(uroce_wr_is_legal(uroce_wr_rule_get(UROCE_WR_SEND), 31));
 }
 
-static void
-the_fast_path_s_functions_agree_with_the_table(void **state)
+UNIT_TEST(the_fast_path_s_functions_agree_with_the_table)
 {
 	for (uint32_t opcode = 0; opcode < UROCE_WR_OPCODES; opcode++) {
 		const uint8_t traits = rule_of(opcode)->traits;
@@ -58,8 +56,7 @@ the_fast_path_s_functions_agree_with_the_table(void **state)
 	}
 }
 
-static void
-headers_of_the_packets_agree_with_the_table(void **state)
+UNIT_TEST(headers_of_the_packets_agree_with_the_table)
 {
 	for (uint32_t opcode = 0; opcode < UROCE_WR_OPCODES; opcode++) {
 		const uint8_t traits = rule_of(opcode)->traits;
@@ -82,16 +79,4 @@ headers_of_the_packets_agree_with_the_table(void **state)
 					 (flags & WIRE_F_VALID) != 0);
 		}
 	}
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_are_in_order_and_unknown_opcodes_are_legal_nowhere),
-		cmocka_unit_test(the_fast_path_s_functions_agree_with_the_table),
-		cmocka_unit_test(headers_of_the_packets_agree_with_the_table),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,6 @@
 #include <rte_mbuf.h>
 #include "harness.h"
 #include "wire/sack.h"
-#include "../../kit/requirement.h"
 
 #define RQ  conn_rc.rq_psn
 #define MTU 1024
@@ -68,8 +67,7 @@ conn_written(void **state)
 }
 
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-writes_of_a_burst_are_written_at_once(void **state)
+BENCH_TEST(writes_of_a_burst_are_written_at_once)
 {
 	struct conn *c = conn_written(state);
 
@@ -86,8 +84,7 @@ writes_of_a_burst_are_written_at_once(void **state)
  * that WRITE is executed. The peer's data has arrived, so that it gets an ACK.
  */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-written_messages_need_no_region_any_more(void **state)
+BENCH_TEST(written_messages_need_no_region_any_more)
 {
 	struct conn *c = conn_written(state);
 
@@ -103,8 +100,7 @@ written_messages_need_no_region_any_more(void **state)
 
 /* An operation that was late and is repeated writes none of its messages twice. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_writes_of_a_burst_are_executed_once(void **state)
+BENCH_TEST(late_writes_of_a_burst_are_executed_once)
 {
 	struct conn *c = conn_written(state);
 
@@ -128,8 +124,7 @@ late_writes_of_a_burst_are_executed_once(void **state)
 
 /* The same if the program saw all of them and has deregistered the region. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_writes_of_a_burst_need_no_region_any_more(void **state)
+BENCH_TEST(late_writes_of_a_burst_need_no_region_any_more)
 {
 	struct conn *c = conn_written(state);
 
@@ -152,8 +147,7 @@ late_writes_of_a_burst_need_no_region_any_more(void **state)
  * but late. Only that packet counts as written.
  */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-late_write_of_a_packet_writes_no_others(void **state)
+BENCH_TEST(late_write_of_a_packet_writes_no_others)
 {
 	struct conn *c = conn_written(state);
 
@@ -173,8 +167,7 @@ late_write_of_a_packet_writes_no_others(void **state)
 
 /* A packet that closes a gap is written alone. It is not written again, and the others are. */
 REQUIREMENT("MEM-05", "SR-02")
-static void
-late_write_of_a_held_packet_writes_no_others(void **state)
+BENCH_TEST(late_write_of_a_held_packet_writes_no_others)
 {
 	struct conn *c = conn_written(state);
 
@@ -197,8 +190,7 @@ late_write_of_a_held_packet_writes_no_others(void **state)
 
 /* If the memory of the second message is gone, the first one succeeds. */
 REQUIREMENT("MEM-05", "NAK-09")
-static void
-later_write_fails_alone(void **state)
+BENCH_TEST(later_write_fails_alone)
 {
 	struct conn *c = conn_written(state);
 
@@ -211,8 +203,7 @@ later_write_fails_alone(void **state)
 
 /* A SEND without payload writes nothing; those behind it are written at once. */
 REQUIREMENT("MEM-05", "RSP-05")
-static void
-empty_send_of_a_burst_writes_nothing(void **state)
+BENCH_TEST(empty_send_of_a_burst_writes_nothing)
 {
 	static const struct piece sends[] = {
 		{WIRE_OP_SEND_ONLY, 0, 0, 0, 0},
@@ -235,8 +226,7 @@ empty_send_of_a_burst_writes_nothing(void **state)
 
 /* The target of a later message is checked before it is written. */
 REQUIREMENT("MEM-05", "MEM-02", "NAK-08")
-static void
-later_write_without_rights_is_not_written(void **state)
+BENCH_TEST(later_write_without_rights_is_not_written)
 {
 	static const struct piece outside[] = {
 		{WIRE_OP_WRITE_ONLY, 0, MTU, 0, MTU},
@@ -249,22 +239,4 @@ later_write_without_rights_is_not_written(void **state)
 	assert_int_equal(c->remote->stores, 1);
 	assert_memory_equal(c->remote->bytes, bench_bytes, MTU);
 	assert_int_equal(c->remote->bytes[BENCH_BYTES - MTU + 1], 7);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		bench_test(writes_of_a_burst_are_written_at_once),
-		bench_test(written_messages_need_no_region_any_more),
-		bench_test(late_writes_of_a_burst_are_executed_once),
-		bench_test(late_writes_of_a_burst_need_no_region_any_more),
-		bench_test(late_write_of_a_packet_writes_no_others),
-		bench_test(late_write_of_a_held_packet_writes_no_others),
-		bench_test(later_write_fails_alone),
-		bench_test(empty_send_of_a_burst_writes_nothing),
-		bench_test(later_write_without_rights_is_not_written),
-	};
-
-	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
 }

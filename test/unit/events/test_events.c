@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The control thread and workers that always have another event for it
  * (lib/control/worker_events.c). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "control/device.h"
 #include "control/log.h"
 #include "control/neigh.h"
 #include "control/obj.h"
 #include "control/slow_path.h"
 #include "control/daemon.h"
+#include "../../kit/unit.h"
 
 #define EVENTS 100000u
 
@@ -126,8 +122,9 @@ teardown(void **state)
 	return 0;
 }
 
-static void
-loop_takes_one_batch_of_events_a_turn(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
+TEST(loop_takes_one_batch_of_events_a_turn)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	d.worker_events.ready(&d.worker_events, EPOLLIN);
@@ -137,8 +134,7 @@ loop_takes_one_batch_of_events_a_turn(void **state)
 }
 
 /* Waiting events do not precede clients again and again. */
-static void
-clients_are_served_between_events(void **state)
+TEST(clients_are_served_between_events)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	assert_int_equal(loop_add(&d.loop, &client, EPOLLIN), 0);
@@ -148,23 +144,9 @@ clients_are_served_between_events(void **state)
 }
 
 /* At the end no client waits: all events are taken. */
-static void
-no_event_is_left_at_the_end(void **state)
+TEST(no_event_is_left_at_the_end)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	worker_events_stop(&d);
 	assert_int_equal(events_left, 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		T(loop_takes_one_batch_of_events_a_turn),
-		T(clients_are_served_between_events),
-		T(no_event_is_left_at_the_end),
-	};
-
-	return cmocka_run_group_tests_name("events", tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * Super-frames of the kernel become frames of the wire (lib/hostif/cut.c), and the way back
  * (lib/hostif/merge.c). EAL is there for mbufs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "hostif/parts.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 #define MSS       1000u
 #define OPTIONS   12u         /* bytes of TCP options: a timestamp */
@@ -169,8 +166,7 @@ check_cut(bool v6, bool tagged, uint32_t bytes)
 	nothing_is_held();
 }
 
-static void
-pieces_carry_every_byte_in_its_place(void **state)
+UNIT_TEST(pieces_carry_every_byte_in_its_place)
 {
 	static const uint32_t sizes[] = {1, 999, 1000, 1001, 2000, 64000, 65000};
 
@@ -180,8 +176,7 @@ pieces_carry_every_byte_in_its_place(void **state)
 	}
 }
 
-static void
-an_unfinished_checksum_is_finished(void **state)
+UNIT_TEST(an_unfinished_checksum_is_finished)
 {
 	uint32_t sum;
 
@@ -197,8 +192,7 @@ an_unfinished_checksum_is_finished(void **state)
 	nothing_is_held();
 }
 
-static void
-a_plain_frame_stays_as_it_is(void **state)
+UNIT_TEST(a_plain_frame_stays_as_it_is)
 {
 	make(true, false, 300);
 	memset(&vh, 0, sizeof(vh));
@@ -215,8 +209,7 @@ refused(void)
 	nothing_is_held();
 }
 
-static void
-lengths_that_do_not_fit_are_refused(void **state)
+UNIT_TEST(lengths_that_do_not_fit_are_refused)
 {
 	for (unsigned v6 = 0; v6 < 2; v6++) {
 		make(v6, false, 5000);
@@ -252,8 +245,7 @@ lengths_that_do_not_fit_are_refused(void **state)
 	refused();
 }
 
-static void
-frames_that_are_cut_off_are_refused(void **state)
+UNIT_TEST(frames_that_are_cut_off_are_refused)
 {
 	for (unsigned v6 = 0; v6 < 2; v6++) {
 		make(v6, v6, 100);
@@ -268,8 +260,7 @@ frames_that_are_cut_off_are_refused(void **state)
 	}
 }
 
-static void
-more_pieces_than_there_is_space_for_are_refused(void **state)
+UNIT_TEST(more_pieces_than_there_is_space_for_are_refused)
 {
 	struct rte_mbuf *behind = (void *)&m;
 
@@ -285,8 +276,7 @@ more_pieces_than_there_is_space_for_are_refused(void **state)
 	refused();
 }
 
-static void
-any_header_bytes_do_no_harm(void **state)
+UNIT_TEST(any_header_bytes_do_no_harm)
 {
 	srand(1);
 	for (unsigned i = 0; i < 20000; i++) {
@@ -337,14 +327,12 @@ check_merged(const struct virtio_net_hdr *h, const struct iovec *v, uint32_t k, 
 	assert_memory_equal(got, frame, len);
 }
 
-static void
-pieces_become_a_super_frame(void **state)
+UNIT_TEST(pieces_become_a_super_frame)
 {
 	static const uint32_t bytes[] = {2 * MSS, MSS + 1, 5 * MSS - 1, 60 * MSS};
 	struct virtio_net_hdr h;
 	struct iovec v[HOSTIF_BURST];
 
-	(void)state;
 	for (uint32_t i = 0; i < 8; i++) {
 		bool v6 = i & 1;
 		uint32_t n = pieces(v6, bytes[i / 2]);
@@ -368,8 +356,7 @@ seal_tcp(uint8_t *f, uint32_t n, bool v6)
 }
 
 /* A byte of the third of five pieces differs: the super-frame ends before it. */
-static void
-other_frames_end_a_super_frame(void **state)
+UNIT_TEST(other_frames_end_a_super_frame)
 {
 	static const struct {
 		int off; /* from the IP header; TCP: from 100 on; payload: from 200 on */
@@ -386,7 +373,6 @@ other_frames_end_a_super_frame(void **state)
 	struct virtio_net_hdr h;
 	struct iovec v[HOSTIF_BURST];
 
-	(void)state;
 	for (uint32_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
 		bool v6 = i & 1;
 		int off = cases[i / 2].off;
@@ -410,15 +396,13 @@ other_frames_end_a_super_frame(void **state)
 }
 
 /* PSH is of the last piece; one that another holds is given as it is. */
-static void
-frames_that_cannot_merge_stay_alone(void **state)
+UNIT_TEST(frames_that_cannot_merge_stay_alone)
 {
 	struct virtio_net_hdr h;
 	struct iovec v[HOSTIF_BURST];
 	uint8_t before[2048];
 	uint32_t n, bytes;
 
-	(void)state;
 	for (uint32_t i = 0; i < 3; i++) {
 		uint8_t *f;
 
@@ -447,13 +431,11 @@ frames_that_cannot_merge_stay_alone(void **state)
 }
 
 /* Frames with any bytes changed, cut off anywhere: every part lies in its mbuf. */
-static void
-random_frames_are_merged_within_bounds(void **state)
+UNIT_TEST(random_frames_are_merged_within_bounds)
 {
 	struct virtio_net_hdr h;
 	struct iovec v[HOSTIF_BURST];
 
-	(void)state;
 	srandom(7);
 	for (uint32_t round = 0; round < 20000; round++) {
 		uint32_t n = pieces(random() & 1, 4 * MSS), k;
@@ -481,29 +463,11 @@ random_frames_are_merged_within_bounds(void **state)
 	nothing_is_held();
 }
 
-int
-main(void)
+static int
+start(void **state)
 {
-	char *argv[] = {
-		"test_cut", "--no-huge",      "--no-pci",          "-m", "32", "--no-shconf", "-l",
-		"0",        "--no-telemetry", "--log-level=error", NULL};
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces_carry_every_byte_in_its_place),
-		cmocka_unit_test(an_unfinished_checksum_is_finished),
-		cmocka_unit_test(a_plain_frame_stays_as_it_is),
-		cmocka_unit_test(lengths_that_do_not_fit_are_refused),
-		cmocka_unit_test(frames_that_are_cut_off_are_refused),
-		cmocka_unit_test(more_pieces_than_there_is_space_for_are_refused),
-		cmocka_unit_test(any_header_bytes_do_no_harm),
-		cmocka_unit_test(pieces_become_a_super_frame),
-		cmocka_unit_test(other_frames_end_a_super_frame),
-		cmocka_unit_test(frames_that_cannot_merge_stay_alone),
-		cmocka_unit_test(random_frames_are_merged_within_bounds),
-	};
-
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
-		return 1;
-	pool = rte_pktmbuf_pool_create("pool", 127, 0, 0, 4096 + RTE_PKTMBUF_HEADROOM,
-				       SOCKET_ID_ANY);
-	return pool == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	pool = unit_eal_pool(127, 4096);
+	return pool != NULL ? 0 : -1;
 }
+
+UNIT_PROGRAM(start, NULL);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <rte_eal.h>
+#include "../../kit/unit_eal.h"
 
 #define POOL_MBUFS 8191
 
@@ -13,15 +14,7 @@ static struct rte_mempool *pool;
 int
 fixture_group_setup(void **state)
 {
-	char prefix[64];
-	char *argv[] = {"impair_test", "--no-huge",      "--no-pci",          "--no-shconf", "-m",
-			"64",          "--no-telemetry", "--log-level=error", "-l",          "0",
-			prefix};
-
-	snprintf(prefix, sizeof(prefix), "--file-prefix=impair-%d", getpid());
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
-		return -1;
-	pool = rte_pktmbuf_pool_create("fixture", POOL_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + 2048, 0);
+	pool = unit_eal_pool(POOL_MBUFS, 2048);
 	return pool != NULL ? 0 : -1;
 }
 

@@ -3,7 +3,7 @@
 #ifndef TEST_IMPAIR_RIG_H
 #define TEST_IMPAIR_RIG_H
 
-#include "suite.h"
+#include "../../kit/unit.h"
 #include <rte_mbuf.h>
 #include "drivers/impair/impair_core.h"
 #include "drivers/impair/impair_spec.h"
@@ -22,7 +22,7 @@
 int fixture_group_setup(void **state);
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
-#define fixture_test(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
+#define FIXTURE_TEST(name) UNIT_TEST_IN(name, fixture_setup, fixture_teardown)
 
 struct fixture {
 	struct impair_core core;

@@ -20,8 +20,7 @@ set_ecn(struct rte_mbuf *m, bool v6, uint8_t ecn)
 }
 
 /* A byte a microsecond. The frame that is being sent counts, too. */
-static void
-the_queue_takes_its_limit_and_no_more(void **state)
+FIXTURE_TEST(the_queue_takes_its_limit_and_no_more)
 {
 	struct fixture *r = *state;
 	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 0, RIG_PAYLOAD);
@@ -48,8 +47,7 @@ the_queue_takes_its_limit_and_no_more(void **state)
 	assert_int_equal(CTR(r, OVERFLOW), 0);
 }
 
-static void
-what_waits_is_what_is_left_to_send(void **state)
+FIXTURE_TEST(what_waits_is_what_is_left_to_send)
 {
 	assert_int_equal(impair_queue_bytes(8000000, 5000, 5000), 0);
 	assert_int_equal(impair_queue_bytes(8000000, 4000, 5000), 0);
@@ -78,8 +76,7 @@ marks(struct fixture *r, const char *spec, bool v6, uint8_t ecn, uint32_t n)
 	return CTR(r, QUEUE_MARK) - before;
 }
 
-static void
-marks_follow_the_queue(void **state)
+FIXTURE_TEST(marks_follow_the_queue)
 {
 	struct fixture *r = *state;
 
@@ -95,8 +92,7 @@ marks_follow_the_queue(void **state)
 			300 - 62, 300 + 62);
 }
 
-static void
-marked_frames_are_valid(void **state)
+FIXTURE_TEST(marked_frames_are_valid)
 {
 	struct fixture *r = *state;
 
@@ -114,8 +110,7 @@ marked_frames_are_valid(void **state)
 }
 
 /* Any protocol of IP, with a VLAN tag and with options of IPv4, is marked. */
-static void
-frames_of_the_kernel_are_marked(void **state)
+FIXTURE_TEST(frames_of_the_kernel_are_marked)
 {
 	struct fixture *r = *state;
 	uint8_t ip[24] = {0x46, 0x02, 0, 60, 0,  1, 0x40, 0, 64, 6, 0, 0,
@@ -156,8 +151,7 @@ frames_of_the_kernel_are_marked(void **state)
 }
 
 /* A frame with another reference is marked in a copy. */
-static void
-a_shared_frame_is_not_changed(void **state)
+FIXTURE_TEST(a_shared_frame_is_not_changed)
 {
 	struct fixture *r = *state;
 	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 0, 0);
@@ -174,8 +168,7 @@ a_shared_frame_is_not_changed(void **state)
 	rte_pktmbuf_free(m);
 }
 
-static void
-ordered_jitter_keeps_the_order(void **state)
+FIXTURE_TEST(ordered_jitter_keeps_the_order)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -189,18 +182,4 @@ ordered_jitter_keeps_the_order(void **state)
 		assert_int_equal(fixture_psn(r, i), i);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		fixture_test(the_queue_takes_its_limit_and_no_more),
-		fixture_test(what_waits_is_what_is_left_to_send),
-		fixture_test(marks_follow_the_queue),
-		fixture_test(marked_frames_are_valid),
-		fixture_test(frames_of_the_kernel_are_marked),
-		fixture_test(a_shared_frame_is_not_changed),
-		fixture_test(ordered_jitter_keeps_the_order),
-	};
-
-	return cmocka_run_group_tests(tests, fixture_group_setup, NULL);
-}
+UNIT_PROGRAM(fixture_group_setup, NULL);

@@ -5,8 +5,7 @@
 #include "wire/csum.h"
 #include "wire/icrc.h"
 
-static void
-nothing_configured_changes_nothing(void **state)
+FIXTURE_TEST(nothing_configured_changes_nothing)
 {
 	struct fixture *r = *state;
 	struct rte_mbuf *m[3];
@@ -26,8 +25,7 @@ nothing_configured_changes_nothing(void **state)
 		assert_int_equal(r->core.ctr[i], 0);
 }
 
-static void
-drop_all(void **state)
+FIXTURE_TEST(drop_all)
 {
 	struct fixture *r = *state;
 
@@ -39,8 +37,7 @@ drop_all(void **state)
 	assert_int_equal(rte_mempool_in_use_count(fixture_pool()), 0);
 }
 
-static void
-drop_a_tenth(void **state)
+FIXTURE_TEST(drop_a_tenth)
 {
 	struct fixture *r = *state;
 
@@ -51,8 +48,7 @@ drop_a_tenth(void **state)
 	assert_int_equal(CTR(r, DROP) + r->out_n, 4000);
 }
 
-static void
-dup_all(void **state)
+FIXTURE_TEST(dup_all)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -74,8 +70,7 @@ dup_all(void **state)
 }
 
 /* More than the caller has room for comes with the next bursts, in order. */
-static void
-dup_over_the_callers_room(void **state)
+FIXTURE_TEST(dup_over_the_callers_room)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -89,8 +84,7 @@ dup_over_the_callers_room(void **state)
 		assert_int_equal(fixture_psn(r, i), i / 2);
 }
 
-static void
-dup_without_buffers(void **state)
+FIXTURE_TEST(dup_without_buffers)
 {
 	struct rte_mbuf *all[8192], *m;
 	struct fixture *r = *state;
@@ -108,8 +102,7 @@ dup_without_buffers(void **state)
 	assert_int_equal(CTR(r, DUP), 0);
 }
 
-static void
-reorder_by_k(void **state)
+FIXTURE_TEST(reorder_by_k)
 {
 	struct fixture *r = *state;
 
@@ -120,8 +113,7 @@ reorder_by_k(void **state)
 }
 
 /* Two frames held back at once keep their distance and do not overtake each other. */
-static void
-reorder_two(void **state)
+FIXTURE_TEST(reorder_two)
 {
 	struct fixture *r = *state;
 
@@ -130,8 +122,7 @@ reorder_two(void **state)
 	EXPECT(r, 2, 3, 0, 1, 4);
 }
 
-static void
-reorder_ends_without_followers(void **state)
+FIXTURE_TEST(reorder_ends_without_followers)
 {
 	struct fixture *r = *state;
 
@@ -144,8 +135,7 @@ reorder_ends_without_followers(void **state)
 }
 
 /* No more than the core has room for are held back: the rest pass them. */
-static void
-reorder_is_bounded(void **state)
+FIXTURE_TEST(reorder_is_bounded)
 {
 	struct fixture *r = *state;
 
@@ -156,8 +146,7 @@ reorder_is_bounded(void **state)
 	assert_int_equal(CTR(r, REORDER), IMPAIR_MAX_BACK);
 }
 
-static void
-delay(void **state)
+FIXTURE_TEST(delay)
 {
 	struct fixture *r = *state;
 
@@ -175,8 +164,7 @@ delay(void **state)
 	assert_int_equal(CTR(r, DELAY), 3);
 }
 
-static void
-delay_with_jitter(void **state)
+FIXTURE_TEST(delay_with_jitter)
 {
 	uint64_t start, least = UINT64_MAX, most = 0;
 	struct fixture *r = *state;
@@ -202,8 +190,7 @@ delay_with_jitter(void **state)
 }
 
 /* A queue of 8 Mbit/s: a byte a microsecond. */
-static void
-rate(void **state)
+FIXTURE_TEST(rate)
 {
 	struct fixture *r = *state;
 	uint64_t start, each;
@@ -231,8 +218,7 @@ rate(void **state)
 }
 
 /* What waits is bounded, and what finds no room is dropped and counted. */
-static void
-hold_is_bounded(void **state)
+FIXTURE_TEST(hold_is_bounded)
 {
 	struct fixture *r = *state;
 
@@ -292,22 +278,19 @@ check_corrupt(struct fixture *r, uint32_t bits)
 	assert_int_equal(CTR(r, CORRUPT), 1000);
 }
 
-static void
-corrupt_is_always_found(void **state)
+FIXTURE_TEST(corrupt_is_always_found)
 {
 	fixture_config(*state, "corrupt=100%");
 	check_corrupt(*state, 1);
 }
 
-static void
-corrupt_three_bits(void **state)
+FIXTURE_TEST(corrupt_three_bits)
 {
 	fixture_config(*state, "corrupt=100%,corrupt_bits=3");
 	check_corrupt(*state, 3);
 }
 
-static void
-corrupt_fixed_verifies(void **state)
+FIXTURE_TEST(corrupt_fixed_verifies)
 {
 	uint32_t i, len, other_op = 0;
 	struct wire_pkt before, after;
@@ -333,8 +316,7 @@ corrupt_fixed_verifies(void **state)
 	assert_true(other_op > 20); /* headers are hit too */
 }
 
-static void
-ce_marks(void **state)
+FIXTURE_TEST(ce_marks)
 {
 	struct fixture *r = *state;
 	struct wire_pkt pkt;
@@ -354,8 +336,7 @@ ce_marks(void **state)
 }
 
 /* What is not RoCEv2 has no check that would find it: never changed. */
-static void
-other_frames_are_not_changed(void **state)
+FIXTURE_TEST(other_frames_are_not_changed)
 {
 	struct rte_mbuf *was = fixture_arp();
 	struct fixture *r = *state;
@@ -373,8 +354,7 @@ other_frames_are_not_changed(void **state)
 }
 
 /* A frame with another reference is copied before it is changed. */
-static void
-shared_frame_is_copied(void **state)
+FIXTURE_TEST(shared_frame_is_copied)
 {
 	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
 	struct fixture *r = *state;
@@ -390,8 +370,7 @@ shared_frame_is_copied(void **state)
 	rte_pktmbuf_free(m);
 }
 
-static void
-segments_are_joined(void **state)
+FIXTURE_TEST(segments_are_joined)
 {
 	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
 	struct rte_mbuf *tail = rte_pktmbuf_alloc(fixture_pool());
@@ -409,32 +388,4 @@ segments_are_joined(void **state)
 	assert_int_equal(r->out[0]->data_len, len);
 }
 
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		fixture_test(nothing_configured_changes_nothing),
-		fixture_test(drop_all),
-		fixture_test(drop_a_tenth),
-		fixture_test(dup_all),
-		fixture_test(dup_over_the_callers_room),
-		fixture_test(dup_without_buffers),
-		fixture_test(reorder_by_k),
-		fixture_test(reorder_two),
-		fixture_test(reorder_ends_without_followers),
-		fixture_test(reorder_is_bounded),
-		fixture_test(delay),
-		fixture_test(delay_with_jitter),
-		fixture_test(rate),
-		fixture_test(hold_is_bounded),
-		fixture_test(corrupt_is_always_found),
-		fixture_test(corrupt_three_bits),
-		fixture_test(corrupt_fixed_verifies),
-		fixture_test(ce_marks),
-		fixture_test(other_frames_are_not_changed),
-		fixture_test(shared_frame_is_copied),
-		fixture_test(segments_are_joined),
-	};
-
-	return cmocka_run_group_tests(tests, fixture_group_setup, NULL);
-}
+UNIT_PROGRAM(fixture_group_setup, NULL);

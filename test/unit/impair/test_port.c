@@ -69,8 +69,7 @@ get(struct fixture *r, uint16_t queue)
 	return n;
 }
 
-static void
-detached_port_is_as_ever(void **state)
+FIXTURE_TEST(detached_port_is_as_ever)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -83,8 +82,7 @@ detached_port_is_as_ever(void **state)
 	assert_int_equal(impair_detach(RTE_MAX_ETHPORTS), -ENOENT);
 }
 
-static void
-attach_drops_and_detach_ends_it(void **state)
+FIXTURE_TEST(attach_drops_and_detach_ends_it)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -113,8 +111,7 @@ attach_drops_and_detach_ends_it(void **state)
 	EXPECT(r, 1, 3, 4, 5, 6);
 }
 
-static void
-empty_bursts_bring_what_waits(void **state)
+FIXTURE_TEST(empty_bursts_bring_what_waits)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -130,8 +127,7 @@ empty_bursts_bring_what_waits(void **state)
 }
 
 /* A change keeps what waits and what was counted; frames that wait at the end are freed. */
-static void
-change_while_frames_wait(void **state)
+FIXTURE_TEST(change_while_frames_wait)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -154,8 +150,7 @@ change_while_frames_wait(void **state)
 	assert_int_equal(rte_mempool_in_use_count(fixture_pool()), 0);
 }
 
-static void
-what_is_refused_changes_nothing(void **state)
+FIXTURE_TEST(what_is_refused_changes_nothing)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -215,8 +210,7 @@ quiesce(struct poller *p)
 		usleep(10);
 }
 
-static void
-change_under_a_running_worker(void **state)
+FIXTURE_TEST(change_under_a_running_worker)
 {
 	static const char *const specs[] = {"delay=5us", "dup=50%", "reorder=50%",
 					    "rule:action=corrupt"};
@@ -245,17 +239,4 @@ change_under_a_running_worker(void **state)
 	assert_true(p.got > 0);
 }
 
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		fixture_test(detached_port_is_as_ever),
-		fixture_test(attach_drops_and_detach_ends_it),
-		fixture_test(empty_bursts_bring_what_waits),
-		fixture_test(change_while_frames_wait),
-		fixture_test(what_is_refused_changes_nothing),
-		fixture_test(change_under_a_running_worker),
-	};
-
-	return cmocka_run_group_tests(tests, port_group_setup, port_group_teardown);
-}
+UNIT_PROGRAM(port_group_setup, port_group_teardown);

@@ -4,8 +4,7 @@
 #include "impair_fixture.h"
 #include "wire/icrc.h"
 
-static void
-by_qpn(void **state)
+FIXTURE_TEST(by_qpn)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -30,8 +29,7 @@ put_ops(struct fixture *r)
 		fixture_put_one(r, fixture_frame(ops[i], false, RIG_QPN, i, 0));
 }
 
-static void
-by_opcode_name(void **state)
+FIXTURE_TEST(by_opcode_name)
 {
 	fixture_config(*state,
 		       "rule:opcode=RC_ACK,action=drop;rule:opcode=ud_send_only,action=drop");
@@ -39,32 +37,28 @@ by_opcode_name(void **state)
 	EXPECT(*state, 0, 2, 3);
 }
 
-static void
-by_opcode_number(void **state)
+FIXTURE_TEST(by_opcode_number)
 {
 	fixture_config(*state, "rule:opcode=12,action=drop rule:opcode=0x10,action=drop");
 	put_ops(*state);
 	EXPECT(*state, 0, 1, 4);
 }
 
-static void
-by_psn(void **state)
+FIXTURE_TEST(by_psn)
 {
 	fixture_config(*state, "rule:psn=3,action=drop");
 	fixture_stream(*state, 1, 5, 5);
 	EXPECT(*state, 1, 2, 4, 5);
 }
 
-static void
-by_psn_range(void **state)
+FIXTURE_TEST(by_psn_range)
 {
 	fixture_config(*state, "rule:psn=2-4,action=drop");
 	fixture_stream(*state, 1, 5, 5);
 	EXPECT(*state, 1, 5);
 }
 
-static void
-by_psn_range_that_wraps(void **state)
+FIXTURE_TEST(by_psn_range_that_wraps)
 {
 	fixture_config(*state, "rule:psn=0xfffffe-1,action=drop");
 	fixture_stream(*state, 0xfffffc, 7, 7);
@@ -72,8 +66,7 @@ by_psn_range_that_wraps(void **state)
 }
 
 /* More than half the circle is still a range. */
-static void
-by_psn_long_range(void **state)
+FIXTURE_TEST(by_psn_long_range)
 {
 	fixture_config(*state, "rule:psn=0x10-0xf00000,action=drop");
 	fixture_stream(*state, 0xefffff, 3, 3);
@@ -82,8 +75,7 @@ by_psn_long_range(void **state)
 }
 
 /* Frames of the fixture go to 0.0.0.2 and ::102:0:2. */
-static void
-by_destination_address(void **state)
+FIXTURE_TEST(by_destination_address)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -102,8 +94,7 @@ by_destination_address(void **state)
 	EXPECT(r, 2, 4, 5, 7, 9, 10);
 }
 
-static void
-nth(void **state)
+FIXTURE_TEST(nth)
 {
 	struct fixture *r = *state;
 
@@ -114,8 +105,7 @@ nth(void **state)
 	assert_int_equal(r->core.rule[0].acted, 4);
 }
 
-static void
-nth_once(void **state)
+FIXTURE_TEST(nth_once)
 {
 	struct fixture *r = *state;
 
@@ -127,16 +117,14 @@ nth_once(void **state)
 	assert_int_equal(r->core.rule[0].acted, 1);
 }
 
-static void
-count(void **state)
+FIXTURE_TEST(count)
 {
 	fixture_config(*state, "rule:count=2,action=drop");
 	fixture_stream(*state, 0, 5, 1);
 	EXPECT(*state, 2, 3, 4);
 }
 
-static void
-prob(void **state)
+FIXTURE_TEST(prob)
 {
 	struct fixture *r = *state;
 
@@ -149,8 +137,7 @@ prob(void **state)
 }
 
 /* Rules add up, each with its own parameters. */
-static void
-several_rules_on_a_frame(void **state)
+FIXTURE_TEST(several_rules_on_a_frame)
 {
 	struct fixture *r = *state;
 
@@ -167,8 +154,7 @@ several_rules_on_a_frame(void **state)
 }
 
 /* A rule's delay is its own, not that of the link. */
-static void
-rule_beside_random_faults(void **state)
+FIXTURE_TEST(rule_beside_random_faults)
 {
 	struct fixture *r = *state;
 
@@ -180,8 +166,7 @@ rule_beside_random_faults(void **state)
 	EXPECT(r, 1, 0);
 }
 
-static void
-rule_corrupts(void **state)
+FIXTURE_TEST(rule_corrupts)
 {
 	struct fixture *r = *state;
 	struct wire_pkt pkt;
@@ -198,8 +183,7 @@ rule_corrupts(void **state)
 }
 
 /* A new configuration starts its rules anew; waiting frames continue to wait. */
-static void
-change_of_configuration(void **state)
+FIXTURE_TEST(change_of_configuration)
 {
 	struct fixture *r = *state;
 
@@ -256,8 +240,7 @@ run_everything(const char *seed, uint32_t stream, uint32_t burst)
 	return hash;
 }
 
-static void
-same_seed_gives_same_faults(void **state)
+UNIT_TEST(same_seed_gives_same_faults)
 {
 	uint64_t one = run_everything("seed=1", 0, 16);
 
@@ -267,8 +250,7 @@ same_seed_gives_same_faults(void **state)
 	assert_int_not_equal(run_everything("seed=1", 1, 16), one); /* another queue */
 }
 
-static void
-burst_size_does_not_change_the_faults(void **state)
+UNIT_TEST(burst_size_does_not_change_the_faults)
 {
 	uint64_t one = run_everything("seed=5", 0, 16);
 
@@ -292,8 +274,7 @@ note_fate(void *arg, const struct rte_mbuf *m, const struct impair_fate *fate)
 	impair_fate_text(fate, t->text[t->n++], sizeof(t->text[0]));
 }
 
-static void
-tells_what_was_done_and_by_which_rule(void **state)
+FIXTURE_TEST(tells_what_was_done_and_by_which_rule)
 {
 	struct fixture *r = *state;
 	struct told t = {.n = 0};
@@ -315,8 +296,7 @@ tells_what_was_done_and_by_which_rule(void **state)
 	assert_string_equal(t.text[5], "corrupted (rule 3), delayed (rule 2)");
 }
 
-static void
-tells_what_the_bottleneck_did(void **state)
+FIXTURE_TEST(tells_what_the_bottleneck_did)
 {
 	struct fixture *r = *state;
 	struct told t = {.n = 0};
@@ -338,31 +318,4 @@ tells_what_the_bottleneck_did(void **state)
 	assert_int_equal(t.lost, 3);
 }
 
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		fixture_test(by_qpn),
-		fixture_test(by_opcode_name),
-		fixture_test(by_opcode_number),
-		fixture_test(by_psn),
-		fixture_test(by_psn_range),
-		fixture_test(by_psn_range_that_wraps),
-		fixture_test(by_psn_long_range),
-		fixture_test(by_destination_address),
-		fixture_test(nth),
-		fixture_test(nth_once),
-		fixture_test(count),
-		fixture_test(prob),
-		fixture_test(several_rules_on_a_frame),
-		fixture_test(rule_beside_random_faults),
-		fixture_test(rule_corrupts),
-		fixture_test(tells_what_was_done_and_by_which_rule),
-		fixture_test(tells_what_the_bottleneck_did),
-		fixture_test(change_of_configuration),
-		cmocka_unit_test(same_seed_gives_same_faults),
-		cmocka_unit_test(burst_size_does_not_change_the_faults),
-	};
-
-	return cmocka_run_group_tests(tests, fixture_group_setup, NULL);
-}
+UNIT_PROGRAM(fixture_group_setup, NULL);

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "suite.h"
 #include "drivers/impair/impair_spec.h"
 #include "wire/opcode.h"
+#include "../../kit/unit.h"
 
 static struct impair_cfg
 parsed(const char *spec)
@@ -18,8 +18,7 @@ parsed(const char *spec)
 	return cfg;
 }
 
-static void
-empty_specification_is_accepted(void **state)
+UNIT_TEST(empty_specification_is_accepted)
 {
 	struct impair_cfg cfg = parsed("");
 	uint32_t i;
@@ -32,8 +31,7 @@ empty_specification_is_accepted(void **state)
 	assert_int_equal(cfg.nrules, 0);
 }
 
-static void
-probabilities_are_parsed(void **state)
+UNIT_TEST(probabilities_are_parsed)
 {
 	static const struct {
 		const char *text;
@@ -49,8 +47,7 @@ probabilities_are_parsed(void **state)
 		assert_int_equal(parsed(v[i].text).ppm[IMPAIR_DROP], v[i].ppm);
 }
 
-static void
-all_options_of_the_link_are_parsed(void **state)
+UNIT_TEST(all_options_of_the_link_are_parsed)
 {
 	struct impair_cfg cfg =
 		parsed("drop=1%,dup=2%,reorder=3%,corrupt=4%,corrupt_fixed=5%,ce=6%,delay_prob=7%\t"
@@ -73,8 +70,7 @@ all_options_of_the_link_are_parsed(void **state)
 	assert_true(cfg.seed == UINT64_MAX);
 }
 
-static void
-all_options_of_a_rule_are_parsed(void **state)
+UNIT_TEST(all_options_of_a_rule_are_parsed)
 {
 	struct impair_cfg cfg = parsed(
 		"rule:qpn=0xffffff,opcode=UC_WRITE_LAST_IMM,psn=0x10-0x20,nth=4,count=5,prob=6%,"
@@ -112,8 +108,7 @@ all_options_of_a_rule_are_parsed(void **state)
 	assert_int_equal(r[2].p.reorder_by, 1000);
 }
 
-static void
-bottleneck(void **state)
+UNIT_TEST(bottleneck)
 {
 	struct impair_cfg cfg =
 		parsed("rate=1Gbit,queue=1MB,kmin=50kB,kmax=150kB,pmax=20%,ordered=yes");
@@ -136,8 +131,7 @@ bottleneck(void **state)
 	assert_int_equal(cfg.hold, 1024);
 }
 
-static void
-every_opcode_has_its_name(void **state)
+UNIT_TEST(every_opcode_has_its_name)
 {
 	char spec[80];
 	uint32_t op;
@@ -221,8 +215,7 @@ static const struct {
 	{"rule:seed=1,action=drop", "rule 1: unknown 'seed'", "qpn opcode psn dst nth count prob"},
 };
 
-static void
-errors_name_the_wrong_option(void **state)
+UNIT_TEST(errors_name_the_wrong_option)
 {
 	struct impair_cfg cfg;
 	char err[200], full[200];
@@ -244,8 +237,7 @@ errors_name_the_wrong_option(void **state)
 	}
 }
 
-static void
-too_many_rules_are_refused(void **state)
+UNIT_TEST(too_many_rules_are_refused)
 {
 	char spec[IMPAIR_SPEC_MAX] = "", err[200];
 	struct impair_cfg cfg;
@@ -259,8 +251,7 @@ too_many_rules_are_refused(void **state)
 	assert_string_equal(err, "more than 16 rules");
 }
 
-static void
-specification_that_is_too_long_is_refused(void **state)
+UNIT_TEST(specification_that_is_too_long_is_refused)
 {
 	char spec[IMPAIR_SPEC_MAX + 1], err[200];
 	struct impair_cfg cfg;
@@ -272,22 +263,4 @@ specification_that_is_too_long_is_refused(void **state)
 	spec[IMPAIR_SPEC_MAX] = '\0';
 	assert_int_equal(impair_spec_parse(spec, &cfg, err, sizeof(err)), -EINVAL);
 	assert_string_equal(err, "spec: 512 bytes, which is not from 0 to 511");
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(empty_specification_is_accepted),
-		cmocka_unit_test(probabilities_are_parsed),
-		cmocka_unit_test(all_options_of_the_link_are_parsed),
-		cmocka_unit_test(all_options_of_a_rule_are_parsed),
-		cmocka_unit_test(bottleneck),
-		cmocka_unit_test(every_opcode_has_its_name),
-		cmocka_unit_test(errors_name_the_wrong_option),
-		cmocka_unit_test(too_many_rules_are_refused),
-		cmocka_unit_test(specification_that_is_too_long_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The broker's threads: when jobs hang, and when answers overtake them. */
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "ipc/broker_parts.h"
 #include "../../kit/hang.h"
+#include "../../kit/unit.h"
 
 #define USERS     (BROKER_THREADS / BROKER_USER_THREADS)
 #define PAGE_MOST 65536 /* of arm64 */
@@ -70,8 +67,7 @@ in_time(sem_t *sem)
 }
 
 /* All threads that other users may have hang; a job of root's runs, and theirs once these end. */
-static void
-root_has_threads_left(void **state)
+UNIT_TEST(root_has_threads_left)
 {
 	const unsigned most = BROKER_THREADS - BROKER_USER_THREADS;
 	int chan[2], value;
@@ -101,8 +97,7 @@ root_has_threads_left(void **state)
  * All threads of a user run jobs that end their thread (pauses). A job that waits behind them runs
  * when they end, although nothing else is submitted.
  */
-static void
-a_thread_that_ends_hands_over(void **state)
+UNIT_TEST(a_thread_that_ends_hands_over)
 {
 	int chan[2];
 
@@ -171,8 +166,7 @@ find_copied(struct kept *k, const uint8_t *memory, size_t len, int answers)
  * A client that registers memory at once when it has the answer: its look-ups share one open
  * /proc/PID/mem, although the thread of the one before may not have ended its job yet.
  */
-static void
-next_find_uses_the_same_memory(void **state)
+UNIT_TEST(next_find_uses_the_same_memory)
 {
 	static _Alignas(PAGE_MOST) uint8_t memory[PAGE_MOST] = {1}; /* whole pages */
 	struct kept k = {.refs = 1,
@@ -197,8 +191,7 @@ next_find_uses_the_same_memory(void **state)
  * A client that asks for a pause again at once when it hears that one has failed: none is left,
  * although the thread of the one before may not have ended its job yet.
  */
-static void
-failed_pause_is_over_when_it_is_answered(void **state)
+UNIT_TEST(failed_pause_is_over_when_it_is_answered)
 {
 	struct kept k = {.refs = 1, .client = {.pid = -1, .pidfd = -1, .mem.fd = -1}};
 	struct broker_msg m;
@@ -222,17 +215,4 @@ failed_pause_is_over_when_it_is_answered(void **state)
 	while (__atomic_load_n(&k.refs, __ATOMIC_ACQUIRE) != 1)
 		;
 	close(chan[1]);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(next_find_uses_the_same_memory),
-		cmocka_unit_test(failed_pause_is_over_when_it_is_answered),
-		cmocka_unit_test(a_thread_that_ends_hands_over),
-		cmocka_unit_test(root_has_threads_left),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One user at a time may send from a GID to a QP of a peer. */
-#include "suite.h"
 
 #include <errno.h>
 #include <string.h>
 #include "control/conn_key.h"
+#include "../../kit/unit.h"
 
 #define MANY 5000
 
@@ -18,8 +18,7 @@ key_of(uint8_t sgid, uint8_t dgid, uint32_t dest_qpn)
 	return key;
 }
 
-static void
-conn_key_belongs_to_one_user(void **state)
+UNIT_TEST(conn_key_belongs_to_one_user)
 {
 	struct conn_key key = key_of(1, 2, 77);
 	struct used_key *a, *again, *other;
@@ -42,8 +41,7 @@ conn_key_belongs_to_one_user(void **state)
 }
 
 /* The two ends of a connection, other peers, another device with the same addresses. */
-static void
-keys_that_differ_in_one_field_are_distinct(void **state)
+UNIT_TEST(keys_that_differ_in_one_field_are_distinct)
 {
 	struct conn_key key[] = {key_of(1, 2, 77), key_of(2, 1, 77), key_of(1, 2, 78),
 				 key_of(3, 2, 77), key_of(1, 3, 77), key_of(1, 2, 77)};
@@ -64,8 +62,7 @@ keys_that_differ_in_one_field_are_distinct(void **state)
 }
 
 /* More than the initial size of the table. */
-static void
-many_keys_can_be_added_and_removed(void **state)
+UNIT_TEST(many_keys_can_be_added_and_removed)
 {
 	static struct used_key *o[MANY];
 	struct conn_key_table t;
@@ -88,16 +85,4 @@ many_keys_can_be_added_and_removed(void **state)
 	for (uint32_t i = 0; i <= t.mask; i++)
 		assert_true(LIST_EMPTY(&t.bucket[i]));
 	conn_keys_free(&t);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(conn_key_belongs_to_one_user),
-		cmocka_unit_test(keys_that_differ_in_one_field_are_distinct),
-		cmocka_unit_test(many_keys_can_be_added_and_removed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@
 #include <unistd.h>
 #include "map/copier_area.h"
 #include "mem/late.h"
-#include "suite.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static struct copier_credit credit;
 static struct copier *copier;
@@ -182,9 +181,10 @@ slots_are_free(void)
 		assert_int_equal(area->slot[i].state, COPY_FREE);
 }
 
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-abandoned_copy_is_made_once(void **state)
+TEST(abandoned_copy_is_made_once)
 {
 	struct mem_late late = {0}, other = {0};
 	uint64_t orig = 99;
@@ -214,8 +214,7 @@ abandoned_copy_is_made_once(void **state)
 
 /* The result outlives the copier, because the region may be gone before it is asked for. */
 REQUIREMENT("MEM-05", "RSP-01")
-static void
-result_outlives_the_copier(void **state)
+TEST(result_outlives_the_copier)
 {
 	struct mem_late late = {0};
 
@@ -244,8 +243,7 @@ result_outlives_the_copier(void **state)
 
 /* Nobody asks for the result, or not any more, before the copy ends and after. Its slot is free. */
 REQUIREMENT("MEM-05")
-static void
-slots_of_abandoned_copies_are_freed(void **state)
+TEST(slots_of_abandoned_copies_are_freed)
 {
 	struct mem_late late;
 	uint64_t orig;
@@ -271,8 +269,7 @@ slots_of_abandoned_copies_are_freed(void **state)
 
 /* Lent bytes stay until they are released, and leave slots for other jobs. */
 REQUIREMENT("MEM-05")
-static void
-lent_bytes_stay(void **state)
+TEST(lent_bytes_stay)
 {
 	struct mem_part part = {.va = 4096, .len = 1};
 	struct mem_lent lent[COPIER_LENT + 1];
@@ -301,8 +298,7 @@ lent_bytes_stay(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-copy_that_waits_too_long_fails(void **state)
+TEST(copy_that_waits_too_long_fails)
 {
 	uint64_t orig;
 
@@ -321,8 +317,7 @@ copy_that_waits_too_long_fails(void **state)
 #define STEP_NS 1000000 /* a tenth of the time that a job is waited for */
 
 REQUIREMENT("MEM-05")
-static void
-thread_that_never_polls_is_detected(void **state)
+TEST(thread_that_never_polls_is_detected)
 {
 	uint64_t orig;
 	int rc;
@@ -344,8 +339,7 @@ thread_that_never_polls_is_detected(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-copier_without_a_thread_fails(void **state)
+TEST(copier_without_a_thread_fails)
 {
 	uint64_t orig;
 
@@ -356,8 +350,7 @@ copier_without_a_thread_fails(void **state)
 
 /* Another thread with another area takes over; copies that the lost one had begun do not matter. */
 REQUIREMENT("MEM-05")
-static void
-lost_thread_is_replaced(void **state)
+TEST(lost_thread_is_replaced)
 {
 	struct copier_area *lost = area;
 	uint64_t orig;
@@ -449,8 +442,7 @@ check_parts(uint8_t *bytes, uint8_t *seen)
 
 /* This process is also the client. The thread sleeps in between and ends with its copier. */
 REQUIREMENT("MEM-05", "RSP-04")
-static void
-thread_copies_to_and_from_a_process(void **state)
+TEST(thread_copies_to_and_from_a_process)
 {
 	static _Alignas(8) uint8_t bytes[COPIER_BYTES], seen[COPIER_BYTES];
 	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), rc;
@@ -513,8 +505,7 @@ check_follows(int cpu)
 
 /* A thread that is not urgent follows its worker to every CPU, one after the other. */
 REQUIREMENT("MEM-05")
-static void
-thread_follows_its_worker(void **state)
+TEST(thread_follows_its_worker)
 {
 	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	cpu_set_t all;
@@ -580,8 +571,7 @@ abandon_one(void)
  * for as long as there is credit, which that uses up.
  */
 REQUIREMENT("MEM-05")
-static void
-slow_copies_use_up_the_credit(void **state)
+TEST(slow_copies_use_up_the_credit)
 {
 	const uint64_t second_ns = 1000000000;
 
@@ -596,21 +586,4 @@ slow_copies_use_up_the_credit(void **state)
 	credit.at_ns = copier_now_ns() - second_ns;                /* at least 5 ms of credit */
 	assert_in_range(-abandon_one(), 2900000, COPIER_BURST_NS); /* refilled, less 2 ms */
 	serve_no_more();
-}
-
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		T(abandoned_copy_is_made_once),         T(result_outlives_the_copier),
-		T(slots_of_abandoned_copies_are_freed), T(lent_bytes_stay),
-		T(copy_that_waits_too_long_fails),      T(thread_that_never_polls_is_detected),
-		T(thread_follows_its_worker),           T(slow_copies_use_up_the_credit),
-		T(copier_without_a_thread_fails),       T(lost_thread_is_replaced),
-		T(thread_copies_to_and_from_a_process),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,8 +6,7 @@
 #include <unistd.h>
 #include "map/copier.h"
 #include "mem/store.h"
-#include "suite.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define MOST   9000u
 #define PIECES 16u
@@ -98,10 +97,8 @@ write_watched(uint32_t off, uint32_t len)
 }
 
 REQUIREMENT("RSP-08")
-static void
-tail_is_written_behind_the_rest(void **state)
+UNIT_TEST(tail_is_written_behind_the_rest)
 {
-	(void)state;
 	written.most = UINT64_MAX;
 	for (uint32_t off = 0; off < 8; off++) {
 		for (uint32_t len = 1; len < 40; len++)
@@ -116,10 +113,8 @@ tail_is_written_behind_the_rest(void **state)
 
 /* The kernel writes less than it was asked for. */
 REQUIREMENT("RSP-08")
-static void
-tail_is_written_last_after_a_short_write(void **state)
+UNIT_TEST(tail_is_written_last_after_a_short_write)
 {
-	(void)state;
 	for (uint32_t len = 8; len < 40; len += 8) {
 		written.most = 16;
 		write_watched(0, len);
@@ -131,12 +126,7 @@ tail_is_written_last_after_a_short_write(void **state)
 int
 main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tail_is_written_behind_the_rest),
-		cmocka_unit_test(tail_is_written_last_after_a_short_write),
-	};
-
 	for (uint32_t i = 0; i < MOST; i++)
 		src[i] = (uint8_t)(i * 7 + i / 256 + 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

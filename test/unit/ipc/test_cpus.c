@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How many workers --workers auto means. */
-#include "suite.h"
 
 #include <limits.h>
 #include "cpus.h"
+#include "../../kit/unit.h"
 
-static void
-one_cpu_is_left_to_the_control_thread(void **state)
+UNIT_TEST(one_cpu_is_left_to_the_control_thread)
 {
 	static const struct {
 		struct cpus_found found;
@@ -34,8 +33,7 @@ one_cpu_is_left_to_the_control_thread(void **state)
 		assert_int_equal(cpus_workers(&table[i].found, table[i].queues), table[i].workers);
 }
 
-static void
-quota_is_read_in_whole_cpus(void **state)
+UNIT_TEST(quota_is_read_in_whole_cpus)
 {
 	assert_int_equal(cpus_of_quota("max 100000\n"), 0);
 	assert_int_equal(cpus_of_quota("200000 100000\n"), 2);
@@ -47,8 +45,7 @@ quota_is_read_in_whole_cpus(void **state)
 	assert_int_equal(cpus_of_quota(""), 0);
 }
 
-static void
-this_process_has_cpus(void **state)
+UNIT_TEST(this_process_has_cpus)
 {
 	struct cpus_found f;
 
@@ -57,16 +54,4 @@ this_process_has_cpus(void **state)
 	assert_int_equal(f.lcores, 0);
 	cpus_find(&f, "0,2-3");
 	assert_int_equal(f.lcores, 3);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_cpu_is_left_to_the_control_thread),
-		cmocka_unit_test(quota_is_read_in_whole_cpus),
-		cmocka_unit_test(this_process_has_cpus),
-	};
-
-	return cmocka_run_group_tests_name("cpus", tests, NULL, NULL);
 }

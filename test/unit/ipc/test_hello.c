@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Both sides agree on a version and on features, or say why they cannot. */
-#include "suite.h"
 
 #include <errno.h>
 #include <string.h>
 #include "ipc/hello.h"
+#include "../../kit/unit.h"
 
 static char why[UROCE_CTRL_MAX_WHY];
 
@@ -24,8 +24,7 @@ agree(const struct ipc_offer *daemon, const struct ipc_offer *client, struct uro
 	return ipc_hello_agree(daemon, &req, rep, why);
 }
 
-static void
-highest_common_version_is_chosen(void **state)
+UNIT_TEST(highest_common_version_is_chosen)
 {
 	static const struct {
 		struct ipc_offer daemon, client;
@@ -53,8 +52,7 @@ highest_common_version_is_chosen(void **state)
 	}
 }
 
-static void
-no_common_version_names_both_ranges(void **state)
+UNIT_TEST(no_common_version_names_both_ranges)
 {
 	const struct ipc_offer older = {7, 8}, newer = {9, 11};
 	struct uroce_hello_rep rep;
@@ -69,8 +67,7 @@ no_common_version_names_both_ranges(void **state)
 	assert_non_null(strstr(why, "the client supports 6 to 6, the daemon 9 to 11"));
 }
 
-static void
-unknown_features_are_ignored(void **state)
+UNIT_TEST(unknown_features_are_ignored)
 {
 	const struct ipc_offer daemon = {7, 7, 0x0f, 0}, client = {7, 7, 0xf00000000000000cull, 0};
 	const struct ipc_offer none = {7, 7, 0, 0};
@@ -85,8 +82,7 @@ unknown_features_are_ignored(void **state)
 	assert_int_equal(rep.features, 0);
 }
 
-static void
-required_features_must_be_common(void **state)
+UNIT_TEST(required_features_must_be_common)
 {
 	const struct ipc_offer plain = {7, 7, 0x3, 0}, strict = {7, 7, 0xe, 0xa};
 	const struct ipc_offer all = {7, 7, 0xf, 0x1};
@@ -103,8 +99,7 @@ required_features_must_be_common(void **state)
 	assert_int_equal(rep.features, 0x3);
 }
 
-static void
-a_hello_that_contradicts_itself_is_refused(void **state)
+UNIT_TEST(a_hello_that_contradicts_itself_is_refused)
 {
 	const struct ipc_offer daemon = {7, 9, 0xff, 0}, backwards = {9, 7}, more = {7, 7, 1, 3};
 	struct uroce_hello_rep rep;
@@ -116,8 +111,7 @@ a_hello_that_contradicts_itself_is_refused(void **state)
 }
 
 /* After the versions: to a client of another version the range says more. */
-static void
-spare_bytes_of_a_hello_stay_zero(void **state)
+UNIT_TEST(spare_bytes_of_a_hello_stay_zero)
 {
 	struct uroce_hello_req req = {.version_min = UROCE_ABI_VERSION,
 				      .version_max = UROCE_ABI_VERSION,
@@ -130,8 +124,7 @@ spare_bytes_of_a_hello_stay_zero(void **state)
 	assert_int_equal(ipc_hello_agree(&ipc_offer_own, &req, &rep, why), EPROTONOSUPPORT);
 }
 
-static void
-a_client_checks_what_the_daemon_chose(void **state)
+UNIT_TEST(a_client_checks_what_the_daemon_chose)
 {
 	const struct ipc_offer client = {7, 9, 0x6, 0x2};
 	struct uroce_hello_rep rep = {.version = 6, .features = 0x2};
@@ -148,20 +141,4 @@ a_client_checks_what_the_daemon_chose(void **state)
 	rep.features = 0x4;
 	assert_int_equal(ipc_hello_check(&client, &rep, why), EPROTO);
 	assert_non_null(strstr(why, "chose features 0x4, the client requires 0x2"));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(highest_common_version_is_chosen),
-		cmocka_unit_test(no_common_version_names_both_ranges),
-		cmocka_unit_test(unknown_features_are_ignored),
-		cmocka_unit_test(required_features_must_be_common),
-		cmocka_unit_test(a_hello_that_contradicts_itself_is_refused),
-		cmocka_unit_test(spare_bytes_of_a_hello_stay_zero),
-		cmocka_unit_test(a_client_checks_what_the_daemon_chose),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

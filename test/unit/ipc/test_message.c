@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's handling of good and bad requests on a real socket. */
-#include "suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 #include "ipc/client.h"
 #include "ipc/server.h"
+#include "../../kit/unit.h"
 
 struct wire {
 	int client, server;
@@ -109,8 +109,9 @@ open_fds(void)
 	return n;
 }
 
-static void
-every_request_must_have_its_own_length(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
+TEST(every_request_must_have_its_own_length)
 {
 	struct wire *w = *state;
 
@@ -135,8 +136,7 @@ every_request_must_have_its_own_length(void **state)
 	}
 }
 
-static void
-wrong_magic_and_version_end_the_connection(void **state)
+TEST(wrong_magic_and_version_end_the_connection)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_ALLOC_PD, 0);
@@ -148,8 +148,7 @@ wrong_magic_and_version_end_the_connection(void **state)
 	assert_int_equal(verdict(w, h, 0, 0, IPC_STATE_CONTEXT), -EPROTO);
 }
 
-static void
-a_hello_of_any_version_is_read(void **state)
+TEST(a_hello_of_any_version_is_read)
 {
 	struct wire *w = *state;
 	uint32_t len = sizeof(struct uroce_hello_req);
@@ -173,8 +172,7 @@ a_hello_of_any_version_is_read(void **state)
 }
 
 /* Each spare field of each request, by each of its bytes. */
-static void
-spare_bytes_that_are_not_zero_are_refused(void **state)
+TEST(spare_bytes_that_are_not_zero_are_refused)
 {
 	struct wire *w = *state;
 	char why[UROCE_CTRL_MAX_WHY], want[80];
@@ -214,8 +212,7 @@ spare_bytes_that_are_not_zero_are_refused(void **state)
 	assert_true(fields > 25);
 }
 
-static void
-messages_of_wrong_size_end_the_connection(void **state)
+TEST(messages_of_wrong_size_end_the_connection)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_ALLOC_PD, 0);
@@ -229,8 +226,7 @@ messages_of_wrong_size_end_the_connection(void **state)
 	assert_int_equal(ipc_msg_receive(w->server, &w->msg), 0);
 }
 
-static void
-requests_out_of_state_are_refused(void **state)
+TEST(requests_out_of_state_are_refused)
 {
 	struct wire *w = *state;
 	uint32_t hello = sizeof(struct uroce_hello_req), show = sizeof(struct uroce_show_req);
@@ -246,8 +242,7 @@ requests_out_of_state_are_refused(void **state)
 			 EINVAL);
 }
 
-static void
-unexpected_descriptors_are_closed(void **state)
+TEST(unexpected_descriptors_are_closed)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_REG_MR, sizeof(struct uroce_reg_mr_req));
@@ -286,8 +281,7 @@ unexpected_descriptors_are_closed(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-static void
-descriptors_are_seen_but_not_received(void **state)
+TEST(descriptors_are_seen_but_not_received)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_REG_MR, sizeof(struct uroce_reg_mr_req));
@@ -312,8 +306,7 @@ descriptors_are_seen_but_not_received(void **state)
 	assert_false(ipc_msg_end(w->server));
 }
 
-static void
-an_ended_connection_tells_whether_it_holds_descriptors(void **state)
+TEST(an_ended_connection_tells_whether_it_holds_descriptors)
 {
 	struct wire *w = *state;
 	unsigned before = open_fds();
@@ -335,8 +328,7 @@ an_ended_connection_tells_whether_it_holds_descriptors(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
-static void
-reply_reaches_the_client(void **state)
+TEST(reply_reaches_the_client)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr req = header(UROCE_CTRL_ALLOC_PD, 0), rep;
@@ -361,8 +353,7 @@ reply_reaches_the_client(void **state)
 	assert_int_equal(recv(w->client, buf, sizeof(buf), 0), sizeof(rep));
 }
 
-static void
-client_that_does_not_read_never_blocks_the_daemon(void **state)
+TEST(client_that_does_not_read_never_blocks_the_daemon)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr req = header(UROCE_CTRL_ALLOC_PD, 0);
@@ -453,8 +444,7 @@ root_begin(struct ipc_server *s, char dir[32], char path[64])
 }
 
 /* A container's root has not the rights of the machine's. */
-static void
-root_without_net_admin_is_another_user(void **state)
+UNIT_TEST(root_without_net_admin_is_another_user)
 {
 	char dir[32], path[64];
 	struct ipc_server s;
@@ -468,8 +458,7 @@ root_without_net_admin_is_another_user(void **state)
 	rmdir(dir);
 }
 
-static void
-root_of_a_user_namespace_is_another_user(void **state)
+UNIT_TEST(root_of_a_user_namespace_is_another_user)
 {
 	char dir[32], path[64];
 	struct ipc_server s;
@@ -485,8 +474,7 @@ root_of_a_user_namespace_is_another_user(void **state)
 	assert_int_equal(uid, UROCE_UID_CONFINED);
 }
 
-static void
-listening_socket_is_made_and_removed(void **state)
+UNIT_TEST(listening_socket_is_made_and_removed)
 {
 	char dir[] = "/tmp/uroce-test-XXXXXX", path[64], sub[64];
 	struct ipc_server a, b;
@@ -528,34 +516,4 @@ listening_socket_is_made_and_removed(void **state)
 	assert_int_equal(ipc_server_listen(&b, path, 0666, IPC_GROUP_KEEP), -EEXIST);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(dir), 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_request_must_have_its_own_length, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(wrong_magic_and_version_end_the_connection, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_hello_of_any_version_is_read, setup, teardown),
-		cmocka_unit_test_setup_teardown(spare_bytes_that_are_not_zero_are_refused, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(messages_of_wrong_size_end_the_connection, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(requests_out_of_state_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(unexpected_descriptors_are_closed, setup, teardown),
-		cmocka_unit_test_setup_teardown(descriptors_are_seen_but_not_received, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(
-			an_ended_connection_tells_whether_it_holds_descriptors, setup, teardown),
-		cmocka_unit_test_setup_teardown(reply_reaches_the_client, setup, teardown),
-		cmocka_unit_test_setup_teardown(client_that_does_not_read_never_blocks_the_daemon,
-						setup, teardown),
-		cmocka_unit_test(listening_socket_is_made_and_removed),
-		cmocka_unit_test(root_without_net_admin_is_another_user),
-		cmocka_unit_test(root_of_a_user_namespace_is_another_user),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of the daemon: both ways in, every wrong value, and the file that documents them. */
-#include "suite.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "control/devspec.h"
 #include "options.h"
 #include "uroce_abi/ctrl.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /* Wrong values: the message must name the option, the value and the legal values. */
 static const struct {
@@ -82,8 +81,7 @@ assert_says(const char *err, const char *what)
 		fail_msg("'%s' does not say '%s'", err, what);
 }
 
-static void
-errors_name_the_wrong_value_and_the_range(void **state)
+UNIT_TEST(errors_name_the_wrong_value_and_the_range)
 {
 	for (unsigned i = 0; i < NILLEGAL; i++) {
 		char err[OPTIONS_ERR_MAX] = "", dashed[64];
@@ -105,8 +103,7 @@ errors_name_the_wrong_value_and_the_range(void **state)
 	}
 }
 
-static void
-unknown_options_and_missing_values_are_refused(void **state)
+UNIT_TEST(unknown_options_and_missing_values_are_refused)
 {
 	static const struct {
 		char *arg;
@@ -158,8 +155,7 @@ load(struct options *o, const char *text, char err[OPTIONS_ERR_MAX])
 	return rc;
 }
 
-static void
-file_and_command_line_agree(void **state)
+UNIT_TEST(file_and_command_line_agree)
 {
 	char *argv[] = {(char *)"uroced",
 			(char *)"--socket=/tmp/s",
@@ -205,8 +201,7 @@ file_and_command_line_agree(void **state)
 
 /* The nth pkey is entry n; decimal or hexadecimal, as people write them. */
 REQUIREMENT("QP-04")
-static void
-pkeys_of_a_device_are_parsed(void **state)
+UNIT_TEST(pkeys_of_a_device_are_parsed)
 {
 	char err[OPTIONS_ERR_MAX];
 	struct devspec s;
@@ -222,8 +217,7 @@ pkeys_of_a_device_are_parsed(void **state)
 	assert_int_equal(s.pkey[2], 0x00a1);
 }
 
-static void
-keys_that_do_not_suit_the_kind_of_port_are_refused(void **state)
+UNIT_TEST(keys_that_do_not_suit_the_kind_of_port_are_refused)
 {
 	static const struct {
 		const char *text, *says; /* NULL: accepted */
@@ -269,8 +263,7 @@ keys_that_do_not_suit_the_kind_of_port_are_refused(void **state)
 	}
 }
 
-static void
-command_line_overrides_the_file(void **state)
+UNIT_TEST(command_line_overrides_the_file)
 {
 	char *path = write_file("[uroced]\nworkers = 4\nmem = 100\nvdev = a\nvdev = b\n");
 	char *argv[] = {(char *)"uroced", (char *)"--workers", (char *)"2", (char *)"--vdev",
@@ -288,8 +281,7 @@ command_line_overrides_the_file(void **state)
 	options_free(&o);
 }
 
-static void
-bad_files_are_refused(void **state)
+UNIT_TEST(bad_files_are_refused)
 {
 	static const struct {
 		const char *text, *says;
@@ -313,8 +305,7 @@ bad_files_are_refused(void **state)
 }
 
 /* config/uroced.conf has every option, commented, and each of its examples is legal. */
-static void
-shipped_file_documents_every_option(void **state)
+UNIT_TEST(shipped_file_documents_every_option)
 {
 	FILE *f = fopen(UROCED_CONF, "r");
 	char line[512], shown_socket[128] = "", err[OPTIONS_ERR_MAX];
@@ -370,21 +361,4 @@ shipped_file_documents_every_option(void **state)
 	assert_string_equal(shown_socket, UROCE_DEFAULT_SOCK);
 	options_free(&o);
 	options_free(&plain);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(errors_name_the_wrong_value_and_the_range),
-		cmocka_unit_test(unknown_options_and_missing_values_are_refused),
-		cmocka_unit_test(file_and_command_line_agree),
-		cmocka_unit_test(pkeys_of_a_device_are_parsed),
-		cmocka_unit_test(keys_that_do_not_suit_the_kind_of_port_are_refused),
-		cmocka_unit_test(command_line_overrides_the_file),
-		cmocka_unit_test(bad_files_are_refused),
-		cmocka_unit_test(shipped_file_documents_every_option),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Quotas of the daemon: exact limits, the reserve for root, and the text of refusals. */
-#include "suite.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 #include "options.h"
 #include "control/quota.h"
+#include "../../kit/unit.h"
 
 #define DAEMON 900 /* the daemon's own uid */
 
@@ -37,8 +37,7 @@ assert_says(const struct quota *q, const char *what)
 		fail_msg("'%s' does not say '%s'", q->refusal, what);
 }
 
-static void
-each_uid_has_its_limit(void **state)
+UNIT_TEST(each_uid_has_its_limit)
 {
 	static const char *const set[] = {"max-qps", "100", "max-qps-per-uid", "10", NULL};
 	struct quota_user *a, *b;
@@ -70,8 +69,7 @@ each_uid_has_its_limit(void **state)
 }
 
 /* With any number of users root and the daemon's own user can still connect. */
-static void
-reserve_is_kept_for_root(void **state)
+UNIT_TEST(reserve_is_kept_for_root)
 {
 	static const char *const set[] = {"max-clients", "32", NULL};
 	struct quota_user *user[40], *root, *own;
@@ -100,8 +98,7 @@ reserve_is_kept_for_root(void **state)
 }
 
 /* Only the totals limit root, and resources that root holds count against the totals. */
-static void
-root_has_no_separate_limit(void **state)
+UNIT_TEST(root_has_no_separate_limit)
 {
 	static const char *const set[] = {"max-pds", "100", "max-pds-per-uid", "5", NULL};
 	struct quota_user *root, *user;
@@ -119,8 +116,7 @@ root_has_no_separate_limit(void **state)
 	quota_user_put(user);
 }
 
-static void
-memory_is_reported_in_mib(void **state)
+UNIT_TEST(memory_is_reported_in_mib)
 {
 	static const char *const set[] = {"max-reg-mem", "1000", "max-reg-mem-per-uid", "100",
 					  NULL};
@@ -138,8 +134,7 @@ memory_is_reported_in_mib(void **state)
 }
 
 /* Without numbers the limits follow the machine and the totals. */
-static void
-limits_have_defaults(void **state)
+UNIT_TEST(limits_have_defaults)
 {
 	static const char *const none[] = {NULL};
 	struct quota q;
@@ -162,8 +157,7 @@ limits_have_defaults(void **state)
 }
 
 /* The figures of a uid live as long as it has a connection. */
-static void
-user_lives_as_long_as_its_references(void **state)
+UNIT_TEST(user_lives_as_long_as_its_references)
 {
 	static const char *const none[] = {NULL};
 	struct quota_user *a, *again;
@@ -183,8 +177,7 @@ user_lives_as_long_as_its_references(void **state)
 		assert_true(LIST_EMPTY(&q.bucket[i]));
 }
 
-static void
-limit_of_a_uid_changes_within_that_of_all(void **state)
+UNIT_TEST(limit_of_a_uid_changes_within_that_of_all)
 {
 	static const char *const set[] = {"max-qps", "100", "max-qps-per-uid", "10", "max-reg-mem",
 					  "64",      NULL};
@@ -208,8 +201,7 @@ limit_of_a_uid_changes_within_that_of_all(void **state)
 	quota_user_put(a);
 }
 
-static void
-every_user_is_listed_once(void **state)
+UNIT_TEST(every_user_is_listed_once)
 {
 	static const char *const none[] = {NULL};
 	struct quota_user *u[3], *at = NULL;
@@ -228,8 +220,7 @@ every_user_is_listed_once(void **state)
 }
 
 /* By cgroup, a uid is one user in each control group; root is one everywhere. */
-static void
-users_of_control_groups_are_different(void **state)
+UNIT_TEST(users_of_control_groups_are_different)
 {
 	static const char *const by_cgroup[] = {"quota-by",        "cgroup", "max-qps", "100",
 						"max-qps-per-uid", "10",     NULL};
@@ -286,8 +277,7 @@ write_subuid(const char *path, const char *lines)
 }
 
 /* A user's subordinate uids have one limit together with it; those of root each their own. */
-static void
-subordinate_uids_count_as_their_owner(void **state)
+UNIT_TEST(subordinate_uids_count_as_their_owner)
 {
 	static const char *const set[] = {"max-qps", "100", "max-qps-per-uid", "10", NULL};
 	static const char *const by_uid[] = {"quota-by", "uid", NULL};
@@ -342,23 +332,4 @@ subordinate_uids_count_as_their_owner(void **state)
 	quota_user_put(u[0]);
 	unlink(path);
 	rmdir(folder);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_uid_has_its_limit),
-		cmocka_unit_test(reserve_is_kept_for_root),
-		cmocka_unit_test(root_has_no_separate_limit),
-		cmocka_unit_test(memory_is_reported_in_mib),
-		cmocka_unit_test(limits_have_defaults),
-		cmocka_unit_test(limit_of_a_uid_changes_within_that_of_all),
-		cmocka_unit_test(every_user_is_listed_once),
-		cmocka_unit_test(subordinate_uids_count_as_their_owner),
-		cmocka_unit_test(users_of_control_groups_are_different),
-		cmocka_unit_test(user_lives_as_long_as_its_references),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The arena that a client's rings are carved from. */
-#include "suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +10,7 @@
 #include "map/segmap.h"
 #include "ipc/segment.h"
 #include "map/page.h"
+#include "../../kit/unit.h"
 
 #define LIMIT (64u << 20)
 
@@ -38,8 +38,7 @@ is_zero(const uint8_t *p, size_t n)
 	return true;
 }
 
-static void
-segment_size_is_sealed(void **state)
+UNIT_TEST(segment_size_is_sealed)
 {
 	struct ipc_segment seg;
 
@@ -56,9 +55,10 @@ segment_size_is_sealed(void **state)
 	ipc_segment_destroy(&seg);
 }
 
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
 /* Random sizes are allocated and freed: they never overlap and are always zeroed and aligned. */
-static void
-extents_never_overlap(void **state)
+TEST(extents_never_overlap)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_extent ext[100] = {0};
@@ -87,8 +87,7 @@ extents_never_overlap(void **state)
 }
 
 /* Parts freed in any order merge to the whole segment. */
-static void
-free_space_coalesces(void **state)
+TEST(free_space_coalesces)
 {
 	static const unsigned order[8] = {3, 0, 7, 5, 4, 1, 6, 2};
 	struct ipc_arena *a = *state;
@@ -106,8 +105,7 @@ free_space_coalesces(void **state)
 	ipc_arena_free(a, &whole);
 }
 
-static void
-segment_limit_holds(void **state)
+TEST(segment_limit_holds)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_extent ext[64], more;
@@ -126,8 +124,7 @@ segment_limit_holds(void **state)
 }
 
 /* The client's side of it: a descriptor once a segment, and the same bytes. */
-static void
-client_finds_the_ring(void **state)
+TEST(client_finds_the_ring)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_segmap map = {0};
@@ -156,8 +153,7 @@ client_finds_the_ring(void **state)
 	ipc_segmap_close(&map);
 }
 
-static void
-large_objects_get_a_separate_segment(void **state)
+TEST(large_objects_get_a_separate_segment)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_extent big;
@@ -165,20 +161,4 @@ large_objects_get_a_separate_segment(void **state)
 	assert_int_equal(ipc_arena_alloc(a, 5 * IPC_SEG_BYTES + 1, &big), 0);
 	assert_true(is_zero(big.base, big.bytes));
 	ipc_arena_free(a, &big);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(segment_size_is_sealed),
-		cmocka_unit_test_setup_teardown(extents_never_overlap, setup, teardown),
-		cmocka_unit_test_setup_teardown(free_space_coalesces, setup, teardown),
-		cmocka_unit_test_setup_teardown(segment_limit_holds, setup, teardown),
-		cmocka_unit_test_setup_teardown(client_finds_the_ring, setup, teardown),
-		cmocka_unit_test_setup_teardown(large_objects_get_a_separate_segment, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

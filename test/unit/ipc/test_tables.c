@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tables of the daemon that turn numbers into objects: handles and QPNs. */
-#include "suite.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "control/idtab.h"
 #include "control/qpn.h"
+#include "../../kit/unit.h"
 
-static void
-ids_find_their_objects_only(void **state)
+UNIT_TEST(ids_find_their_objects_only)
 {
 	struct idtab t;
 	int obj[100];
@@ -32,8 +31,7 @@ ids_find_their_objects_only(void **state)
 	idtab_free(&t);
 }
 
-static void
-full_table_refuses(void **state)
+UNIT_TEST(full_table_refuses)
 {
 	struct idtab t;
 	uint32_t id, first;
@@ -51,8 +49,7 @@ full_table_refuses(void **state)
 }
 
 /* A destroyed handle stays unknown, also when its slot is reused. */
-static void
-stale_ids_are_unknown(void **state)
+UNIT_TEST(stale_ids_are_unknown)
 {
 	struct idtab t;
 	uint32_t id, again;
@@ -74,8 +71,7 @@ stale_ids_are_unknown(void **state)
 	idtab_free(&t);
 }
 
-static void
-objects_may_be_removed_during_iteration(void **state)
+UNIT_TEST(objects_may_be_removed_during_iteration)
 {
 	struct idtab t;
 	uint32_t id[50], pos = 0;
@@ -93,8 +89,7 @@ objects_may_be_removed_during_iteration(void **state)
 
 #define SLOTS 64
 
-static void
-qpns_name_their_worker_and_a_free_slot(void **state)
+UNIT_TEST(qpns_name_their_worker_and_a_free_slot)
 {
 	struct qp_table t;
 	struct qpn_alloc a;
@@ -123,8 +118,7 @@ qpns_name_their_worker_and_a_free_slot(void **state)
 /*
  * Created and destroyed in a loop: each QPN is legal, and none repeats before all others were used.
  */
-static void
-qpns_are_not_reused_soon(void **state)
+UNIT_TEST(qpns_are_not_reused_soon)
 {
 	uint8_t *seen = calloc(1, 1u << 24);
 	struct qp_table t;
@@ -142,19 +136,4 @@ qpns_are_not_reused_soon(void **state)
 	free(seen);
 	qpn_free(&a);
 	qp_table_free(&t);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ids_find_their_objects_only),
-		cmocka_unit_test(full_table_refuses),
-		cmocka_unit_test(stale_ids_are_unknown),
-		cmocka_unit_test(objects_may_be_removed_during_iteration),
-		cmocka_unit_test(qpns_name_their_worker_and_a_free_slot),
-		cmocka_unit_test(qpns_are_not_reused_soon),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The arguments of --vdev: which ones the daemon adds for af_packet, and which it refuses. */
-#include "suite.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "vdev.h"
+#include "../../kit/unit.h"
 
 /* lo exists in every network namespace; its MTU needs the largest slot. */
 static const struct {
@@ -34,12 +34,10 @@ static const struct {
 	{4096, "net_ring0", ""},
 };
 
-static void
-defaults_are_added_to_the_arguments(void **state)
+UNIT_TEST(defaults_are_added_to_the_arguments)
 {
 	char err[512], want[256];
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
 		char *args = vdev_prepare(right[i].given, right[i].page, err, sizeof(err));
 
@@ -82,12 +80,10 @@ static const struct {
 	 "such as blocksz=65536,"},
 };
 
-static void
-errors_name_the_argument_and_the_legal_values(void **state)
+UNIT_TEST(errors_name_the_argument_and_the_legal_values)
 {
 	char err[512];
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(illegal) / sizeof(illegal[0]); i++) {
 		err[0] = '\0';
 		assert_null(vdev_prepare(illegal[i].given, illegal[i].page, err, sizeof(err)));
@@ -98,10 +94,8 @@ errors_name_the_argument_and_the_legal_values(void **state)
 }
 
 /* A slot holds the frame, a VLAN tag and 64 bytes of the kernel's, up to the largest slot. */
-static void
-slots_hold_a_frame_of_the_interface(void **state)
+UNIT_TEST(slots_hold_a_frame_of_the_interface)
 {
-	(void)state;
 	assert_int_equal(vdev_slot_bytes(1500), 2048);
 	assert_int_equal(vdev_slot_bytes(2048 - 82), 2048);
 	assert_int_equal(vdev_slot_bytes(2048 - 81), 4096);
@@ -125,14 +119,12 @@ bind_socket(const char *path)
 	return fd;
 }
 
-static void
-stale_socket_of_a_memif_server_is_removed(void **state)
+UNIT_TEST(stale_socket_of_a_memif_server_is_removed)
 {
 	char path[] = "/tmp/uroce-test-XXXXXX", file[64], given[256], err[512];
 	char *args;
 	int fd;
 
-	(void)state;
 	assert_non_null(mkdtemp(path));
 	snprintf(file, sizeof(file), "%s/m", path);
 	snprintf(given, sizeof(given), "net_memif0,role=server,socket=%s,socket-abstract=no", file);
@@ -154,17 +146,4 @@ stale_socket_of_a_memif_server_is_removed(void **state)
 	free(vdev_prepare(given, 4096, err, sizeof(err)));
 	assert_int_equal(unlink(file), 0);
 	rmdir(path);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults_are_added_to_the_arguments),
-		cmocka_unit_test(errors_name_the_argument_and_the_legal_values),
-		cmocka_unit_test(slots_hold_a_frame_of_the_interface),
-		cmocka_unit_test(stale_socket_of_a_memif_server_is_removed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -17,10 +15,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "map/mrmap.h"
 #include "mr_adopt.h"
+#include "../../kit/unit.h"
 
 #define MAX_RUNS 301
 
@@ -249,8 +247,7 @@ copy_path(void)
 	waitpid(pid, NULL, 0);
 }
 
-static void
-bench(void **state)
+UNIT_TEST(bench)
 {
 	huge_pages_get(260);
 	harness_run(client_register);
@@ -258,12 +255,4 @@ bench(void **state)
 	copy_path();
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(bench)};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

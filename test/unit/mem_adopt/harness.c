@@ -4,8 +4,6 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -15,7 +13,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "map/mrmap.h"
 #include "map/pause.h"
@@ -24,6 +21,7 @@
 #include "mr_adopt.h"
 #include "page_pause.h"
 #include "page_swap.h"
+#include "../../kit/unit.h"
 
 #ifndef UFFD_FEATURE_WP_UNPOPULATED
 #define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)

@@ -4,16 +4,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
+#include "../../kit/unit.h"
 
 #define NOBODY 65534u
 #define LONG   (9ull << 20) /* several chunks */
@@ -93,8 +91,7 @@ client_alone(void)
 	CHECK(is_private(p) && is_private(p + PAGE) && p[5 * PAGE] == 7);
 }
 
-static void
-process_with_one_thread_adopts_without_userfaultfd(void **state)
+UNIT_TEST(process_with_one_thread_adopts_without_userfaultfd)
 {
 	harness_run_as(client_alone, NOBODY);
 }
@@ -112,8 +109,7 @@ client_with_thread(void)
 	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
 }
 
-static void
-process_with_threads_gets_copies(void **state)
+UNIT_TEST(process_with_threads_gets_copies)
 {
 	harness_run_as(client_with_thread, NOBODY);
 }
@@ -142,8 +138,7 @@ client_with_pauses(void)
 	stop_thread(t);
 }
 
-static void
-process_with_threads_adopts_if_the_daemon_stops_them(void **state)
+UNIT_TEST(process_with_threads_adopts_if_the_daemon_stops_them)
 {
 	harness_run_as(client_with_pauses, NOBODY);
 }
@@ -182,8 +177,7 @@ client_gets_thread(void)
 	client_dereg(&r);
 }
 
-static void
-memory_stays_shared_if_threads_start_before_it_is_returned(void **state)
+UNIT_TEST(memory_stays_shared_if_threads_start_before_it_is_returned)
 {
 	harness_run_as(client_gets_thread, NOBODY);
 }
@@ -202,8 +196,7 @@ client_with_ring(void)
 	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
 }
 
-static void
-process_with_an_io_uring_gets_copies(void **state)
+UNIT_TEST(process_with_an_io_uring_gets_copies)
 {
 	harness_run_as(client_with_ring, NOBODY);
 }
@@ -231,25 +224,9 @@ client_forks(void)
 	CHECK(is_private(p) && filled(p, 16 * PAGE, 3));
 }
 
-static void
-child_gets_its_own_copy(void **state)
+UNIT_TEST(child_gets_its_own_copy)
 {
 	harness_run_as(client_forks, NOBODY);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(process_with_one_thread_adopts_without_userfaultfd),
-		cmocka_unit_test(process_with_threads_gets_copies),
-		cmocka_unit_test(process_with_threads_adopts_if_the_daemon_stops_them),
-		cmocka_unit_test(memory_stays_shared_if_threads_start_before_it_is_returned),
-		cmocka_unit_test(process_with_an_io_uring_gets_copies),
-		cmocka_unit_test(child_gets_its_own_copy),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

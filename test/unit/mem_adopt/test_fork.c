@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,13 +12,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "map/vma.h"
 #include "mr_adopt.h"
 #include "mr_ref.h"
 #include "page_swap.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static atomic_bool stop;
 
@@ -342,7 +339,7 @@ client_fork_releases(void)
 }
 
 #define LIFE(id, client)                                                                           \
-	static void id(void **state)                                                               \
+	UNIT_TEST(id)                                                                              \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
@@ -356,8 +353,7 @@ LIFE(fork_works_while_a_thread_registers, client_fork_while_registering)
 LIFE(releases_between_prepare_and_fork_keep_one_registration, client_fork_releases)
 
 REQUIREMENT("MEM-05")
-static void
-child_of_a_fork_has_its_own_huge_pages(void **state)
+UNIT_TEST(child_of_a_fork_has_its_own_huge_pages)
 {
 	if (!huge_pages_get(6))
 		skip();
@@ -366,20 +362,4 @@ child_of_a_fork_has_its_own_huge_pages(void **state)
 	huge_pages_restore();
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(child_of_a_fork_sees_the_registered_memory),
-		cmocka_unit_test(stores_after_a_fork_are_not_seen_by_the_child),
-		cmocka_unit_test(a_child_has_pages_that_libibverbs_marked),
-		cmocka_unit_test(fork_works_after_pages_were_moved),
-		cmocka_unit_test(child_of_a_fork_has_its_own_huge_pages),
-		cmocka_unit_test(fork_works_while_a_thread_registers),
-		cmocka_unit_test(releases_between_prepare_and_fork_keep_one_registration),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,11 +11,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "map/mrmap.h"
 #include "map/sigbus.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /* A mapping of pages past the end of its file. */
 static uint8_t *
@@ -32,8 +29,7 @@ failing_page(void)
 }
 
 REQUIREMENT("MEM-05")
-static void
-guard_repairs_a_failing_page(void **state)
+UNIT_TEST(guard_repairs_a_failing_page)
 {
 	uint64_t before = sigbus_guard_failures();
 	volatile uint8_t *p = failing_page();
@@ -68,8 +64,7 @@ use_up_mappings(void)
 
 /* The repair needs a mapping, of which a client may have used up all. */
 REQUIREMENT("MEM-05")
-static void
-guard_repairs_pages_at_the_mapping_limit(void **state)
+UNIT_TEST(guard_repairs_pages_at_the_mapping_limit)
 {
 	uint64_t before = sigbus_guard_failures();
 	volatile uint8_t *p[8];
@@ -98,8 +93,7 @@ guard_repairs_pages_at_the_mapping_limit(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-faults_outside_guarded_ranges_still_kill(void **state)
+UNIT_TEST(faults_outside_guarded_ranges_still_kill)
 {
 	uint8_t *guarded = failing_page();
 	volatile uint8_t *p = failing_page();
@@ -131,8 +125,7 @@ faults_outside_guarded_ranges_still_kill(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-guard_repairs_many_ranges(void **state)
+UNIT_TEST(guard_repairs_many_ranges)
 {
 	enum { N = 1000 };
 	static uint8_t *p[N];
@@ -156,17 +149,4 @@ guard_repairs_many_ranges(void **state)
 	assert_int_equal(sigbus_guard_add((void *)PAGE, PAGE, 0), -EINVAL);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(guard_repairs_a_failing_page),
-		cmocka_unit_test(faults_outside_guarded_ranges_still_kill),
-		cmocka_unit_test(guard_repairs_many_ranges),
-		cmocka_unit_test(guard_repairs_pages_at_the_mapping_limit),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,11 +11,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "map/mrmap.h"
 #include "map/sigbus.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define VA (1ull << 40)
 
@@ -62,8 +59,7 @@ create(const struct uroce_reg_mr_req *req, const int *fds, unsigned nfds)
 }
 
 REQUIREMENT("MEM-05")
-static void
-good_request_is_accepted(void **state)
+UNIT_TEST(good_request_is_accepted)
 {
 	int fd = sealed_memfd(16 * PAGE, F_SEAL_SHRINK);
 	struct uroce_reg_mr_req req = good_req();
@@ -84,8 +80,7 @@ good_request_is_accepted(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-malformed_requests_are_refused(void **state)
+UNIT_TEST(malformed_requests_are_refused)
 {
 	int fd = sealed_memfd(16 * PAGE, F_SEAL_SHRINK);
 	struct uroce_reg_mr_req r;
@@ -147,8 +142,7 @@ malformed_requests_are_refused(void **state)
  * quota counts them, and a few of the largest files use up all addresses.
  */
 REQUIREMENT("MEM-05")
-static void
-pieces_larger_than_the_region_are_refused(void **state)
+UNIT_TEST(pieces_larger_than_the_region_are_refused)
 {
 	const uint64_t huge_file = 1ull << 42;
 	int fd = sealed_memfd((off_t)huge_file, F_SEAL_SHRINK);
@@ -174,8 +168,7 @@ pieces_larger_than_the_region_are_refused(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-descriptor_must_be_sealed(void **state)
+UNIT_TEST(descriptor_must_be_sealed)
 {
 	struct uroce_reg_mr_req r = good_req();
 	int bad[] = {
@@ -202,8 +195,7 @@ descriptor_must_be_sealed(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-misaligned_hugetlb_ranges_are_refused(void **state)
+UNIT_TEST(misaligned_hugetlb_ranges_are_refused)
 {
 	struct uroce_reg_mr_req r = good_req();
 	int fd = memfd_create("huge", MFD_HUGETLB | MFD_ALLOW_SEALING);
@@ -473,29 +465,25 @@ client_not_dumpable(void)
 }
 
 REQUIREMENT("MEM-05")
-static void
-mapping_that_is_not_shared_is_copied(void **state)
+UNIT_TEST(mapping_that_is_not_shared_is_copied)
 {
 	harness_run(client_false_shared);
 }
 
 REQUIREMENT("MEM-05")
-static void
-read_only_file_is_refused(void **state)
+UNIT_TEST(read_only_file_is_refused)
 {
 	harness_run(client_read_only_file);
 }
 
 REQUIREMENT("MEM-05")
-static void
-mapping_swapped_during_the_check_is_detected(void **state)
+UNIT_TEST(mapping_swapped_during_the_check_is_detected)
 {
 	harness_run(client_swaps_mappings);
 }
 
 REQUIREMENT("MEM-05")
-static void
-truncated_file_is_refused(void **state)
+UNIT_TEST(truncated_file_is_refused)
 {
 	uint64_t before = sigbus_guard_failures();
 
@@ -504,29 +492,25 @@ truncated_file_is_refused(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-daemon_survives_a_lack_of_huge_pages(void **state)
+UNIT_TEST(daemon_survives_a_lack_of_huge_pages)
 {
 	harness_run(client_huge_vanish);
 }
 
 REQUIREMENT("MEM-05")
-static void
-a_client_that_execs_is_refused(void **state)
+UNIT_TEST(a_client_that_execs_is_refused)
 {
 	harness_run(client_execs);
 }
 
 REQUIREMENT("MEM-05")
-static void
-process_that_is_not_dumpable_is_refused(void **state)
+UNIT_TEST(process_that_is_not_dumpable_is_refused)
 {
 	harness_run_as(client_not_dumpable, 65534);
 }
 
 REQUIREMENT("MEM-05")
-static void
-memory_of_another_process_is_refused(void **state)
+UNIT_TEST(memory_of_another_process_is_refused)
 {
 	static uint8_t data[100];
 	struct uroce_reg_mr_req req = {
@@ -587,8 +571,7 @@ is_taken(int fd)
 /* An attached descriptor is used if it is the client's memory, which the kernel may open for nobody
  * else. */
 REQUIREMENT("MEM-05")
-static void
-only_the_clients_own_memory_is_taken(void **state)
+UNIT_TEST(only_the_clients_own_memory_is_taken)
 {
 	char path[32];
 	pid_t other = fork();
@@ -609,27 +592,4 @@ only_the_clients_own_memory_is_taken(void **state)
 	assert_true(has_status(other, true, SIGKILL));
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(good_request_is_accepted),
-		cmocka_unit_test(malformed_requests_are_refused),
-		cmocka_unit_test(pieces_larger_than_the_region_are_refused),
-		cmocka_unit_test(descriptor_must_be_sealed),
-		cmocka_unit_test(misaligned_hugetlb_ranges_are_refused),
-		cmocka_unit_test(mapping_that_is_not_shared_is_copied),
-		cmocka_unit_test(read_only_file_is_refused),
-		cmocka_unit_test(truncated_file_is_refused),
-		cmocka_unit_test(daemon_survives_a_lack_of_huge_pages),
-		cmocka_unit_test(a_client_that_execs_is_refused),
-		cmocka_unit_test(process_that_is_not_dumpable_is_refused),
-		cmocka_unit_test(memory_of_another_process_is_refused),
-		cmocka_unit_test(only_the_clients_own_memory_is_taken),
-		cmocka_unit_test(mapping_swapped_during_the_check_is_detected),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

@@ -3,17 +3,14 @@
 #include <errno.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "map/vma.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static uint8_t data_buf[3 * PAGE] = {1};
 static uint8_t bss_buf[64 * PAGE];
@@ -395,12 +392,12 @@ client_scan(void)
 }
 
 #define KIND(id, client)                                                                           \
-	static void id(void **state)                                                               \
+	UNIT_TEST(id)                                                                              \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
 #define HUGE_KIND(id, npages, client)                                                              \
-	static void id(void **state)                                                               \
+	UNIT_TEST(id)                                                                              \
 	{                                                                                          \
 		if (!huge_pages_get(npages))                                                       \
 			skip();                                                                    \
@@ -432,8 +429,7 @@ KIND(untouched_pages_of_a_region_stay_untouched, client_sparse)
 HUGE_KIND(both_scans_find_the_same_mappings, 1, client_scan)
 
 REQUIREMENT("MEM-05")
-static void
-exhausted_huge_pages_fall_back_to_copies(void **state)
+UNIT_TEST(exhausted_huge_pages_fall_back_to_copies)
 {
 	if (!huge_pages_get(4))
 		skip();
@@ -441,35 +437,4 @@ exhausted_huge_pages_fall_back_to_copies(void **state)
 	huge_pages_restore();
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(small_heap_block_is_registered),
-		cmocka_unit_test(large_heap_block_is_registered),
-		cmocka_unit_test(stack_is_registered),
-		cmocka_unit_test(stack_of_a_thread_is_registered),
-		cmocka_unit_test(static_data_is_registered),
-		cmocka_unit_test(bss_is_registered),
-		cmocka_unit_test(shared_anonymous_memory_is_registered),
-		cmocka_unit_test(private_anonymous_memory_is_registered),
-		cmocka_unit_test(untouched_anonymous_memory_is_registered),
-		cmocka_unit_test(private_file_mapping_is_registered),
-		cmocka_unit_test(shared_file_mapping_is_registered),
-		cmocka_unit_test(file_on_a_disk_is_copied),
-		cmocka_unit_test(memfd_is_registered),
-		cmocka_unit_test(sysv_shared_memory_is_registered),
-		cmocka_unit_test(private_huge_pages_are_registered),
-		cmocka_unit_test(shared_huge_pages_are_registered),
-		cmocka_unit_test(exhausted_huge_pages_fall_back_to_copies),
-		cmocka_unit_test(range_over_several_kinds_is_registered),
-		cmocka_unit_test(range_over_normal_and_huge_pages_is_registered),
-		cmocka_unit_test(range_over_many_mappings_is_registered),
-		cmocka_unit_test(both_scans_find_the_same_mappings),
-		cmocka_unit_test(untouched_pages_of_a_region_stay_untouched),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

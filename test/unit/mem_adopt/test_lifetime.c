@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,12 +12,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "map/vma.h"
 #include "mr_adopt.h"
 #include "page_swap.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static void
 client_twice(void)
@@ -504,7 +501,7 @@ client_mappings_merge_crowded(void)
 }
 
 #define LIFE(id, client)                                                                           \
-	static void id(void **state)                                                               \
+	UNIT_TEST(id)                                                                              \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
@@ -527,29 +524,4 @@ LIFE(large_region_is_registered, client_large)
 LIFE(no_store_is_lost_on_a_kernel_before_6_4, client_old_kernel)
 LIFE(madvise_dontneed_after_deregistration_reads_zeros, client_linger)
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory_can_be_registered_twice),
-		cmocka_unit_test(overlapping_regions_can_be_registered),
-		cmocka_unit_test(regions_can_share_a_page),
-		cmocka_unit_test(realloc_keeps_the_contents_of_registered_memory),
-		cmocka_unit_test(mremap_moves_registered_pages_but_cannot_grow_them),
-		cmocka_unit_test(new_mapping_at_the_addresses_of_a_region_is_separate),
-		cmocka_unit_test(deregistration_keeps_holes_and_protection),
-		cmocka_unit_test(memory_can_be_freed_before_deregistration),
-		cmocka_unit_test(large_region_is_registered),
-		cmocka_unit_test(no_store_is_lost_on_a_kernel_before_6_4),
-		cmocka_unit_test(realloc_copies_a_partly_registered_block),
-		cmocka_unit_test(mappings_merge_again_after_deregistration),
-		cmocka_unit_test(mappings_merge_again_between_pages_in_use),
-		cmocka_unit_test(pages_under_a_copied_region_do_not_move),
-		cmocka_unit_test(madvise_dontneed_keeps_registered_pages),
-		cmocka_unit_test(madvise_dontneed_after_deregistration_reads_zeros),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

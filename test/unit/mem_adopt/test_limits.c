@@ -3,15 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static uint8_t buf[PAGE];
 
@@ -183,7 +180,7 @@ client_no_descriptors(void)
 }
 
 #define LIMIT(id, client)                                                                          \
-	static void id(void **state)                                                               \
+	UNIT_TEST(id)                                                                              \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
@@ -198,27 +195,9 @@ LIMIT(limit_on_file_sizes_does_not_kill_the_program, client_file_limit)
 LIMIT(lack_of_descriptors_falls_back_to_copies, client_no_descriptors)
 
 REQUIREMENT("MEM-05")
-static void
-unprivileged_process_registers_memory(void **state)
+UNIT_TEST(unprivileged_process_registers_memory)
 {
 	harness_run_as(client_unprivileged, 65534);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unmapped_range_is_refused),
-		cmocka_unit_test(read_only_memory_is_registered_for_reading),
-		cmocka_unit_test(empty_region_is_registered),
-		cmocka_unit_test(each_mode_takes_its_path),
-		cmocka_unit_test(unknown_mode_is_refused),
-		cmocka_unit_test(unprivileged_process_registers_memory),
-		cmocka_unit_test(limit_on_file_sizes_does_not_kill_the_program),
-		cmocka_unit_test(lack_of_descriptors_falls_back_to_copies),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

@@ -6,18 +6,15 @@
 #include <errno.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "mr_adopt.h"
 #include "page_swap.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /* The result of mr_pieces_build. */
 struct built {
@@ -257,7 +254,7 @@ client_fails_while_forking(void)
 }
 
 #define LINGER(id, client)                                                                         \
-	static void id(void **state)                                                               \
+	UNIT_TEST(id)                                                                              \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
@@ -271,20 +268,4 @@ LINGER(inaccessible_memory_is_returned_private, client_inaccessible)
 LINGER(child_of_a_fork_gets_inaccessible_memory_too, client_fork_inaccessible)
 LINGER(registration_fails_while_forking, client_fails_while_forking)
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lingering_pages_do_not_disturb_a_new_mapping),
-		cmocka_unit_test(registered_buffer_can_grow),
-		cmocka_unit_test(lingering_buffer_can_grow),
-		cmocka_unit_test(parts_and_then_the_whole_form_one_region),
-		cmocka_unit_test(inaccessible_memory_is_returned_private),
-		cmocka_unit_test(child_of_a_fork_gets_inaccessible_memory_too),
-		cmocka_unit_test(registration_fails_while_forking),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

@@ -5,19 +5,15 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "page_return.h"
 #include "page_swap.h"
 #include "raw_mm.h"
+#include "../../kit/unit.h"
 
 #define PAGE  ((size_t)sysconf(_SC_PAGESIZE))
 #define PAGES 2112u /* 64 blocks of 33 pages, as Ceph's buffers */
@@ -80,8 +76,7 @@ check_blocks(unsigned block, unsigned there)
 	return asked_pages;
 }
 
-static void
-finds_runs_of_every_length(void **state)
+UNIT_TEST(finds_runs_of_every_length)
 {
 	static const unsigned lengths[] = {0,  1,   2,   15,  16,  17,  31,
 					   32, 511, 512, 513, 527, 528, 529};
@@ -95,8 +90,7 @@ finds_runs_of_every_length(void **state)
 }
 
 /* The kernel looks up each absent page that it is asked for. */
-static void
-asks_for_few_pages_if_runs_are_short(void **state)
+UNIT_TEST(asks_for_few_pages_if_runs_are_short)
 {
 	assert_in_range(check_blocks(33, 1), 1, PAGES);
 	assert_in_range(check_blocks(PAGES, PAGES), PAGES, PAGES);
@@ -138,14 +132,12 @@ check_return(void)
 	close(fd);
 }
 
-static void
-returns_pages(void **state)
+UNIT_TEST(returns_pages)
 {
 	check_return();
 }
 
-static void
-returns_pages_on_older_kernels(void **state)
+UNIT_TEST(returns_pages_on_older_kernels)
 {
 	linux_5_12 = true;
 	check_return();
@@ -154,8 +146,7 @@ returns_pages_on_older_kernels(void **state)
 }
 
 /* The program has unmapped the adopted pages meanwhile, and has other memory there. */
-static void
-other_memory_keeps_its_pages(void **state)
+UNIT_TEST(other_memory_keeps_its_pages)
 {
 	int fd = memfd_create("data", MFD_CLOEXEC);
 	uint8_t *at = some_pages(fd);
@@ -171,18 +162,4 @@ other_memory_keeps_its_pages(void **state)
 		assert_int_equal(at[i * PAGE], 7);
 	munmap(at, PAGES * PAGE);
 	close(fd);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(finds_runs_of_every_length),
-		cmocka_unit_test(asks_for_few_pages_if_runs_are_short),
-		cmocka_unit_test(returns_pages),
-		cmocka_unit_test(returns_pages_on_older_kernels),
-		cmocka_unit_test(other_memory_keeps_its_pages),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

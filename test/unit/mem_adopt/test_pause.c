@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,9 +12,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "map/pause.h"
+#include "../../kit/unit.h"
 
 #define NTHREADS 4u
 #define SIGNALS  60u
@@ -240,8 +238,7 @@ all_run(void)
 		until_more_than(&sh->steps[i], sh->steps[i]);
 }
 
-static void
-threads_stand_still_and_continue(void **state)
+UNIT_TEST(threads_stand_still_and_continue)
 {
 	pid_t pid = start(steppers, NTHREADS);
 
@@ -252,8 +249,7 @@ threads_stand_still_and_continue(void **state)
 	finish(pid);
 }
 
-static void
-threads_that_are_born_meanwhile_stop_too(void **state)
+UNIT_TEST(threads_that_are_born_meanwhile_stop_too)
 {
 	pid_t pid = start(creators, NTHREADS);
 
@@ -270,8 +266,7 @@ queue_one(pid_t pid)
 	assert_int_equal(sigqueue(pid, SIGRTMIN, (union sigval){0}), 0);
 }
 
-static void
-no_signal_is_lost(void **state)
+UNIT_TEST(no_signal_is_lost)
 {
 	pid_t pid = start(with_handler, NTHREADS);
 
@@ -292,8 +287,7 @@ kill_it(pid_t pid)
 	assert_int_equal(kill(pid, SIGKILL), 0);
 }
 
-static void
-process_can_be_killed_meanwhile(void **state)
+UNIT_TEST(process_can_be_killed_meanwhile)
 {
 	pid_t pid = start(steppers, NTHREADS);
 
@@ -301,8 +295,7 @@ process_can_be_killed_meanwhile(void **state)
 	assert_true(has_status(pid, true, SIGKILL));
 }
 
-static void
-thread_that_cannot_stop_fails_the_pause(void **state)
+UNIT_TEST(thread_that_cannot_stop_fails_the_pause)
 {
 	pid_t pid;
 
@@ -318,8 +311,7 @@ thread_that_cannot_stop_fails_the_pause(void **state)
 	finish(pid);
 }
 
-static void
-traced_process_is_left_alone(void **state)
+UNIT_TEST(traced_process_is_left_alone)
 {
 	pid_t pid = start(steppers, NTHREADS);
 
@@ -332,8 +324,7 @@ traced_process_is_left_alone(void **state)
 	finish(pid);
 }
 
-static void
-threads_continue_if_the_tracer_ends(void **state)
+UNIT_TEST(threads_continue_if_the_tracer_ends)
 {
 	pid_t pid = start(steppers, NTHREADS);
 
@@ -342,8 +333,7 @@ threads_continue_if_the_tracer_ends(void **state)
 	finish(pid);
 }
 
-static void
-unknown_caller_or_process_is_an_error(void **state)
+UNIT_TEST(unknown_caller_or_process_is_an_error)
 {
 	pid_t pid = start(steppers, NTHREADS);
 
@@ -354,8 +344,7 @@ unknown_caller_or_process_is_an_error(void **state)
 }
 
 /* As in a container, where a thread has another number than outside. */
-static void
-caller_of_another_pid_namespace_is_found(void **state)
+UNIT_TEST(caller_of_another_pid_namespace_is_found)
 {
 	int ns;
 	pid_t pid;
@@ -377,22 +366,10 @@ caller_of_another_pid_namespace_is_found(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(threads_stand_still_and_continue),
-		cmocka_unit_test(threads_that_are_born_meanwhile_stop_too),
-		cmocka_unit_test(no_signal_is_lost),
-		cmocka_unit_test(process_can_be_killed_meanwhile),
-		cmocka_unit_test(thread_that_cannot_stop_fails_the_pause),
-		cmocka_unit_test(traced_process_is_left_alone),
-		cmocka_unit_test(threads_continue_if_the_tracer_ends),
-		cmocka_unit_test(unknown_caller_or_process_is_an_error),
-		cmocka_unit_test(caller_of_another_pid_namespace_is_found),
-	};
-
 	if (!harness_can_run())
 		return 77;
 	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (sh == MAP_FAILED)
 		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

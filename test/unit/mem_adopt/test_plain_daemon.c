@@ -2,13 +2,11 @@
 /* A daemon that is an ordinary user without capabilities: which memory takes which path. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
+#include "../../kit/unit.h"
 
 #define NOBODY 65534u
 #define BYTES  (16 * PAGE)
@@ -44,8 +42,7 @@ client_private(void)
 	check_region(p + 1, BYTES - 1, UROCE_MR_PATH_COPY, false);
 }
 
-static void
-private_memory_is_adopted_or_copied(void **state)
+UNIT_TEST(private_memory_is_adopted_or_copied)
 {
 	harness_run_as(client_private, NOBODY);
 }
@@ -62,8 +59,7 @@ client_memfd(void)
 	check_region(p + 1, BYTES - 2, UROCE_MR_PATH_COPY, true);
 }
 
-static void
-memfd_is_shared_while_the_client_keeps_its_descriptor(void **state)
+UNIT_TEST(memfd_is_shared_while_the_client_keeps_its_descriptor)
 {
 	harness_run_as(client_memfd, NOBODY);
 }
@@ -93,8 +89,7 @@ client_shm(void)
 	client_dereg(&r);
 }
 
-static void
-file_is_shared_while_it_has_its_name_or_a_descriptor(void **state)
+UNIT_TEST(file_is_shared_while_it_has_its_name_or_a_descriptor)
 {
 	harness_run_as(client_shm, NOBODY);
 }
@@ -108,8 +103,7 @@ client_anonymous(void)
 	check_region(p + 1, BYTES - 2, UROCE_MR_PATH_COPY, true);
 }
 
-static void
-shared_memory_without_a_name_is_copied(void **state)
+UNIT_TEST(shared_memory_without_a_name_is_copied)
 {
 	harness_run_as(client_anonymous, NOBODY);
 }
@@ -117,18 +111,11 @@ shared_memory_without_a_name_is_copied(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(private_memory_is_adopted_or_copied),
-		cmocka_unit_test(memfd_is_shared_while_the_client_keeps_its_descriptor),
-		cmocka_unit_test(file_is_shared_while_it_has_its_name_or_a_descriptor),
-		cmocka_unit_test(shared_memory_without_a_name_is_copied),
-	};
-
 	if (!harness_can_run())
 		return 77;
 	/* As a program that was started by that user. */
 	if (setresgid(NOBODY, NOBODY, NOBODY) != 0 || setresuid(NOBODY, NOBODY, NOBODY) != 0 ||
 	    prctl(PR_SET_DUMPABLE, 1) != 0)
 		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

@@ -5,18 +5,15 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "mr_adopt.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /* A thread that removes pages while they are returned, and what it is doing; atomic. */
 static struct {
@@ -108,20 +105,9 @@ client_removes(void)
 }
 
 REQUIREMENT("MEM-05")
-static void
-pages_removed_during_their_return_stay_removed(void **state)
+UNIT_TEST(pages_removed_during_their_return_stay_removed)
 {
 	harness_run(client_removes);
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pages_removed_during_their_return_stay_removed),
-	};
-
-	if (!harness_can_run())
-		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_NEEDS(harness_can_run);

@@ -5,19 +5,16 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "harness.h"
 #include "mr_adopt.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define NOBODY    65534u
 #define RUN_S     3
@@ -330,22 +327,19 @@ client_registrars(void)
 }
 
 REQUIREMENT("MEM-05")
-static void
-no_store_is_lost_while_pages_move(void **state)
+UNIT_TEST(no_store_is_lost_while_pages_move)
 {
 	harness_run(client_heap);
 }
 
 REQUIREMENT("MEM-05")
-static void
-no_store_is_lost_while_pages_move_in_chunks(void **state)
+UNIT_TEST(no_store_is_lost_while_pages_move_in_chunks)
 {
 	harness_run(client_chunks);
 }
 
 REQUIREMENT("MEM-05")
-static void
-no_store_is_lost_while_huge_pages_move(void **state)
+UNIT_TEST(no_store_is_lost_while_huge_pages_move)
 {
 	if (!huge_pages_get(6))
 		skip();
@@ -354,22 +348,19 @@ no_store_is_lost_while_huge_pages_move(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-no_store_is_lost_while_transparent_huge_pages_move(void **state)
+UNIT_TEST(no_store_is_lost_while_transparent_huge_pages_move)
 {
 	harness_run(client_thp);
 }
 
 REQUIREMENT("MEM-05")
-static void
-futexes_work_while_their_page_moves(void **state)
+UNIT_TEST(futexes_work_while_their_page_moves)
 {
 	harness_run(client_futex);
 }
 
 REQUIREMENT("MEM-05")
-static void
-threads_can_register_the_same_memory(void **state)
+UNIT_TEST(threads_can_register_the_same_memory)
 {
 	harness_run(client_registrars);
 }
@@ -408,22 +399,19 @@ run_stopped(void (*client)(void))
 }
 
 REQUIREMENT("MEM-05")
-static void
-no_store_is_lost_while_threads_are_stopped(void **state)
+UNIT_TEST(no_store_is_lost_while_threads_are_stopped)
 {
 	run_stopped(client_heap);
 }
 
 REQUIREMENT("MEM-05")
-static void
-no_store_is_lost_in_chunks_while_threads_are_stopped(void **state)
+UNIT_TEST(no_store_is_lost_in_chunks_while_threads_are_stopped)
 {
 	run_stopped(client_chunks);
 }
 
 REQUIREMENT("MEM-05")
-static void
-no_store_is_lost_in_huge_pages_while_threads_are_stopped(void **state)
+UNIT_TEST(no_store_is_lost_in_huge_pages_while_threads_are_stopped)
 {
 	if (everybody_may() || !huge_pages_get(6))
 		skip();
@@ -432,22 +420,19 @@ no_store_is_lost_in_huge_pages_while_threads_are_stopped(void **state)
 }
 
 REQUIREMENT("MEM-05")
-static void
-no_store_is_lost_in_transparent_huge_pages_while_threads_are_stopped(void **state)
+UNIT_TEST(no_store_is_lost_in_transparent_huge_pages_while_threads_are_stopped)
 {
 	run_stopped(client_thp);
 }
 
 REQUIREMENT("MEM-05")
-static void
-futexes_work_while_threads_are_stopped(void **state)
+UNIT_TEST(futexes_work_while_threads_are_stopped)
 {
 	run_stopped(client_futex);
 }
 
 REQUIREMENT("MEM-05")
-static void
-threads_can_register_the_same_memory_without_userfaultfd(void **state)
+UNIT_TEST(threads_can_register_the_same_memory_without_userfaultfd)
 {
 	run_stopped(client_registrars);
 }
@@ -455,24 +440,8 @@ threads_can_register_the_same_memory_without_userfaultfd(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_store_is_lost_while_pages_move),
-		cmocka_unit_test(no_store_is_lost_while_pages_move_in_chunks),
-		cmocka_unit_test(no_store_is_lost_while_huge_pages_move),
-		cmocka_unit_test(no_store_is_lost_while_transparent_huge_pages_move),
-		cmocka_unit_test(futexes_work_while_their_page_moves),
-		cmocka_unit_test(threads_can_register_the_same_memory),
-		cmocka_unit_test(no_store_is_lost_while_threads_are_stopped),
-		cmocka_unit_test(no_store_is_lost_in_chunks_while_threads_are_stopped),
-		cmocka_unit_test(no_store_is_lost_in_huge_pages_while_threads_are_stopped),
-		cmocka_unit_test(
-			no_store_is_lost_in_transparent_huge_pages_while_threads_are_stopped),
-		cmocka_unit_test(futexes_work_while_threads_are_stopped),
-		cmocka_unit_test(threads_can_register_the_same_memory_without_userfaultfd),
-	};
-
 	if (!harness_can_run())
 		return 77;
 	registrations = harness_count(registrations);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_run();
 }

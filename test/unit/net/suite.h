@@ -2,14 +2,10 @@
 #ifndef TEST_NET_SUITE_H
 #define TEST_NET_SUITE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include "net/net.h"
+#include "../../kit/unit.h"
 
 /* The device of every test: 02:..:01, fe80::ff:fe00:1, 10.0.0.1/24, fd00::1/64. */
 static const uint8_t our_mac[6] = {2, 0, 0, 0, 0, 1};

@@ -4,12 +4,10 @@
 #include <stdio.h>
 #include "net/frame.h"
 #include "suite.h"
-#include "../../kit/requirement.h"
 
 static struct net_dev dev;
 
-static void
-first_gid_is_the_link_local_address_of_the_mac(void **state)
+UNIT_TEST(first_gid_is_the_link_local_address_of_the_mac)
 {
 	static const uint8_t mac[6] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55};
 	uint8_t want[16];
@@ -21,8 +19,7 @@ first_gid_is_the_link_local_address_of_the_mac(void **state)
 	assert_int_equal(net_gid_find(&dev, want), 0);
 }
 
-static void
-slot_1_is_kept_for_ipv4(void **state)
+UNIT_TEST(slot_1_is_kept_for_ipv4)
 {
 	uint8_t gid[16];
 
@@ -34,8 +31,7 @@ slot_1_is_kept_for_ipv4(void **state)
 	assert_int_equal(net_gid_find(&dev, gid_of("10.0.1.2", gid)), -ENOENT);
 }
 
-static void
-addresses_that_no_host_has_are_refused(void **state)
+UNIT_TEST(addresses_that_no_host_has_are_refused)
 {
 	static const char *const bad[] = {
 		"",
@@ -74,8 +70,7 @@ addresses_that_no_host_has_are_refused(void **state)
 	assert_int_equal(net_addr_add(&dev, "10.9.9.9/24"), -EEXIST);
 }
 
-static void
-full_gid_table_refuses_addresses(void **state)
+UNIT_TEST(full_gid_table_refuses_addresses)
 {
 	char text[32];
 
@@ -90,8 +85,7 @@ full_gid_table_refuses_addresses(void **state)
 }
 
 REQUIREMENT("EVT-12")
-static void
-removed_address_empties_its_slot(void **state)
+UNIT_TEST(removed_address_empties_its_slot)
 {
 	static const char *const bad[] = {
 		"",        "10.0.0",       "10.0.0.1/",      "10.0.0.1/33",
@@ -120,8 +114,7 @@ removed_address_empties_its_slot(void **state)
 }
 
 REQUIREMENT("EVT-12")
-static void
-link_local_address_cannot_be_removed(void **state)
+UNIT_TEST(link_local_address_cannot_be_removed)
 {
 	char text[64];
 
@@ -132,8 +125,7 @@ link_local_address_cannot_be_removed(void **state)
 }
 
 REQUIREMENT("EVT-12")
-static void
-slot_still_in_use_is_not_given_away(void **state)
+UNIT_TEST(slot_still_in_use_is_not_given_away)
 {
 	net_dev_init(&dev, our_mac);
 	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
@@ -154,8 +146,7 @@ slot_still_in_use_is_not_given_away(void **state)
 
 /* As ip(8) removes the routes that an address brought. */
 REQUIREMENT("EVT-12")
-static void
-gateway_goes_with_its_prefix(void **state)
+UNIT_TEST(gateway_goes_with_its_prefix)
 {
 	static const uint8_t none[16];
 
@@ -176,8 +167,7 @@ gateway_goes_with_its_prefix(void **state)
 	assert_memory_equal(dev.gw6, none, 16);
 }
 
-static void
-gids_are_printed_and_parsed(void **state)
+UNIT_TEST(gids_are_printed_and_parsed)
 {
 	char text[46];
 	uint8_t gid[16];
@@ -189,8 +179,7 @@ gids_are_printed_and_parsed(void **state)
 	assert_int_equal(net_gid_to_text(gid, text, 8), -ENOSPC);
 }
 
-static void
-gateway_must_be_on_link(void **state)
+UNIT_TEST(gateway_must_be_on_link)
 {
 	make_dev(&dev);
 	assert_int_equal(net_gateway_set(&dev, "10.0.1.254"), -ENETUNREACH);
@@ -212,8 +201,7 @@ host_addr(const char *text, uint8_t plen)
 }
 
 REQUIREMENT("EVT-12")
-static void
-host_addresses_are_followed(void **state)
+UNIT_TEST(host_addresses_are_followed)
 {
 	struct net_addr addr[3] = {host_addr("fd00::1", 64), host_addr("10.0.0.1", 24),
 				   host_addr("fe80::1", 64)};
@@ -254,8 +242,7 @@ assert_slot(int i, const char *text)
 
 /* Programs that do not ask for a GID index use 0. */
 REQUIREMENT("EVT-12")
-static void
-first_slot_has_an_address_on_a_host_without_ipv6(void **state)
+UNIT_TEST(first_slot_has_an_address_on_a_host_without_ipv6)
 {
 	struct net_addr v4 = host_addr("10.0.0.1", 24), ll = host_addr("fe80::1", 64);
 	struct net_addr both[2] = {v4, ll}, v6 = host_addr("fd00::1", 64);
@@ -298,25 +285,4 @@ first_slot_has_an_address_on_a_host_without_ipv6(void **state)
 	assert_false(dev.gid[1].used);
 	net_host_addrs_set(&dev, &v6, 0, &added, &gone);
 	assert_false(dev.gid[0].used);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(first_gid_is_the_link_local_address_of_the_mac),
-		cmocka_unit_test(slot_1_is_kept_for_ipv4),
-		cmocka_unit_test(addresses_that_no_host_has_are_refused),
-		cmocka_unit_test(full_gid_table_refuses_addresses),
-		cmocka_unit_test(removed_address_empties_its_slot),
-		cmocka_unit_test(link_local_address_cannot_be_removed),
-		cmocka_unit_test(slot_still_in_use_is_not_given_away),
-		cmocka_unit_test(gateway_goes_with_its_prefix),
-		cmocka_unit_test(gids_are_printed_and_parsed),
-		cmocka_unit_test(gateway_must_be_on_link),
-		cmocka_unit_test(host_addresses_are_followed),
-		cmocka_unit_test(first_slot_has_an_address_on_a_host_without_ipv6),
-	};
-
-	return cmocka_run_group_tests_name("net/gid", tests, NULL, NULL);
 }

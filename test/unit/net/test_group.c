@@ -3,7 +3,6 @@
  * form. */
 #include <stdlib.h>
 #include "suite.h"
-#include "../../kit/requirement.h"
 
 static const uint8_t want_igmp[] = {
 	0x01, 0x00, 0x5e, 0x00, 0x00, 0x16, 0x02, 0x00, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00,
@@ -108,8 +107,7 @@ check(const char *group, enum net_group_record record, enum net_group_version ve
 }
 
 REQUIREMENT("CM-13")
-static void
-reports_are_those_of_igmp_v3_and_mld_v2(void **state)
+UNIT_TEST(reports_are_those_of_igmp_v3_and_mld_v2)
 {
 	make_dev(&dev);
 	check("239.1.1.7", NET_GROUP_JOINED, NET_GROUP_NEWEST, want_igmp, sizeof(want_igmp));
@@ -117,8 +115,7 @@ reports_are_those_of_igmp_v3_and_mld_v2(void **state)
 }
 
 REQUIREMENT("CM-13")
-static void
-older_routers_get_reports_of_their_version(void **state)
+UNIT_TEST(older_routers_get_reports_of_their_version)
 {
 	const char *v4 = "239.1.1.7", *v6 = "ff1e::4:5";
 	uint8_t gid[16];
@@ -137,8 +134,7 @@ older_routers_get_reports_of_their_version(void **state)
 }
 
 REQUIREMENT("CM-13")
-static void
-some_groups_are_never_reported(void **state)
+UNIT_TEST(some_groups_are_never_reported)
 {
 	static const char *const groups[] = {"224.0.0.1", "ff02::1", "ff01::5", "10.0.0.2",
 					     "fd00::2"};
@@ -156,8 +152,7 @@ some_groups_are_never_reported(void **state)
 				     NET_GROUP_NEWEST, &frame));
 }
 
-static void
-a_device_reports_only_from_an_address_of_its_own(void **state)
+UNIT_TEST(a_device_reports_only_from_an_address_of_its_own)
 {
 	uint8_t gid[16];
 
@@ -201,8 +196,7 @@ is_query(const uint8_t *bytes, uint32_t len, struct net_query *q)
 }
 
 REQUIREMENT("CM-13")
-static void
-queries_of_every_version_are_read(void **state)
+UNIT_TEST(queries_of_every_version_are_read)
 {
 	struct net_query got;
 	uint8_t want[16];
@@ -222,8 +216,7 @@ queries_of_every_version_are_read(void **state)
 
 /* Cut anywhere, or with any byte changed that the checksums or rules cover, it is none. */
 REQUIREMENT("CM-13")
-static void
-damaged_queries_are_none(void **state)
+UNIT_TEST(damaged_queries_are_none)
 {
 	struct net_query got;
 	uint8_t bytes[128];
@@ -243,19 +236,4 @@ damaged_queries_are_none(void **state)
 	}
 	net_host_init(&dev, our_mac, 0);
 	assert_false(is_query(query_mld_v2, sizeof(query_mld_v2), &got));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reports_are_those_of_igmp_v3_and_mld_v2),
-		cmocka_unit_test(older_routers_get_reports_of_their_version),
-		cmocka_unit_test(some_groups_are_never_reported),
-		cmocka_unit_test(a_device_reports_only_from_an_address_of_its_own),
-		cmocka_unit_test(queries_of_every_version_are_read),
-		cmocka_unit_test(damaged_queries_are_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,7 @@ static struct net_dev dev;
 static struct net_frame out;
 static const struct net_neigh *changed;
 
-static void
-neighbour_request_equals_those_of_linux(void **state)
+UNIT_TEST(neighbour_request_equals_those_of_linux)
 {
 	uint8_t gid[16];
 
@@ -28,8 +27,7 @@ neighbour_request_equals_those_of_linux(void **state)
 	assert_int_equal(out.len, 0);
 }
 
-static void
-answers_make_neighbours_known(void **state)
+UNIT_TEST(answers_make_neighbours_known)
 {
 	uint8_t v4[16], v6[16];
 
@@ -49,8 +47,7 @@ answers_make_neighbours_known(void **state)
 	assert_null(changed);
 }
 
-static void
-unrequested_neighbours_are_not_learned(void **state)
+UNIT_TEST(unrequested_neighbours_are_not_learned)
 {
 	make_dev(&dev);
 	assert_false(net_rx(&dev, arp_reply, sizeof(arp_reply), 0, &out, &changed));
@@ -60,8 +57,7 @@ unrequested_neighbours_are_not_learned(void **state)
 		assert_int_equal(dev.neigh[i].state, NET_NEIGH_FREE);
 }
 
-static void
-changed_mac_of_a_known_neighbour_is_reported(void **state)
+UNIT_TEST(changed_mac_of_a_known_neighbour_is_reported)
 {
 	uint8_t moved[sizeof(arp_reply)], v4[16];
 
@@ -81,8 +77,7 @@ changed_mac_of_a_known_neighbour_is_reported(void **state)
 	assert_int_equal(net_neigh_mac(&dev, v4)[5], 0x77);
 }
 
-static void
-advertisement_without_override_does_not_replace(void **state)
+UNIT_TEST(advertisement_without_override_does_not_replace)
 {
 	uint8_t other[sizeof(na)], v6[16];
 	uint16_t sum;
@@ -108,8 +103,7 @@ advertisement_without_override_does_not_replace(void **state)
 	assert_int_equal(net_neigh_mac(&dev, v6)[5], 0x12);
 }
 
-static void
-silent_neighbour_is_asked_again_and_then_abandoned(void **state)
+UNIT_TEST(silent_neighbour_is_asked_again_and_then_abandoned)
 {
 	static const uint64_t gap_ms[] = {100, 200, 400, 800, 1600, 1600, 1600};
 	uint64_t now = 1000 * MS, next;
@@ -140,8 +134,7 @@ silent_neighbour_is_asked_again_and_then_abandoned(void **state)
 
 /* The host's interface vanishes with its addresses while a neighbour is asked for: no address to
  * ask from. */
-static void
-neighbour_is_not_asked_without_an_address(void **state)
+UNIT_TEST(neighbour_is_not_asked_without_an_address)
 {
 	struct net_addr addr[2] = {{.plen = 24, .v4 = true}, {.plen = 64}};
 	uint64_t added, gone, next;
@@ -163,8 +156,7 @@ neighbour_is_not_asked_without_an_address(void **state)
 	assert_true(out.len > 0);
 }
 
-static void
-known_neighbour_is_revalidated(void **state)
+UNIT_TEST(known_neighbour_is_revalidated)
 {
 	uint64_t now = 0, next;
 	uint8_t gid[16];
@@ -191,8 +183,7 @@ known_neighbour_is_revalidated(void **state)
  * Two stations claim an address by turns. Each change would be work for every address handle, so
  * there are few, and all stations are asked after each.
  */
-static void
-flapping_mac_changes_seldom(void **state)
+UNIT_TEST(flapping_mac_changes_seldom)
 {
 	uint8_t gid[16], mac[2][6] = {{2, 1}, {2, 2}};
 	uint64_t now = 1000 * MS, next, step = MS / 10;
@@ -222,8 +213,7 @@ flapping_mac_changes_seldom(void **state)
  * A station that claims a neighbour's address once, or twice, keeps it for the hold only: then all
  * stations are asked, again and again until one responds, and no longer than that.
  */
-static void
-forged_claim_is_undone(void **state)
+UNIT_TEST(forged_claim_is_undone)
 {
 	static const uint8_t forged[6] = {2, 0, 0, 0, 0, 0x66};
 	uint8_t gid[16];
@@ -255,8 +245,7 @@ forged_claim_is_undone(void **state)
 	}
 }
 
-static void
-full_table_drops_silent_neighbours_first(void **state)
+UNIT_TEST(full_table_drops_silent_neighbours_first)
 {
 	uint64_t now = 0, next;
 	uint8_t gid[16];
@@ -284,8 +273,7 @@ full_table_drops_silent_neighbours_first(void **state)
 }
 
 /* An owner with more entries than all others cannot take theirs, known neighbours or not. */
-static void
-full_table_is_shared_by_owners(void **state)
+UNIT_TEST(full_table_is_shared_by_owners)
 {
 	enum { HOG = 7, GUEST, OTHERS = 100 };
 	uint32_t known, i;
@@ -317,8 +305,7 @@ full_table_is_shared_by_owners(void **state)
 	}
 }
 
-static void
-own_addresses_are_announced(void **state)
+UNIT_TEST(own_addresses_are_announced)
 {
 	uint8_t want[sizeof(want_dad_na)];
 
@@ -344,8 +331,7 @@ numbered_gid(unsigned group, uint32_t i, uint8_t gid[16])
 }
 
 /* In a full table each neighbour is found, also those that took the places of silent ones. */
-static void
-neighbours_of_a_full_table_are_found(void **state)
+UNIT_TEST(neighbours_of_a_full_table_are_found)
 {
 	uint64_t now, next;
 	uint8_t gid[16], mac[6] = {2};
@@ -377,27 +363,4 @@ neighbours_of_a_full_table_are_found(void **state)
 		else
 			assert_null(net_neigh_mac(&dev, gid));
 	}
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(neighbour_request_equals_those_of_linux),
-		cmocka_unit_test(answers_make_neighbours_known),
-		cmocka_unit_test(unrequested_neighbours_are_not_learned),
-		cmocka_unit_test(changed_mac_of_a_known_neighbour_is_reported),
-		cmocka_unit_test(advertisement_without_override_does_not_replace),
-		cmocka_unit_test(silent_neighbour_is_asked_again_and_then_abandoned),
-		cmocka_unit_test(neighbour_is_not_asked_without_an_address),
-		cmocka_unit_test(known_neighbour_is_revalidated),
-		cmocka_unit_test(flapping_mac_changes_seldom),
-		cmocka_unit_test(forged_claim_is_undone),
-		cmocka_unit_test(full_table_drops_silent_neighbours_first),
-		cmocka_unit_test(full_table_is_shared_by_owners),
-		cmocka_unit_test(own_addresses_are_announced),
-		cmocka_unit_test(neighbours_of_a_full_table_are_found),
-	};
-
-	return cmocka_run_group_tests_name("net/neigh", tests, NULL, NULL);
 }

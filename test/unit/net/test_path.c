@@ -3,7 +3,6 @@
 #include <errno.h>
 #include "net/frame.h"
 #include "suite.h"
-#include "../../kit/requirement.h"
 
 static struct net_dev dev;
 
@@ -42,8 +41,7 @@ know(const char *ip, const uint8_t mac[6])
 }
 
 REQUIREMENT("WIRE-02")
-static void
-path_carries_what_the_ah_says(void **state)
+UNIT_TEST(path_carries_what_the_ah_says)
 {
 	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
 	struct answer a;
@@ -65,8 +63,7 @@ path_carries_what_the_ah_says(void **state)
 }
 
 REQUIREMENT("WIRE-02")
-static void
-source_port_depends_on_the_qp_pair_or_the_flow_label(void **state)
+UNIT_TEST(source_port_depends_on_the_qp_pair_or_the_flow_label)
 {
 	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
 	struct answer a;
@@ -83,8 +80,7 @@ source_port_depends_on_the_qp_pair_or_the_flow_label(void **state)
 }
 
 REQUIREMENT("WIRE-02")
-static void
-service_level_becomes_the_vlan_priority(void **state)
+UNIT_TEST(service_level_becomes_the_vlan_priority)
 {
 	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
 	struct answer a;
@@ -103,8 +99,7 @@ service_level_becomes_the_vlan_priority(void **state)
 }
 
 REQUIREMENT("WIRE-11")
-static void
-ah_of_a_wc_reaches_the_sender(void **state)
+UNIT_TEST(ah_of_a_wc_reaches_the_sender)
 {
 	/* ibv_init_ah_from_wc turns addresses round and takes class and flow label; hop limit 0xff
 	 */
@@ -122,8 +117,7 @@ ah_of_a_wc_reaches_the_sender(void **state)
 	assert_int_equal(a.path.flow_label, 0x54321);
 }
 
-static void
-unknown_neighbour_must_be_resolved_first(void **state)
+UNIT_TEST(unknown_neighbour_must_be_resolved_first)
 {
 	static const uint8_t zero[6];
 	struct answer a;
@@ -137,8 +131,7 @@ unknown_neighbour_must_be_resolved_first(void **state)
 	assert_true(a.path.udp_sport >= 0xc000);
 }
 
-static void
-mixed_families_and_bad_indices_are_refused(void **state)
+UNIT_TEST(mixed_families_and_bad_indices_are_refused)
 {
 	struct uroce_ah_attr ah;
 	struct answer a;
@@ -164,8 +157,7 @@ why(struct uroce_ah_attr ah)
 	return text != NULL ? text : "";
 }
 
-static void
-refusals_say_what_to_change(void **state)
+UNIT_TEST(refusals_say_what_to_change)
 {
 	struct uroce_ah_attr ah;
 
@@ -186,8 +178,7 @@ refusals_say_what_to_change(void **state)
 	assert_non_null(strstr(why(ah_to("192.0.2.7", 1)), "gateway="));
 }
 
-static void
-path_to_an_own_address_is_loopback(void **state)
+UNIT_TEST(path_to_an_own_address_is_loopback)
 {
 	static const uint8_t none[16];
 	struct answer a;
@@ -205,8 +196,7 @@ path_to_an_own_address_is_loopback(void **state)
 	assert_memory_equal(a.path.dmac, our_mac, 6);
 }
 
-static void
-off_link_destination_goes_to_the_gateway(void **state)
+UNIT_TEST(off_link_destination_goes_to_the_gateway)
 {
 	static const uint8_t gw_mac[6] = {2, 0, 0, 0, 0, 0xfe};
 	struct answer a;
@@ -244,8 +234,7 @@ route_of_the_stack(const void *ctx, const uint8_t dgid[16], uint8_t hop[16])
 	return 0;
 }
 
-static void
-device_beside_the_stack_has_its_routes_and_own_neighbours(void **state)
+UNIT_TEST(device_beside_the_stack_has_its_routes_and_own_neighbours)
 {
 	struct net_addr addr = {.plen = 24, .v4 = true, .used = true};
 	uint64_t added, gone;
@@ -278,8 +267,7 @@ device_beside_the_stack_has_its_routes_and_own_neighbours(void **state)
 }
 
 REQUIREMENT("WIRE-10")
-static void
-multicast_mac_needs_no_neighbour(void **state)
+UNIT_TEST(multicast_mac_needs_no_neighbour)
 {
 	struct answer a;
 
@@ -289,24 +277,4 @@ multicast_mac_needs_no_neighbour(void **state)
 	assert_int_equal(path_of(ah_to("ff0e::1234:5678", 2), &a), 0);
 	assert_memory_equal(a.path.dmac, "\x33\x33\x12\x34\x56\x78", 6);
 	assert_false(a.loopback);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(path_carries_what_the_ah_says),
-		cmocka_unit_test(source_port_depends_on_the_qp_pair_or_the_flow_label),
-		cmocka_unit_test(service_level_becomes_the_vlan_priority),
-		cmocka_unit_test(ah_of_a_wc_reaches_the_sender),
-		cmocka_unit_test(unknown_neighbour_must_be_resolved_first),
-		cmocka_unit_test(mixed_families_and_bad_indices_are_refused),
-		cmocka_unit_test(refusals_say_what_to_change),
-		cmocka_unit_test(path_to_an_own_address_is_loopback),
-		cmocka_unit_test(off_link_destination_goes_to_the_gateway),
-		cmocka_unit_test(device_beside_the_stack_has_its_routes_and_own_neighbours),
-		cmocka_unit_test(multicast_mac_needs_no_neighbour),
-	};
-
-	return cmocka_run_group_tests_name("net/path", tests, NULL, NULL);
 }

@@ -43,8 +43,7 @@ rx_exact(const uint8_t *bytes, uint32_t len)
 }
 
 /* What the kernel answers for, and what is learned all the same. */
-static void
-the_kernel_answers_for_its_addresses(void **state)
+UNIT_TEST(the_kernel_answers_for_its_addresses)
 {
 	for (unsigned kernel = 0; kernel < 4; kernel++) {
 		make_dev(&dev);
@@ -61,8 +60,7 @@ the_kernel_answers_for_its_addresses(void **state)
 	}
 }
 
-static void
-replies_equal_those_of_linux(void **state)
+UNIT_TEST(replies_equal_those_of_linux)
 {
 	make_dev(&dev);
 	for (size_t i = 0; i < NFRAMES; i++) {
@@ -77,8 +75,7 @@ replies_equal_those_of_linux(void **state)
 	}
 }
 
-static void
-device_beside_the_stack_learns_but_does_not_answer(void **state)
+UNIT_TEST(device_beside_the_stack_learns_but_does_not_answer)
 {
 	struct net_addr addr[2] = {{.plen = 24, .v4 = true, .used = true},
 				   {.plen = 64, .used = true}};
@@ -101,8 +98,7 @@ device_beside_the_stack_learns_but_does_not_answer(void **state)
 	assert_false(net_announce(&dev, 1, &out));
 }
 
-static void
-addresses_of_others_get_no_reply(void **state)
+UNIT_TEST(addresses_of_others_get_no_reply)
 {
 	net_dev_init(&dev, our_mac);
 	net_addr_add(&dev, "10.0.0.9/24");
@@ -113,8 +109,7 @@ addresses_of_others_get_no_reply(void **state)
 	}
 }
 
-static void
-truncated_frames_have_no_effect(void **state)
+UNIT_TEST(truncated_frames_have_no_effect)
 {
 	uint8_t gid[16];
 
@@ -129,8 +124,7 @@ truncated_frames_have_no_effect(void **state)
 	}
 }
 
-static void
-padded_frames_are_accepted(void **state)
+UNIT_TEST(padded_frames_are_accepted)
 {
 	uint8_t padded[128];
 
@@ -146,8 +140,7 @@ padded_frames_are_accepted(void **state)
 }
 
 /* Any single wrong bit under a checksum: no reply. */
-static void
-damaged_echoes_and_discovery_are_ignored(void **state)
+UNIT_TEST(damaged_echoes_and_discovery_are_ignored)
 {
 	uint8_t copy[128];
 
@@ -166,8 +159,7 @@ damaged_echoes_and_discovery_are_ignored(void **state)
 	}
 }
 
-static void
-discovery_from_behind_a_router_is_ignored(void **state)
+UNIT_TEST(discovery_from_behind_a_router_is_ignored)
 {
 	uint8_t copy[sizeof(ns)];
 
@@ -178,8 +170,7 @@ discovery_from_behind_a_router_is_ignored(void **state)
 	assert_int_equal(out.len, 0);
 }
 
-static void
-discovery_with_broken_options_is_ignored(void **state)
+UNIT_TEST(discovery_with_broken_options_is_ignored)
 {
 	uint8_t copy[sizeof(ns)];
 	uint16_t sum;
@@ -206,8 +197,7 @@ discovery_with_broken_options_is_ignored(void **state)
 	assert_true(out.len > 0);
 }
 
-static void
-frames_to_other_stations_are_ignored(void **state)
+UNIT_TEST(frames_to_other_stations_are_ignored)
 {
 	uint8_t copy[128];
 
@@ -233,8 +223,7 @@ frames_to_other_stations_are_ignored(void **state)
 	assert_int_equal(out.len, 0);
 }
 
-static void
-vlan_tag_is_required_and_set(void **state)
+UNIT_TEST(vlan_tag_is_required_and_set)
 {
 	uint8_t tagged[sizeof(ping) + 4];
 
@@ -258,8 +247,7 @@ vlan_tag_is_required_and_set(void **state)
 	assert_memory_equal(out.bytes + 18, want_pong + 14, sizeof(want_pong) - 14);
 }
 
-static void
-long_echo_is_answered_up_to_the_buffer_size(void **state)
+UNIT_TEST(long_echo_is_answered_up_to_the_buffer_size)
 {
 	static uint8_t big[NET_FRAME_MAX + 64];
 
@@ -280,8 +268,7 @@ long_echo_is_answered_up_to_the_buffer_size(void **state)
 }
 
 /* For any bytes nothing past them is read, and the reply has a sane length. */
-static void
-random_frames_are_harmless(void **state)
+UNIT_TEST(random_frames_are_harmless)
 {
 	uint8_t copy[160], gid[16];
 	uint32_t seed = 1;
@@ -304,26 +291,4 @@ random_frames_are_harmless(void **state)
 			len = (seed >> 8) % (len + 1);
 		rx_exact(copy, len);
 	}
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(replies_equal_those_of_linux),
-		cmocka_unit_test(device_beside_the_stack_learns_but_does_not_answer),
-		cmocka_unit_test(the_kernel_answers_for_its_addresses),
-		cmocka_unit_test(addresses_of_others_get_no_reply),
-		cmocka_unit_test(truncated_frames_have_no_effect),
-		cmocka_unit_test(padded_frames_are_accepted),
-		cmocka_unit_test(damaged_echoes_and_discovery_are_ignored),
-		cmocka_unit_test(discovery_from_behind_a_router_is_ignored),
-		cmocka_unit_test(discovery_with_broken_options_is_ignored),
-		cmocka_unit_test(frames_to_other_stations_are_ignored),
-		cmocka_unit_test(vlan_tag_is_required_and_set),
-		cmocka_unit_test(long_echo_is_answered_up_to_the_buffer_size),
-		cmocka_unit_test(random_frames_are_harmless),
-	};
-
-	return cmocka_run_group_tests_name("net/rx", tests, NULL, NULL);
 }

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bursts of a port whose memory is gone: a callback of the burst stands for the driver. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include "port/guard.h"
 #include "port/port.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 static struct rte_mempool *pool;
 static struct port port; /* what it sends, it receives */
@@ -46,8 +43,7 @@ make_frames(struct rte_mbuf **m, unsigned n)
 		assert_non_null(rte_pktmbuf_append(m[i], 60));
 }
 
-static void
-bursts_work_when_nothing_is_wrong(void **state)
+UNIT_TEST(bursts_work_when_nothing_is_wrong)
 {
 	struct rte_mbuf *m[8];
 
@@ -59,8 +55,7 @@ bursts_work_when_nothing_is_wrong(void **state)
 	assert_int_equal(port_rx_burst_guarded(port.id, 0, m, 8), 0);
 }
 
-static void
-fault_ends_its_burst_only(void **state)
+UNIT_TEST(fault_ends_its_burst_only)
 {
 	struct rte_mbuf *m[8];
 
@@ -97,8 +92,7 @@ hear(int sig)
 	mprotect((void *)(uintptr_t)hole, 4096, PROT_READ | PROT_WRITE);
 }
 
-static void
-other_faults_reach_the_previous_handler(void **state)
+UNIT_TEST(other_faults_reach_the_previous_handler)
 {
 	pid_t pid;
 	int status;
@@ -134,24 +128,9 @@ static int
 start(void **state)
 {
 	struct port_params params = {.name = "net_ring0", .nqueues = 1, .link_mtu = 1500};
-	static char prefix[64];
-	char *argv[] = {"test_guard",
-			"--no-huge",
-			"--no-pci",
-			"--no-shconf",
-			"-m",
-			"64",
-			"--no-telemetry",
-			"--log-level=critical",
-			"--file-prefix",
-			prefix,
-			"--lcores",
-			"0",
-			"--vdev",
-			"net_ring0"};
+	static const char *const vdev[] = {"net_ring0"};
 
-	snprintf(prefix, sizeof(prefix), "test_guard_%d", getpid());
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
+	if (unit_eal_with("0", "critical", vdev, 1) < 0)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", 1023, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
@@ -169,14 +148,4 @@ end_group(void **state)
 	return rte_eal_cleanup();
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bursts_work_when_nothing_is_wrong),
-		cmocka_unit_test(fault_ends_its_burst_only),
-		cmocka_unit_test(other_faults_reach_the_previous_handler),
-	};
-
-	return cmocka_run_group_tests_name("port/guard", tests, start, end_group);
-}
+UNIT_PROGRAM(start, end_group);

@@ -3,11 +3,6 @@
  * Super-frames of a packet socket, without a socket: their headers, and how received messages are
  * cut. The kernel is recvmmsg() of this file.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <stdio.h>
@@ -21,7 +16,8 @@
 #include "wire/csum.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 #define BUFFERS 1023
 #define MTU     4200
@@ -196,8 +192,7 @@ sum_of(uint32_t sum, const uint8_t *p, uint32_t n)
 	return (uint16_t)sum;
 }
 
-static void
-headers_of_a_super_frame_are_complete(void **state)
+UNIT_TEST(headers_of_a_super_frame_are_complete)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
 		uint32_t len = super(v6, 60 * 1040 + 20, 1040, 9);
@@ -222,8 +217,7 @@ headers_of_a_super_frame_are_complete(void **state)
 	}
 }
 
-static void
-a_lone_frame_stays_but_ipv6_gets_a_checksum(void **state)
+UNIT_TEST(a_lone_frame_stays_but_ipv6_gets_a_checksum)
 {
 	super(false, 100, 0, 9);
 	assert_int_equal(vnet()->flags, 0);
@@ -235,8 +229,7 @@ a_lone_frame_stays_but_ipv6_gets_a_checksum(void **state)
 	assert_memory_not_equal(message + PACKET_VNET_LEN + 60, "\0\0", 2);
 }
 
-static void
-random_super_frames_are_cut(void **state)
+UNIT_TEST(random_super_frames_are_cut)
 {
 	for (int round = 0; round < ROUNDS; round++) {
 		bool v6 = below(2), tagged = below(4) == 0;
@@ -263,8 +256,7 @@ random_super_frames_are_cut(void **state)
 	}
 }
 
-static void
-a_stream_is_not_copied(void **state)
+UNIT_TEST(a_stream_is_not_copied)
 {
 	uint64_t copied = 0;
 
@@ -279,8 +271,7 @@ a_stream_is_not_copied(void **state)
 	assert_int_equal(sock.stats.rx_copied, copied);
 }
 
-static void
-a_lone_frame_arrives_whole(void **state)
+UNIT_TEST(a_lone_frame_arrives_whole)
 {
 	for (int round = 0; round < 300; round++) {
 		uint32_t bytes = 1 + below(MTU - 48), len = super(round & 1, bytes, 0, 0);
@@ -322,8 +313,7 @@ seal(uint32_t bytes, uint32_t gso, uint16_t id, uint16_t step)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-icrcs_of_merged_frames_with_one_identification_are_right(void **state)
+UNIT_TEST(icrcs_of_merged_frames_with_one_identification_are_right)
 {
 	for (uint16_t step = 0; step < 2; step++) {
 		for (uint32_t round = 0; round < 100; round++) {
@@ -351,8 +341,7 @@ icrcs_of_merged_frames_with_one_identification_are_right(void **state)
 }
 
 /* Their bytes stay, and each has the identification that the kernel would give it. */
-static void
-segments_that_are_not_roce_keep_their_bytes(void **state)
+UNIT_TEST(segments_that_are_not_roce_keep_their_bytes)
 {
 	uint32_t gso = 500, bytes = 3 * gso + 20, len = super(false, bytes, gso, 65534);
 	const uint8_t *payload = message + PACKET_VNET_LEN + UDP_HDR_V4;
@@ -384,8 +373,7 @@ refused(struct about about, const uint64_t *counter)
 	assert_int_equal(*counter, before + 1);
 }
 
-static void
-malformed_messages_are_dropped_and_counted(void **state)
+UNIT_TEST(malformed_messages_are_dropped_and_counted)
 {
 	uint8_t *frame = message + PACKET_VNET_LEN;
 	uint32_t len = super(false, 5000, 1000, 0);
@@ -427,8 +415,7 @@ malformed_messages_are_dropped_and_counted(void **state)
 	release();
 }
 
-static void
-want_of_buffers_drops_and_is_counted(void **state)
+UNIT_TEST(want_of_buffers_drops_and_is_counted)
 {
 	struct rte_mbuf *held[BUFFERS];
 	uint64_t before = sock.stats.rx_no_buffer;
@@ -452,8 +439,7 @@ want_of_buffers_drops_and_is_counted(void **state)
 	rte_pktmbuf_free_bulk(held, n);
 }
 
-static void
-no_buffer_is_lost(void **state)
+UNIT_TEST(no_buffer_is_lost)
 {
 	socket_fini(&sock);
 	assert_int_equal(rte_mempool_avail_count(pool), BUFFERS);
@@ -484,8 +470,7 @@ check_change(uint16_t old, uint16_t new)
 	assert_int_equal(stored, icrc);
 }
 
-static void
-icrc_changes_with_the_identification(void **state)
+UNIT_TEST(icrc_changes_with_the_identification)
 {
 	for (uint32_t k = 0; k < 200; k++) {
 		uint16_t id = (uint16_t)(k < 64 ? k : k * 331);
@@ -499,22 +484,7 @@ icrc_changes_with_the_identification(void **state)
 static int
 start(void **state)
 {
-	static char prefix[64];
-	char *argv[] = {"test_packet_seg",
-			"--no-huge",
-			"--no-pci",
-			"--no-shconf",
-			"-m",
-			"64",
-			"--no-telemetry",
-			"--log-level=critical",
-			"--file-prefix",
-			prefix,
-			"--lcores",
-			"0"};
-
-	snprintf(prefix, sizeof(prefix), "test_packet_seg_%d", getpid());
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
+	if (unit_eal_with("0", "critical", NULL, 0) < 0)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", BUFFERS, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
@@ -527,22 +497,4 @@ end_group(void **state)
 	return rte_eal_cleanup();
 }
 
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(headers_of_a_super_frame_are_complete),
-		cmocka_unit_test(a_lone_frame_stays_but_ipv6_gets_a_checksum),
-		cmocka_unit_test(random_super_frames_are_cut),
-		cmocka_unit_test(a_stream_is_not_copied),
-		cmocka_unit_test(a_lone_frame_arrives_whole),
-		cmocka_unit_test(icrcs_of_merged_frames_with_one_identification_are_right),
-		cmocka_unit_test(segments_that_are_not_roce_keep_their_bytes),
-		cmocka_unit_test(malformed_messages_are_dropped_and_counted),
-		cmocka_unit_test(icrc_changes_with_the_identification),
-		cmocka_unit_test(want_of_buffers_drops_and_is_counted),
-		cmocka_unit_test(no_buffer_is_lost),
-	};
-
-	return cmocka_run_group_tests_name("port/packet_seg", tests, start, end_group);
-}
+UNIT_PROGRAM(start, end_group);

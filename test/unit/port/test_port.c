@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports of drivers that need no privilege: net_ring and net_memif. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_ether.h>
@@ -19,6 +14,8 @@
 #include "port/burst.h"
 #include "port/port.h"
 #include "../../kit/hang.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 static struct rte_mempool *pool, *small_pool;
 static char prefix[64]; /* names that no other process uses */
@@ -28,27 +25,9 @@ static char prefix[64]; /* names that no other process uses */
 
 /* Of a process: EAL with so many vdevs, and the pools. */
 static int
-init_eal(char *file_prefix, char **vdevs, int n)
+init_eal(const char *const *vdevs, unsigned n)
 {
-	char *argv[32] = {"test_port",
-			  "--no-huge",
-			  "--no-pci",
-			  "--no-shconf",
-			  "-m",
-			  "64",
-			  "--no-telemetry",
-			  "--log-level=critical",
-			  "--file-prefix",
-			  file_prefix,
-			  "--lcores",
-			  "0"};
-	int argc = 12;
-
-	for (int i = 0; i < n; i++) {
-		argv[argc++] = "--vdev";
-		argv[argc++] = vdevs[i];
-	}
-	if (rte_eal_init(argc, argv) < 0)
+	if (unit_eal_with("0", "critical", vdevs, n) < 0)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", 4095, 0, 0, 4608 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
@@ -89,8 +68,7 @@ expect_frame(const struct port *p, uint16_t queue, uint32_t len, uint8_t fill)
 	rte_pktmbuf_free(m);
 }
 
-static void
-ring_pair_carries_frames_both_ways_on_every_queue(void **state)
+UNIT_TEST(ring_pair_carries_frames_both_ways_on_every_queue)
 {
 	struct port_params params = {.nqueues = 2, .link_mtu = 4200};
 	struct port a, b;
@@ -120,8 +98,7 @@ ring_pair_carries_frames_both_ways_on_every_queue(void **state)
 	port_close(&b);
 }
 
-static void
-memif_links_up_and_carries_a_full_frame(void **state)
+UNIT_TEST(memif_links_up_and_carries_a_full_frame)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
 	struct port_params params = {.nqueues = 1, .name = "net_memif0", .mac = mac};
@@ -168,13 +145,12 @@ static int
 be_server(const char *name)
 {
 	struct port_params params = {.nqueues = 1, .name = "net_memif0"};
-	char vdev[160], file_prefix[80];
+	char vdev[160];
 	struct rte_mbuf *m;
 	struct port p;
 
 	snprintf(vdev, sizeof(vdev), MEMIF_ARGS("net_memif0", "server"), name, "b");
-	snprintf(file_prefix, sizeof(file_prefix), "%sb", name);
-	if (init_eal(file_prefix, &(char *){vdev}, 1) != 0 || port_open(&p, &params, pool) != 0)
+	if (init_eal(&(const char *){vdev}, 1) != 0 || port_open(&p, &params, pool) != 0)
 		return 1;
 	for (;;) { /* until its parent kills it, or ends */
 		while (port_rx_burst(p.id, 0, &m, 1) == 1) {
@@ -199,8 +175,7 @@ restart_until_up(struct port *p)
 }
 
 /* A client starts before its server, survives its death, and finds the next one. */
-static void
-memif_client_waits_for_its_server(void **state)
+UNIT_TEST(memif_client_waits_for_its_server)
 {
 	struct port_params params = {.nqueues = 1, .name = "net_memif2"};
 	struct port p;
@@ -233,8 +208,7 @@ memif_client_waits_for_its_server(void **state)
 	port_close(&p);
 }
 
-static void
-impossible_configurations_are_refused(void **state)
+UNIT_TEST(impossible_configurations_are_refused)
 {
 	static const uint8_t group[6] = {1, 0, 0, 0, 0, 9};
 	struct port_params params = {.nqueues = 1, .name = "net_nothing0"};
@@ -267,8 +241,7 @@ impossible_configurations_are_refused(void **state)
 }
 
 /* EVT-14: the driver's device is removed from the machine while the port is open. */
-static void
-a_removed_device_is_given_back(void **state)
+UNIT_TEST(a_removed_device_is_given_back)
 {
 	struct port_params params = {.name = "net_ring_pi", .nqueues = 1};
 	char list[512];
@@ -292,8 +265,7 @@ a_removed_device_is_given_back(void **state)
 	port_close(&p);
 }
 
-static void
-a_missing_pci_port_has_a_reason(void **state)
+UNIT_TEST(a_missing_pci_port_has_a_reason)
 {
 	char why[512];
 
@@ -308,13 +280,13 @@ static int
 start_eal(void **state)
 {
 	char memif[3][160];
-	char *vdevs[3] = {memif[0], memif[1], memif[2]};
+	const char *vdevs[3] = {memif[0], memif[1], memif[2]};
 
 	snprintf(prefix, sizeof(prefix), "test_port_%d", getpid());
 	snprintf(memif[0], sizeof(memif[0]), MEMIF_ARGS("net_memif0", "server"), prefix, "a");
 	snprintf(memif[1], sizeof(memif[1]), MEMIF_ARGS("net_memif1", "client"), prefix, "a");
 	snprintf(memif[2], sizeof(memif[2]), MEMIF_ARGS("net_memif2", "client"), prefix, "b");
-	return init_eal(prefix, vdevs, 3);
+	return init_eal(vdevs, 3);
 }
 
 /*
@@ -328,19 +300,12 @@ stop_eal(void **state)
 	return 0;
 }
 
+UNIT_PROGRAM(start_eal, stop_eal);
+
 int
 main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ring_pair_carries_frames_both_ways_on_every_queue),
-		cmocka_unit_test(memif_links_up_and_carries_a_full_frame),
-		cmocka_unit_test(memif_client_waits_for_its_server),
-		cmocka_unit_test(impossible_configurations_are_refused),
-		cmocka_unit_test(a_removed_device_is_given_back),
-		cmocka_unit_test(a_missing_pci_port_has_a_reason),
-	};
-
 	if (argc == 3 && strcmp(argv[1], "server") == 0)
 		return be_server(argv[2]);
-	return cmocka_run_group_tests_name("port", tests, start_eal, stop_eal);
+	return unit_run();
 }

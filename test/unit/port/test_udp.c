@@ -4,11 +4,6 @@
  * random super-frames in, cut to frames; random runs of frames out, as the datagrams that they
  * hold.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -29,6 +24,8 @@
 #include "wire/hdr.h"
 #include "wire/icrc.h"
 #include "../../kit/hang.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -131,8 +128,7 @@ exchange(uint32_t bytes, uint32_t gso)
 	}
 }
 
-static void
-random_super_frames_are_cut(void **state)
+UNIT_TEST(random_super_frames_are_cut)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t gso = 1 + (i & 1 ? below(4200) : below(200));
@@ -142,8 +138,7 @@ random_super_frames_are_cut(void **state)
 	}
 }
 
-static void
-a_stream_is_not_copied(void **state)
+UNIT_TEST(a_stream_is_not_copied)
 {
 	uint64_t copied;
 
@@ -157,8 +152,7 @@ a_stream_is_not_copied(void **state)
 	assert_int_equal(stats().rx_copied, copied);
 }
 
-static void
-datagrams_that_fit_no_buffer_are_dropped_and_counted(void **state)
+UNIT_TEST(datagrams_that_fit_no_buffer_are_dropped_and_counted)
 {
 	uint64_t before = stats().rx_too_long;
 
@@ -203,8 +197,7 @@ roce_peer(void)
 	return fd;
 }
 
-static void
-random_runs_leave_as_the_datagrams_that_they_hold(void **state)
+UNIT_TEST(random_runs_leave_as_the_datagrams_that_they_hold)
 {
 	int fd = roce_peer();
 	uint8_t got[9000];
@@ -230,8 +223,7 @@ random_runs_leave_as_the_datagrams_that_they_hold(void **state)
 	assert_int_equal(stats().tx_lost, 0);
 }
 
-static void
-what_the_kernel_refuses_is_counted(void **state)
+UNIT_TEST(what_the_kernel_refuses_is_counted)
 {
 	struct rte_mbuf *m[2];
 	uint64_t lost = stats().tx_lost;
@@ -285,8 +277,7 @@ check_class(const struct port *p, const struct udp_from *address)
 	}
 }
 
-static void
-traffic_class_and_ecn_go_out_and_come_in(void **state)
+UNIT_TEST(traffic_class_and_ecn_go_out_and_come_in)
 {
 	struct udp_from v4 = {
 		.src = {[10] = 0xff, 0xff, 127, 0, 0, 1},
@@ -351,8 +342,7 @@ check_queues(uint16_t queues, uint32_t mask)
 }
 
 /* Their number need not be a power of two. */
-static void
-each_queue_gets_the_packets_of_its_qpns(void **state)
+UNIT_TEST(each_queue_gets_the_packets_of_its_qpns)
 {
 	check_queues(4, 0xffffff);
 	check_queues(3, 0x3fff);
@@ -360,8 +350,7 @@ each_queue_gets_the_packets_of_its_qpns(void **state)
 }
 
 /* Several sockets of one port share the address, but with no other program. */
-static void
-nobody_joins_the_sockets_of_a_port(void **state)
+UNIT_TEST(nobody_joins_the_sockets_of_a_port)
 {
 	struct port p = open_port("127.0.0.3", 2, 0), other;
 	struct port_params params = {.udp_addr = "127.0.0.3"};
@@ -371,8 +360,7 @@ nobody_joins_the_sockets_of_a_port(void **state)
 	port_close(&p);
 }
 
-static void
-no_buffer_is_lost(void **state)
+UNIT_TEST(no_buffer_is_lost)
 {
 	uint32_t all = 2047;
 
@@ -398,25 +386,11 @@ lo_up(void)
 static int
 start(void **state)
 {
-	static char prefix[64];
 	struct port_params params = {.nqueues = 1, .udp_addr = "127.0.0.1"};
 	struct sockaddr_in at = lo_address(0);
-	char *argv[] = {"test_udp",
-			"--no-huge",
-			"--no-pci",
-			"--no-shconf",
-			"-m",
-			"64",
-			"--no-telemetry",
-			"--log-level=critical",
-			"--file-prefix",
-			prefix,
-			"--lcores",
-			"0"};
 
 	lo_up();
-	snprintf(prefix, sizeof(prefix), "test_udp_%d", getpid());
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
+	if (unit_eal_with("0", "critical", NULL, 0) < 0)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", 2047, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
@@ -434,22 +408,12 @@ end_group(void **state)
 	return rte_eal_cleanup();
 }
 
+UNIT_PROGRAM(start, end_group);
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_super_frames_are_cut),
-		cmocka_unit_test(a_stream_is_not_copied),
-		cmocka_unit_test(datagrams_that_fit_no_buffer_are_dropped_and_counted),
-		cmocka_unit_test(random_runs_leave_as_the_datagrams_that_they_hold),
-		cmocka_unit_test(what_the_kernel_refuses_is_counted),
-		cmocka_unit_test(traffic_class_and_ecn_go_out_and_come_in),
-		cmocka_unit_test(each_queue_gets_the_packets_of_its_qpns),
-		cmocka_unit_test(nobody_joins_the_sockets_of_a_port),
-		cmocka_unit_test(no_buffer_is_lost),
-	};
-
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 && unshare(CLONE_NEWNET) != 0)
 		return 77; /* meson: skipped */
-	return cmocka_run_group_tests_name("port/udp", tests, start, end_group);
+	return unit_run();
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames and datagrams, without a socket: runs, gathering, headers, ICRCs. No EAL. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include "port/udp_seg.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define FRAMES     100
 #define FRAME_ROOM 1600
@@ -65,8 +60,7 @@ run_of(uint32_t at, uint32_t n)
 	return udp_run(m + at, n - at, &h, UDP_SEGS_MAX);
 }
 
-static void
-run_is_equal_frames_and_a_shorter_one(void **state)
+UNIT_TEST(run_is_equal_frames_and_a_shorter_one)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
 		struct udp_from from = v6 ? from_v6() : from_v4();
@@ -85,8 +79,7 @@ run_is_equal_frames_and_a_shorter_one(void **state)
 	}
 }
 
-static void
-run_ends_where_the_path_changes(void **state)
+UNIT_TEST(run_ends_where_the_path_changes)
 {
 	struct udp_from from = from_v4(), other;
 
@@ -109,8 +102,7 @@ run_ends_where_the_path_changes(void **state)
 	assert_int_equal(run_of(0, 3), 2);
 }
 
-static void
-run_is_as_long_as_a_message_may_be(void **state)
+UNIT_TEST(run_is_as_long_as_a_message_may_be)
 {
 	struct udp_from from = from_v4();
 
@@ -122,8 +114,7 @@ run_is_as_long_as_a_message_may_be(void **state)
 	assert_int_equal(run_of(0, FRAMES), UDP_BYTES_MAX / 1040);
 }
 
-static void
-what_is_no_udp_is_not_read(void **state)
+UNIT_TEST(what_is_no_udp_is_not_read)
 {
 	struct udp_from from = from_v4();
 	struct udp_head h;
@@ -157,8 +148,7 @@ tag(uint32_t i, uint8_t vid)
 	mbuf[i].pkt_len += 4;
 }
 
-static void
-a_tag_and_macs_belong_to_the_path(void **state)
+UNIT_TEST(a_tag_and_macs_belong_to_the_path)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
 		struct udp_from from = v6 ? from_v6() : from_v4();
@@ -196,8 +186,7 @@ in_three(int i, uint8_t *client, uint32_t len, uint8_t *tail)
 	rest[1] = (struct rte_mbuf){.buf_addr = tail, .data_len = 4};
 }
 
-static void
-long_payload_is_sent_from_where_it_lies(void **state)
+UNIT_TEST(long_payload_is_sent_from_where_it_lies)
 {
 	uint8_t client[2][1024], tail[4] = {1, 2, 3, 4}, stage[6 * UDP_SHORT];
 	struct udp_from from = from_v4();
@@ -230,8 +219,7 @@ long_payload_is_sent_from_where_it_lies(void **state)
 	assert_memory_equal(tail, "\x01\x02\x03\x04", 4);
 }
 
-static void
-short_frames_are_one_piece(void **state)
+UNIT_TEST(short_frames_are_one_piece)
 {
 	uint8_t stage[6 * UDP_SHORT], want[2 * 96];
 	struct udp_from from = from_v4();
@@ -251,8 +239,7 @@ short_frames_are_one_piece(void **state)
 }
 
 /* A long frame in one segment, too, leaves with a changed copy of its ICRC. */
-static void
-frame_keeps_its_icrc(void **state)
+UNIT_TEST(frame_keeps_its_icrc)
 {
 	uint8_t stage[3 * UDP_SHORT], before[4];
 	struct udp_from from = from_v4();
@@ -284,8 +271,7 @@ roce_put(uint8_t *out, const struct udp_from *from)
 	return hdr + payload;
 }
 
-static void
-made_up_headers_are_those_of_a_packet(void **state)
+UNIT_TEST(made_up_headers_are_those_of_a_packet)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
 		struct udp_from from = v6 ? from_v6() : from_v4();
@@ -305,8 +291,7 @@ made_up_headers_are_those_of_a_packet(void **state)
 	}
 }
 
-static void
-a_group_has_its_mac(void **state)
+UNIT_TEST(a_group_has_its_mac)
 {
 	struct udp_from from = from_v4();
 
@@ -316,8 +301,7 @@ a_group_has_its_mac(void **state)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-icrc_of_a_segment_has_its_identification(void **state)
+UNIT_TEST(icrc_of_a_segment_has_its_identification)
 {
 	struct udp_from from = from_v4();
 	static struct udp_icrc_rows rows;
@@ -334,8 +318,7 @@ icrc_of_a_segment_has_its_identification(void **state)
 	}
 }
 
-static void
-rows_of_all_lengths_are_their_own(void **state)
+UNIT_TEST(rows_of_all_lengths_are_their_own)
 {
 	static struct udp_icrc_rows rows;
 
@@ -348,8 +331,7 @@ rows_of_all_lengths_are_their_own(void **state)
 	}
 }
 
-static void
-bytes_are_copied_out_of_chunks(void **state)
+UNIT_TEST(bytes_are_copied_out_of_chunks)
 {
 	uint8_t all[1000], out[1000];
 	struct iovec iov[16];
@@ -375,26 +357,4 @@ bytes_are_copied_out_of_chunks(void **state)
 		udp_copy_out(iov, n, off, out, len);
 		assert_memory_equal(out, all + off, len);
 	}
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(run_is_equal_frames_and_a_shorter_one),
-		cmocka_unit_test(run_ends_where_the_path_changes),
-		cmocka_unit_test(run_is_as_long_as_a_message_may_be),
-		cmocka_unit_test(what_is_no_udp_is_not_read),
-		cmocka_unit_test(a_tag_and_macs_belong_to_the_path),
-		cmocka_unit_test(long_payload_is_sent_from_where_it_lies),
-		cmocka_unit_test(short_frames_are_one_piece),
-		cmocka_unit_test(frame_keeps_its_icrc),
-		cmocka_unit_test(made_up_headers_are_those_of_a_packet),
-		cmocka_unit_test(a_group_has_its_mac),
-		cmocka_unit_test(icrc_of_a_segment_has_its_identification),
-		cmocka_unit_test(rows_of_all_lengths_are_their_own),
-		cmocka_unit_test(bytes_are_copied_out_of_chunks),
-	};
-
-	return cmocka_run_group_tests_name("port/udp_seg", tests, NULL, NULL);
 }

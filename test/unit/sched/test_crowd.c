@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When a core counts as crowded; clock and scheduler are this file's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include "sched/crowd.h"
 #include "sched/slice.h"
+#include "../../kit/unit.h"
 
 #define LONG_NS  36000000
 #define SHORT_NS 3000
@@ -78,8 +75,9 @@ setup(void **state)
 	return 0;
 }
 
-static void
-short_yields_do_not_count_as_oversubscription(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
+
+TEST(short_yields_do_not_count_as_oversubscription)
 {
 	for (unsigned i = 0; i < 1000; i++)
 		yield(CROWD_YIELD_NS - 1);
@@ -87,16 +85,14 @@ short_yields_do_not_count_as_oversubscription(void **state)
 	assert_int_equal(os.calls, 0);
 }
 
-static void
-consecutive_long_yields_count_as_oversubscription(void **state)
+TEST(consecutive_long_yields_count_as_oversubscription)
 {
 	make_crowd();
 	assert_int_equal(sit_out(), CROWD_FIRST_NS);
 }
 
 /* The group waited for its turn, and what it has to do goes quickly in between. */
-static void
-work_between_long_yields_resets_the_count(void **state)
+TEST(work_between_long_yields_resets_the_count)
 {
 	for (unsigned i = 0; i < 100; i++) {
 		yield(LONG_NS);
@@ -112,8 +108,7 @@ work_between_long_yields_resets_the_count(void **state)
 	assert_int_equal(os.slice_ns, SLICE_NS);
 }
 
-static void
-each_period_is_twice_as_long(void **state)
+TEST(each_period_is_twice_as_long)
 {
 	uint64_t want = CROWD_FIRST_NS;
 
@@ -129,8 +124,7 @@ each_period_is_twice_as_long(void **state)
 	assert_int_equal(sit_out(), CROWD_FIRST_NS);
 }
 
-static void
-slices_are_short_until_a_yield_is_short(void **state)
+TEST(slices_are_short_until_a_yield_is_short)
 {
 	make_crowd();
 	assert_int_equal(os.slice_ns, SCHED_SLICE_SHORT_NS);
@@ -145,8 +139,7 @@ slices_are_short_until_a_yield_is_short(void **state)
 	assert_int_equal(os.calls, 0);
 }
 
-static void
-slices_stay_without_the_right_to_change_them(void **state)
+TEST(slices_stay_without_the_right_to_change_them)
 {
 	os.slice_ns = 0;
 	make_crowd();
@@ -167,8 +160,7 @@ gap(uint64_t ns)
 }
 
 /* Threads of another group take turns with the caller; no yield reaches them. */
-static void
-gaps_count_although_yields_are_short(void **state)
+TEST(gaps_count_although_yields_are_short)
 {
 	for (unsigned i = 0; i < CROWD_ROW; i++) {
 		assert_false(crowded());
@@ -179,8 +171,7 @@ gaps_count_although_yields_are_short(void **state)
 	assert_true(crowded());
 }
 
-static void
-a_yield_that_was_used_resets_the_gaps(void **state)
+TEST(a_yield_that_was_used_resets_the_gaps)
 {
 	for (unsigned i = 0; i < 100; i++) {
 		gap(LONG_NS);
@@ -194,21 +185,4 @@ a_yield_that_was_used_resets_the_gaps(void **state)
 		gap(LONG_NS);
 	}
 	assert_false(crowded());
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(short_yields_do_not_count_as_oversubscription, setup),
-		cmocka_unit_test_setup(consecutive_long_yields_count_as_oversubscription, setup),
-		cmocka_unit_test_setup(work_between_long_yields_resets_the_count, setup),
-		cmocka_unit_test_setup(each_period_is_twice_as_long, setup),
-		cmocka_unit_test_setup(slices_are_short_until_a_yield_is_short, setup),
-		cmocka_unit_test_setup(gaps_count_although_yields_are_short, setup),
-		cmocka_unit_test_setup(a_yield_that_was_used_resets_the_gaps, setup),
-		cmocka_unit_test_setup(slices_stay_without_the_right_to_change_them, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

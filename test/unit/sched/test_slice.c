@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel's slices of this thread; skipped where it has none (before Linux 6.12). */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "sched/slice.h"
+#include "../../kit/unit.h"
 
 #define OTHER_NS 700000
 
-static void
-slice_is_set_and_restored(void **state)
+UNIT_TEST(slice_is_set_and_restored)
 {
 	int nice = getpriority(PRIO_PROCESS, 0);
 	uint64_t was = sched_slice_set(SCHED_SLICE_SHORT_NS);
@@ -27,8 +22,7 @@ slice_is_set_and_restored(void **state)
 	assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
 }
 
-static void
-other_scheduling_policies_are_left_unchanged(void **state)
+UNIT_TEST(other_scheduling_policies_are_left_unchanged)
 {
 	struct sched_param param = {0};
 
@@ -39,8 +33,7 @@ other_scheduling_policies_are_left_unchanged(void **state)
 }
 
 /* A thread may have one of two ways to run soon; the result says which. */
-static void
-urgent_thread_is_real_time_or_has_short_slices(void **state)
+UNIT_TEST(urgent_thread_is_real_time_or_has_short_slices)
 {
 	struct rlimit none = {0, 0};
 	bool urgent;
@@ -51,16 +44,4 @@ urgent_thread_is_real_time_or_has_short_slices(void **state)
 	assert_int_equal(sched_getscheduler(0), urgent ? SCHED_FIFO : SCHED_OTHER);
 	if (!urgent)
 		assert_int_equal(sched_slice_set(SCHED_SLICE_SHORT_NS), 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slice_is_set_and_restored),
-		cmocka_unit_test(other_scheduling_policies_are_left_unchanged),
-		cmocka_unit_test(urgent_thread_is_real_time_or_has_short_slices),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

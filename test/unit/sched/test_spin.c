@@ -2,13 +2,10 @@
 /* Waits without sleeping, and when they are left out; clock, scheduler and poll are this file's. */
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 #include "sched/spin.h"
+#include "../../kit/unit.h"
 
 #define FD      7
 #define POLL_NS 300
@@ -60,8 +57,9 @@ setup(void **state)
 	return 0;
 }
 
-static void
-spin_ends_when_the_descriptor_is_readable(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
+
+TEST(spin_ends_when_the_descriptor_is_readable)
 {
 	uint64_t start = os.now_ns;
 
@@ -78,8 +76,7 @@ spin_ends_when_the_descriptor_is_readable(void **state)
 }
 
 /* Beside a thread that computes, one yield may take longer than the spin. */
-static void
-spin_is_bounded(void **state)
+TEST(spin_is_bounded)
 {
 	uint64_t start = os.now_ns;
 
@@ -104,8 +101,7 @@ left_out(void)
 	}
 }
 
-static void
-spins_in_vain_become_rare_until_one_is_worth_it(void **state)
+TEST(spins_in_vain_become_rare_until_one_is_worth_it)
 {
 	unsigned want = 0;
 
@@ -117,16 +113,4 @@ spins_in_vain_become_rare_until_one_is_worth_it(void **state)
 	assert_int_equal(left_out(), SPIN_SKIP_MAX);
 	assert_int_equal(left_out(), 0);
 	assert_int_equal(left_out(), 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(spin_ends_when_the_descriptor_is_readable, setup),
-		cmocka_unit_test_setup(spin_is_bounded, setup),
-		cmocka_unit_test_setup(spins_in_vain_become_rare_until_one_is_worth_it, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

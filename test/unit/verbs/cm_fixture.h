@@ -3,7 +3,7 @@
 #ifndef TEST_UNIT_VERBS_CM_FIXTURE_H
 #define TEST_UNIT_VERBS_CM_FIXTURE_H
 
-#include <stdint.h>
+#include "../../kit/unit.h"
 #include "fake.h"
 
 struct state {
@@ -15,6 +15,7 @@ struct state {
 /* cmocka setup and teardown: *state is a struct state. teardown checks that no channel is left. */
 int cm_setup(void **state);
 int cm_teardown(void **state);
+#define CM_TEST(name) UNIT_TEST_IN(name, cm_setup, cm_teardown)
 
 /* A command of in bytes, with space for out in its response. 0 or a positive errno. */
 int cm_run(int fd, uint32_t cmd, const void *body, uint16_t in, uint16_t out);

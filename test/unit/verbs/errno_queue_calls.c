@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of test_errno.c that post to queues and poll CQs. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include "errno_fixture.h"
 
 /* It returns a negative number, whichever. */

@@ -3,6 +3,7 @@
 #ifndef TEST_UNIT_VERBS_RIG_H
 #define TEST_UNIT_VERBS_RIG_H
 
+#include "../../kit/unit.h"
 #include "fake.h"
 #include "provider.h"
 
@@ -19,6 +20,7 @@ struct fixture {
 /* cmocka setup and teardown: *state is a struct fixture with everything made. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
+#define FIXTURE_TEST(name) UNIT_TEST_IN(name, fixture_setup, fixture_teardown)
 
 /* Opens a context on f; fixture_setup's first half, for tests of opening itself. NULL with errno.
  */

@@ -4,10 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +12,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <rdma/rdma_user_cm.h>
 #include "cm_channel.h"
 #include "fake.h"
 #include "../../kit/hang.h"
-#include "../../kit/requirement.h"
 #include "cm_fixture.h"
 
 static short
@@ -38,8 +33,7 @@ nonblocking(int fd)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_channel_looks_like_a_character_device(void **state)
+CM_TEST(a_channel_looks_like_a_character_device)
 {
 	struct state *s = *state;
 	struct stat st;
@@ -61,8 +55,7 @@ a_channel_looks_like_a_character_device(void **state)
 	assert_int_equal(errno, EBADF);
 }
 
-static void
-a_response_goes_to_its_address(void **state)
+CM_TEST(a_response_goes_to_its_address)
 {
 	struct state *s = *state;
 	uint32_t id;
@@ -76,8 +69,7 @@ a_response_goes_to_its_address(void **state)
 }
 
 /* EIO of the daemon's is an error as any other. */
-static void
-a_refusal_leaves_the_channel_usable(void **state)
+CM_TEST(a_refusal_leaves_the_channel_usable)
 {
 	struct state *s = *state;
 	uint32_t id;
@@ -90,8 +82,7 @@ a_refusal_leaves_the_channel_usable(void **state)
 	assert_int_equal(create_id(s->fd, 5, &id), 0);
 }
 
-static void
-an_option_travels_with_its_value(void **state)
+CM_TEST(an_option_travels_with_its_value)
 {
 	struct state *s = *state;
 	uint8_t value[100];
@@ -112,8 +103,7 @@ an_option_travels_with_its_value(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-wrong_sizes_are_refused(void **state)
+CM_TEST(wrong_sizes_are_refused)
 {
 	struct state *s = *state;
 	uint8_t buf[4096] = {0};
@@ -140,8 +130,7 @@ wrong_sizes_are_refused(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_migration_names_the_other_channel(void **state)
+CM_TEST(a_migration_names_the_other_channel)
 {
 	struct state *s = *state;
 	struct rdma_ucm_migrate_resp resp = {.events_reported = 99};
@@ -159,8 +148,7 @@ a_migration_names_the_other_channel(void **state)
 	prov_cm_close(other);
 }
 
-static void
-a_channel_is_readable_while_events_wait(void **state)
+CM_TEST(a_channel_is_readable_while_events_wait)
 {
 	struct state *s = *state;
 	uint64_t uid;
@@ -184,8 +172,7 @@ a_channel_is_readable_while_events_wait(void **state)
 }
 
 /* A GET_EVENT that is too small is refused, and does not wait. */
-static void
-a_short_get_event_does_not_wait(void **state)
+CM_TEST(a_short_get_event_does_not_wait)
 {
 	struct state *s = *state;
 	struct rdma_ucm_event_resp resp;
@@ -234,8 +221,7 @@ taker_start(struct taker *t, int fd)
 	taker_await_sleep(t);
 }
 
-static void
-get_event_waits_and_commands_go_on(void **state)
+CM_TEST(get_event_waits_and_commands_go_on)
 {
 	struct state *s = *state;
 	struct taker t[3];
@@ -268,8 +254,7 @@ count_signal(int sig)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_signal_interrupts_the_wait_unless_calls_restart(void **state)
+CM_TEST(a_signal_interrupts_the_wait_unless_calls_restart)
 {
 	struct state *s = *state;
 	struct sigaction sa = {.sa_handler = count_signal};
@@ -294,8 +279,7 @@ a_signal_interrupts_the_wait_unless_calls_restart(void **state)
 	assert_int_equal(t.rc, 0);
 }
 
-static void
-a_thread_that_waits_can_be_cancelled(void **state)
+CM_TEST(a_thread_that_waits_can_be_cancelled)
 {
 	struct state *s = *state;
 	struct taker t;
@@ -310,8 +294,7 @@ a_thread_that_waits_can_be_cancelled(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-copies_of_a_descriptor_are_the_same_channel(void **state)
+CM_TEST(copies_of_a_descriptor_are_the_same_channel)
 {
 	struct state *s = *state;
 	int copy = dup(s->fd), number = s->fd;
@@ -329,8 +312,7 @@ copies_of_a_descriptor_are_the_same_channel(void **state)
 	assert_false(s->cm->ended);
 }
 
-static void
-the_last_close_ends_the_channel(void **state)
+CM_TEST(the_last_close_ends_the_channel)
 {
 	struct state *s = *state;
 	int fd[FAKE_CMS];
@@ -364,8 +346,7 @@ many_commands(int fd, uint32_t first)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_child_shares_its_parents_channels(void **state)
+CM_TEST(a_child_shares_its_parents_channels)
 {
 	struct state *s = *state;
 	pid_t child[2];
@@ -386,8 +367,7 @@ a_child_shares_its_parents_channels(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_channel_lives_until_the_child_closes_it(void **state)
+CM_TEST(a_channel_lives_until_the_child_closes_it)
 {
 	struct state *s = *state;
 	int go[2], status;
@@ -412,8 +392,7 @@ a_channel_lives_until_the_child_closes_it(void **state)
 	s->fd = prov_cm_open(O_RDWR);
 }
 
-static void
-a_child_killed_in_a_command_does_not_block_its_parent(void **state)
+CM_TEST(a_child_killed_in_a_command_does_not_block_its_parent)
 {
 	struct state *s = *state;
 	uint32_t id, commands = s->cm->commands;
@@ -432,8 +411,7 @@ a_child_killed_in_a_command_does_not_block_its_parent(void **state)
 }
 
 REQUIREMENT("CM-12")
-static void
-a_daemon_that_dies_ends_waits_and_commands(void **state)
+CM_TEST(a_daemon_that_dies_ends_waits_and_commands)
 {
 	struct state *s = *state;
 	struct taker t;
@@ -451,8 +429,7 @@ a_daemon_that_dies_ends_waits_and_commands(void **state)
 	assert_int_equal(get_event(s->fd, &uid), EIO);
 }
 
-static void
-a_daemon_that_dies_in_a_command_fails_it(void **state)
+CM_TEST(a_daemon_that_dies_in_a_command_fails_it)
 {
 	struct state *s = *state;
 	struct taker t;
@@ -467,8 +444,7 @@ a_daemon_that_dies_in_a_command_fails_it(void **state)
 	assert_int_equal(t.rc, EIO);
 }
 
-static void
-wrong_replies_end_the_channel(void **state)
+CM_TEST(wrong_replies_end_the_channel)
 {
 	static const enum fake_cm_wrong wrong[] = {FAKE_CM_SHORT, FAKE_CM_LESS, FAKE_CM_TOO_LONG,
 						   FAKE_CM_COOKIE, FAKE_CM_BYTES_OF_REFUSAL};
@@ -487,8 +463,7 @@ wrong_replies_end_the_channel(void **state)
 	}
 }
 
-static void
-a_refused_open_returns_the_daemons_error(void **state)
+CM_TEST(a_refused_open_returns_the_daemons_error)
 {
 	static const int errors[] = {ENOMEM, EMFILE, EOPNOTSUPP};
 	struct state *s = *state;
@@ -511,34 +486,4 @@ a_refused_open_returns_the_daemons_error(void **state)
 	assert_int_equal(prov_cm_open(O_RDWR), -1);
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(prov_cm_count(), 1);
-}
-
-int
-main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, cm_setup, cm_teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_channel_looks_like_a_character_device),
-		TEST(a_response_goes_to_its_address),
-		TEST(a_refusal_leaves_the_channel_usable),
-		TEST(an_option_travels_with_its_value),
-		TEST(wrong_sizes_are_refused),
-		TEST(a_migration_names_the_other_channel),
-		TEST(a_channel_is_readable_while_events_wait),
-		TEST(a_short_get_event_does_not_wait),
-		TEST(get_event_waits_and_commands_go_on),
-		TEST(a_signal_interrupts_the_wait_unless_calls_restart),
-		TEST(a_thread_that_waits_can_be_cancelled),
-		TEST(copies_of_a_descriptor_are_the_same_channel),
-		TEST(the_last_close_ends_the_channel),
-		TEST(a_child_shares_its_parents_channels),
-		TEST(a_channel_lives_until_the_child_closes_it),
-		TEST(a_child_killed_in_a_command_does_not_block_its_parent),
-		TEST(a_daemon_that_dies_ends_waits_and_commands),
-		TEST(a_daemon_that_dies_in_a_command_fails_it),
-		TEST(wrong_replies_end_the_channel),
-		TEST(a_refused_open_returns_the_daemons_error),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

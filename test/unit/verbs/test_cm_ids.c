@@ -2,16 +2,11 @@
 /* What is left of the ids of a channel when the daemon dies. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include <rdma/rdma_user_cm.h>
 #include "cm_channel.h"
 #include "cm_fixture.h"
-#include "../../kit/requirement.h"
 
 static int
 destroy_id(int fd, uint32_t id, uint32_t *reported)
@@ -26,8 +21,7 @@ destroy_id(int fd, uint32_t id, uint32_t *reported)
 
 /* One removal for each id, also if other channels come and go; then EIO. */
 REQUIREMENT("CM-15")
-static void
-ids_of_a_daemon_that_died_get_one_removal_each(void **state)
+CM_TEST(ids_of_a_daemon_that_died_get_one_removal_each)
 {
 	struct state *s = *state;
 	struct rdma_ucm_event_resp ev = {0};
@@ -65,8 +59,7 @@ ids_of_a_daemon_that_died_get_one_removal_each(void **state)
 
 /* The new id has no uid before it is accepted: then it can be destroyed, but has no event. */
 REQUIREMENT("CM-15")
-static void
-a_request_counts_for_its_listener_when_the_daemon_dies(void **state)
+CM_TEST(a_request_counts_for_its_listener_when_the_daemon_dies)
 {
 	struct state *s = *state;
 	struct rdma_ucm_accept accept = {.uid = 50, .id = 101, .conn_param.valid = 1};
@@ -98,8 +91,7 @@ a_request_counts_for_its_listener_when_the_daemon_dies(void **state)
 
 /* An id of another channel that is equal: of a daemon that was started after this one died. */
 REQUIREMENT("CM-15")
-static void
-equal_ids_of_two_daemons_are_different(void **state)
+CM_TEST(equal_ids_of_two_daemons_are_different)
 {
 	struct state *s = *state;
 	struct rdma_ucm_create_id_resp resp = {0};
@@ -127,8 +119,7 @@ equal_ids_of_two_daemons_are_different(void **state)
 
 /* An id and its group can be destroyed on the channel to which the id has moved. */
 REQUIREMENT("CM-15")
-static void
-an_id_that_moved_belongs_to_its_new_channel(void **state)
+CM_TEST(an_id_that_moved_belongs_to_its_new_channel)
 {
 	struct state *s = *state;
 	struct rdma_ucm_migrate_resp resp = {0};
@@ -151,22 +142,4 @@ an_id_that_moved_belongs_to_its_new_channel(void **state)
 	assert_int_equal(destroy_id(s->fd, 7, &reported), EIO);
 	assert_int_equal(destroy_id(other, 7, &reported), 0);
 	prov_cm_close(other);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(ids_of_a_daemon_that_died_get_one_removal_each,
-						cm_setup, cm_teardown),
-		cmocka_unit_test_setup_teardown(equal_ids_of_two_daemons_are_different, cm_setup,
-						cm_teardown),
-		cmocka_unit_test_setup_teardown(an_id_that_moved_belongs_to_its_new_channel,
-						cm_setup, cm_teardown),
-		cmocka_unit_test_setup_teardown(
-			a_request_counts_for_its_listener_when_the_daemon_dies, cm_setup,
-			cm_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

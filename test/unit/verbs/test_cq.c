@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: decoding, order, arming, and purging of a QP's completions. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
-#include "../../kit/requirement.h"
 
 static void
 complete(struct fixture *r, uint64_t wr_id, uint32_t qpn)
@@ -23,8 +18,7 @@ poll_id(struct ibv_cq *cq)
 	return ibv_poll_cq(cq, 1, &wc) == 1 ? wc.wr_id : UINT64_MAX;
 }
 
-static void
-completions_are_decoded(void **state)
+FIXTURE_TEST(completions_are_decoded)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -59,8 +53,7 @@ completions_are_decoded(void **state)
 }
 
 REQUIREMENT("CQ-01")
-static void
-completions_keep_order_over_many_laps(void **state)
+FIXTURE_TEST(completions_keep_order_over_many_laps)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc[16];
@@ -82,8 +75,7 @@ completions_keep_order_over_many_laps(void **state)
 }
 
 REQUIREMENT("QP-10")
-static void
-purge_keeps_completions_of_other_qps(void **state)
+FIXTURE_TEST(purge_keeps_completions_of_other_qps)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = fixture_create_qp(r, IBV_QPT_RC);
@@ -108,8 +100,7 @@ purge_keeps_completions_of_other_qps(void **state)
 	ibv_destroy_qp(other);
 }
 
-static void
-purge_frees_entries_at_once(void **state)
+FIXTURE_TEST(purge_frees_entries_at_once)
 {
 	struct fixture *r = *state;
 
@@ -121,8 +112,7 @@ purge_frees_entries_at_once(void **state)
 	assert_int_equal(poll_id(r->cq), 1);
 }
 
-static void
-purge_works_after_a_gap(void **state)
+FIXTURE_TEST(purge_works_after_a_gap)
 {
 	struct fixture *r = *state;
 	struct fake_cq *c = &r->f->cq[0];
@@ -142,8 +132,7 @@ purge_works_after_a_gap(void **state)
 }
 
 REQUIREMENT("CQ-01")
-static void
-arm_raises_one_event(void **state)
+FIXTURE_TEST(arm_raises_one_event)
 {
 	struct fixture *r = *state;
 	struct uroce_cq_hdr *h = r->f->cq[0].hdr;
@@ -161,8 +150,7 @@ arm_raises_one_event(void **state)
 }
 
 REQUIREMENT("CQ-02")
-static void
-resize_keeps_the_completions(void **state)
+FIXTURE_TEST(resize_keeps_the_completions)
 {
 	struct fixture *r = *state;
 
@@ -186,8 +174,7 @@ resize_keeps_the_completions(void **state)
 }
 
 REQUIREMENT("CQ-02")
-static void
-extended_poll_returns_the_same_completions(void **state)
+FIXTURE_TEST(extended_poll_returns_the_same_completions)
 {
 	struct fixture *r = *state;
 	struct ibv_cq_init_attr_ex attr = {
@@ -234,8 +221,7 @@ extended_poll_returns_the_same_completions(void **state)
 }
 
 REQUIREMENT("EVT-08")
-static void
-dead_cq_fails_when_drained(void **state)
+FIXTURE_TEST(dead_cq_fails_when_drained)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -244,31 +230,4 @@ dead_cq_fails_when_drained(void **state)
 	r->f->cq[0].hdr->error = 1;
 	assert_int_equal(poll_id(r->cq), 1);
 	assert_true(ibv_poll_cq(r->cq, 1, &wc) < 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(completions_are_decoded, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(completions_keep_order_over_many_laps,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(purge_keeps_completions_of_other_qps, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(purge_frees_entries_at_once, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(purge_works_after_a_gap, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(arm_raises_one_event, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(resize_keeps_the_completions, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(extended_poll_returns_the_same_completions,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(dead_cq_fails_when_drained, fixture_setup,
-						fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

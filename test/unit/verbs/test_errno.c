@@ -5,15 +5,10 @@
  * errno; libibverbs' own exceptions (rereg, poll) are in the table below.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "errno_fixture.h"
 #include "mr_adopt.h"
-#include "../../kit/requirement.h"
 
 /* --- the errno_fixture
  * ------------------------------------------------------------------------------------
@@ -95,8 +90,9 @@ errno_teardown(void **state)
 /* --- tests --------------------------------------------------------------------------------------
  */
 
-static void
-failures_return_errno_and_do_not_set_it(void **state)
+#define TEST(name) UNIT_TEST_IN(name, errno_setup, errno_teardown)
+
+TEST(failures_return_errno_and_do_not_set_it)
 {
 	struct errno_fixture *b = *state;
 
@@ -130,12 +126,10 @@ covered(size_t slot)
 }
 
 /* A new operation needs a row here. */
-static void
-every_operation_is_in_the_table(void **state)
+UNIT_TEST(every_operation_is_in_the_table)
 {
 	void (*const *op)(void) = (void (*const *)(void)) & prov_context_ops;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(prov_context_ops) / sizeof(op[0]); i++) {
 		if (op[i] && !covered(i * sizeof(op[0])))
 			fail_msg("operation %zu of verbs_context_ops is in no row", i);
@@ -144,8 +138,7 @@ every_operation_is_in_the_table(void **state)
 
 /* Without a daemon: posts, polls and arms fail on this side, requests on the way. */
 REQUIREMENT("EVT-14")
-static void
-calls_without_a_daemon_fail(void **state)
+TEST(calls_without_a_daemon_fail)
 {
 	struct errno_fixture *b = *state;
 	struct ibv_recv_wr rwr = {0}, *rbad = NULL;
@@ -188,14 +181,7 @@ calls_without_a_daemon_fail(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(failures_return_errno_and_do_not_set_it,
-						errno_setup, errno_teardown),
-		cmocka_unit_test(every_operation_is_in_the_table),
-		cmocka_unit_test_setup_teardown(calls_without_a_daemon_fail, errno_setup,
-						errno_teardown),
-	};
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = unit_run();
 
 	/*
 	 * LeakSanitizer stops all threads, and waits forever for one that moves pages: its mremap

@@ -3,17 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
 #include "../../kit/hang.h"
-#include "../../kit/requirement.h"
 
 static bool
 readable(int fd)
@@ -25,8 +20,7 @@ readable(int fd)
 
 /* The channel shows that libibverbs' write was hooked: /dev/null would not have created one. */
 REQUIREMENT("CQ-01")
-static void
-completion_event_reaches_its_channel(void **state)
+FIXTURE_TEST(completion_event_reaches_its_channel)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq = NULL;
@@ -43,8 +37,7 @@ completion_event_reaches_its_channel(void **state)
 	ibv_ack_cq_events(cq, 1);
 }
 
-static void
-nonblocking_channel_returns_eagain(void **state)
+FIXTURE_TEST(nonblocking_channel_returns_eagain)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq;
@@ -56,8 +49,7 @@ nonblocking_channel_returns_eagain(void **state)
 	assert_int_equal(errno, EAGAIN);
 }
 
-static void
-destroy_cq_drops_its_events(void **state)
+FIXTURE_TEST(destroy_cq_drops_its_events)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
@@ -100,8 +92,7 @@ ack_later(void *arg)
 	return NULL;
 }
 
-static void
-destroy_cq_waits_for_the_ack(void **state)
+FIXTURE_TEST(destroy_cq_waits_for_the_ack)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
@@ -119,8 +110,7 @@ destroy_cq_waits_for_the_ack(void **state)
 	assert_true(late.slept);
 }
 
-static void
-async_events_name_their_object(void **state)
+FIXTURE_TEST(async_events_name_their_object)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev;
@@ -146,8 +136,7 @@ async_events_name_their_object(void **state)
 	ibv_ack_async_event(&ev);
 }
 
-static void
-garbled_handles_get_enoent(void **state)
+FIXTURE_TEST(garbled_handles_get_enoent)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
@@ -163,8 +152,7 @@ garbled_handles_get_enoent(void **state)
 }
 
 REQUIREMENT("EVT-14")
-static void
-lost_daemon_raises_device_fatal(void **state)
+FIXTURE_TEST(lost_daemon_raises_device_fatal)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev;
@@ -196,8 +184,7 @@ lost_daemon_raises_device_fatal(void **state)
 
 /* A program that only polls notices it too. */
 REQUIREMENT("CQE-15")
-static void
-poller_sees_the_daemon_die(void **state)
+FIXTURE_TEST(poller_sees_the_daemon_die)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -231,8 +218,7 @@ child_checks(struct fixture *r)
 	return 0;
 }
 
-static void
-fork_does_not_disturb_the_parent(void **state)
+FIXTURE_TEST(fork_does_not_disturb_the_parent)
 {
 	struct fixture *r = *state;
 	uint32_t seen[UROCE_CTRL_OPS];
@@ -287,8 +273,7 @@ child_calls(struct fixture *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
 }
 
 /* Other threads of the parent were in a post or poll; the child does not have these threads. */
-static void
-fork_works_while_queues_are_locked(void **state)
+FIXTURE_TEST(fork_works_while_queues_are_locked)
 {
 	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -324,8 +309,7 @@ fork_works_while_queues_are_locked(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void
-parent_domain_keeps_its_pd(void **state)
+FIXTURE_TEST(parent_domain_keeps_its_pd)
 {
 	struct fixture *r = *state;
 	struct ibv_parent_domain_init_attr attr = {
@@ -344,8 +328,7 @@ parent_domain_keeps_its_pd(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
-static void
-refusals_reach_the_caller(void **state)
+FIXTURE_TEST(refusals_reach_the_caller)
 {
 	struct fixture *r = *state;
 	static char buf[64];
@@ -370,37 +353,12 @@ refusals_reach_the_caller(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void
-open_without_a_daemon_fails(void **state)
+UNIT_TEST(open_without_a_daemon_fails)
 {
 	struct fixture r = {0};
 
-	(void)state;
 	setenv(UROCE_SOCK_ENV, "/nonexistent/uroced.sock", 1);
 	assert_null(fixture_open(&r));
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(r.vdev.refcount, 1);
-}
-
-int
-main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-	const struct CMUnitTest tests[] = {
-		T(completion_event_reaches_its_channel),
-		T(nonblocking_channel_returns_eagain),
-		T(destroy_cq_drops_its_events),
-		T(destroy_cq_waits_for_the_ack),
-		T(async_events_name_their_object),
-		T(garbled_handles_get_enoent),
-		T(lost_daemon_raises_device_fatal),
-		T(poller_sees_the_daemon_die),
-		T(fork_does_not_disturb_the_parent),
-		T(fork_works_while_queues_are_locked),
-		T(parent_domain_keeps_its_pd),
-		T(refusals_reach_the_caller),
-		cmocka_unit_test(open_without_a_daemon_fails),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

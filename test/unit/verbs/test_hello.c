@@ -2,14 +2,10 @@
 /* The provider opens a device of daemons with other versions or features. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
 
 #define NEXT_VERSION (UROCE_ABI_VERSION + 1)
@@ -70,8 +66,9 @@ open_fds(void)
 	return n;
 }
 
-static void
-hello_carries_the_provider_s_range(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
+TEST(hello_carries_the_provider_s_range)
 {
 	char said[512];
 
@@ -84,8 +81,7 @@ hello_carries_the_provider_s_range(void **state)
 	assert_int_equal(fixture.f->hello.features_required, UROCE_ABI_REQUIRED);
 }
 
-static void
-a_daemon_s_refusal_is_shown(void **state)
+TEST(a_daemon_s_refusal_is_shown)
 {
 	char said[512];
 
@@ -98,8 +94,7 @@ a_daemon_s_refusal_is_shown(void **state)
 	assert_int_equal(open_device(said), 0);
 }
 
-static void
-a_version_that_was_not_offered_is_refused(void **state)
+TEST(a_version_that_was_not_offered_is_refused)
 {
 	unsigned before = open_fds();
 	char said[512], want[128];
@@ -117,8 +112,7 @@ a_version_that_was_not_offered_is_refused(void **state)
 	assert_int_equal(open_device(said), 0);
 }
 
-static void
-a_feature_that_was_not_offered_is_refused(void **state)
+TEST(a_feature_that_was_not_offered_is_refused)
 {
 	char said[512];
 
@@ -128,8 +122,7 @@ a_feature_that_was_not_offered_is_refused(void **state)
 				     "offered 0x1"));
 }
 
-static void
-a_daemon_that_hangs_up_at_hello_may_be_older(void **state)
+TEST(a_daemon_that_hangs_up_at_hello_may_be_older)
 {
 	char said[512];
 
@@ -139,8 +132,7 @@ a_daemon_that_hangs_up_at_hello_may_be_older(void **state)
 }
 
 /* A client of any range uses the agreed version in every later message. */
-static void
-the_agreed_version_is_in_every_message(void **state)
+TEST(the_agreed_version_is_in_every_message)
 {
 	static const struct ipc_offer offers[] = {
 		{UROCE_ABI_VERSION, NEXT_VERSION + 3, ~0ull, 0},
@@ -169,24 +161,4 @@ the_agreed_version_is_in_every_message(void **state)
 		assert_int_equal(fixture.f->last_version, UROCE_ABI_VERSION);
 		ipc_client_close(&c);
 	}
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(hello_carries_the_provider_s_range, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_daemon_s_refusal_is_shown, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_version_that_was_not_offered_is_refused, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_feature_that_was_not_offered_is_refused, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_daemon_that_hangs_up_at_hello_may_be_older, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(the_agreed_version_is_in_every_message, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

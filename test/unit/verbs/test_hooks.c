@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of one library are redirected; those of all others are not. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "hooks/got.h"
 #include "provider_fixture.h"
 
@@ -40,8 +36,7 @@ read_event(struct fixture *r)
 	ibv_ack_cq_events(cq, 1);
 }
 
-static void
-calls_of_a_library_are_redirected(void **state)
+FIXTURE_TEST(calls_of_a_library_are_redirected)
 {
 	static const struct prov_hook hook = {LIBIBVERBS, "read", {NULL}, (void *)counted_read};
 	static const struct prov_hook other = {LIBIBVERBS, "read64", {"read"}, (void *)second_read};
@@ -68,8 +63,7 @@ calls_of_a_library_are_redirected(void **state)
 	close(fds[1]);
 }
 
-static void
-hooks_that_cannot_be_applied_are_counted(void **state)
+FIXTURE_TEST(hooks_that_cannot_be_applied_are_counted)
 {
 	static const struct prov_hook hooks[] = {
 		{"libnothing.so.1", "read", {NULL}, (void *)counted_read},
@@ -84,25 +78,10 @@ hooks_that_cannot_be_applied_are_counted(void **state)
 	assert_int_equal(reads, 1);
 }
 
-static void
-a_library_is_found_by_its_soname(void **state)
+UNIT_TEST(a_library_is_found_by_its_soname)
 {
 	assert_true(prov_hooks_library_loaded(LIBIBVERBS));
 	assert_true(prov_hooks_library_loaded("libc.so.6"));
 	assert_false(prov_hooks_library_loaded("libibverbs.so"));
 	assert_false(prov_hooks_library_loaded("libnothing.so.1"));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(calls_of_a_library_are_redirected, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(hooks_that_cannot_be_applied_are_counted,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test(a_library_is_found_by_its_soname),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When a thread that polls empty CQs gives up its core; clock and scheduler are the test's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include "idle.h"
 #include "kit/fake_clock.h"
+#include "../../kit/unit.h"
 
 #define SWITCHED_NS 3000     /* a yield that let another thread run */
 #define NOBODY_NS   500      /* one that did not */
@@ -42,8 +39,9 @@ setup(void **state)
 	return 0;
 }
 
-static void
-one_queue_yields_from_its_second_empty_poll_on(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
+
+TEST(one_queue_yields_from_its_second_empty_poll_on)
 {
 	int cq = 0;
 
@@ -57,8 +55,7 @@ one_queue_yields_from_its_second_empty_poll_on(void **state)
 	assert_int_equal(os.yields, 5);
 }
 
-static void
-several_queues_yield_once_a_round(void **state)
+TEST(several_queues_yield_once_a_round)
 {
 	int cq[3] = {0};
 
@@ -71,8 +68,7 @@ several_queues_yield_once_a_round(void **state)
 }
 
 /* The queue where it began is polled no more. */
-static void
-abandoned_queue_does_not_prevent_yielding(void **state)
+TEST(abandoned_queue_does_not_prevent_yielding)
 {
 	int left = 0, cq = 0;
 
@@ -84,8 +80,7 @@ abandoned_queue_does_not_prevent_yielding(void **state)
 	assert_int_equal(os.yields, 2);
 }
 
-static void
-lone_thread_spins_for_a_while(void **state)
+TEST(lone_thread_spins_for_a_while)
 {
 	int cq = 0;
 
@@ -118,16 +113,14 @@ sleeps_in(uint64_t ns, bool outstanding)
 }
 
 /* With outstanding sends the thread sleeps as long as it was awake, first after PROV_YIELD_NS. */
-static void
-thread_without_progress_sleeps(void **state)
+TEST(thread_without_progress_sleeps)
 {
 	assert_int_equal(sleeps_in(PROV_YIELD_NS, true), 0);
 	assert_in_range(os.yields, PROV_YIELD_NS / (SWITCHED_NS + POLL_NS), 20);
 	assert_in_range(sleeps_in(10 * ((PROV_SLEEP_NS + SLACK_NS) + PROV_YIELD_NS), true), 9, 11);
 }
 
-static void
-spin_is_longer_after_waking_a_worker(void **state)
+TEST(spin_is_longer_after_waking_a_worker)
 {
 	prov_idle.waking = true;
 	assert_int_equal(sleeps_in(PROV_YIELD_WAKING_NS, true), 0);
@@ -135,8 +128,7 @@ spin_is_longer_after_waking_a_worker(void **state)
 }
 
 /* Without, each sleep comes twice as late as the last: sleeps are a small part of a long wait. */
-static void
-thread_that_waits_for_others_sleeps_less_each_time(void **state)
+TEST(thread_that_waits_for_others_sleeps_less_each_time)
 {
 	unsigned int first = sleeps_in(1000000, false);
 
@@ -159,8 +151,7 @@ pause_after_work(void)
 }
 
 /* A thread that yields to computing threads gets its core back after all their time slices. */
-static void
-thread_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
+TEST(thread_on_an_oversubscribed_core_sleeps_instead_of_yielding)
 {
 	os.yield_ns = LONG_NS;
 	for (unsigned int i = 1; i <= CROWD_ROW; i++) {
@@ -184,8 +175,7 @@ thread_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 }
 
 /* A long yield is not polling time: the thread yields again to detect other threads. */
-static void
-no_sleep_follows_a_long_yield(void **state)
+TEST(no_sleep_follows_a_long_yield)
 {
 	int cq = 0;
 
@@ -199,23 +189,4 @@ no_sleep_follows_a_long_yield(void **state)
 	for (unsigned int i = 0; i < 3; i++)
 		poll_empty(&cq);
 	assert_int_equal(os.sleeps, 1);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(one_queue_yields_from_its_second_empty_poll_on, setup),
-		cmocka_unit_test_setup(several_queues_yield_once_a_round, setup),
-		cmocka_unit_test_setup(abandoned_queue_does_not_prevent_yielding, setup),
-		cmocka_unit_test_setup(lone_thread_spins_for_a_while, setup),
-		cmocka_unit_test_setup(thread_without_progress_sleeps, setup),
-		cmocka_unit_test_setup(spin_is_longer_after_waking_a_worker, setup),
-		cmocka_unit_test_setup(thread_on_an_oversubscribed_core_sleeps_instead_of_yielding,
-				       setup),
-		cmocka_unit_test_setup(no_sleep_follows_a_long_yield, setup),
-		cmocka_unit_test_setup(thread_that_waits_for_others_sleeps_less_each_time, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,19 +2,16 @@
 /* The client side of the control protocol against peers that respond well, badly or not at all. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "ipc/client.h"
 #include "map/segmap.h"
+#include "../../kit/unit.h"
 
 /* The peer's response to the next request; its header is correct by default. */
 struct peer {
@@ -97,15 +94,13 @@ exchange(struct peer *p, uint32_t *handle, int *second)
 	return rc;
 }
 
-static void
-hello_is_granted_or_refused(void **state)
+UNIT_TEST(hello_is_granted_or_refused)
 {
 	struct peer grant = {.reply.len = sizeof(struct uroce_handle), .body = {42}};
 	struct peer refuse = {.reply.status = ENOMEM};
 	uint32_t handle;
 	int second;
 
-	(void)state;
 	assert_int_equal(exchange(&grant, &handle, &second), 0);
 	assert_int_equal(handle, 42);
 	assert_int_equal(exchange(&refuse, &handle, &second), -ENOMEM);
@@ -113,12 +108,10 @@ hello_is_granted_or_refused(void **state)
 }
 
 /* Shorter than the body that a grant would have, longer, and the longest there is. */
-static void
-refusal_carries_its_reason(void **state)
+UNIT_TEST(refusal_carries_its_reason)
 {
 	static const uint32_t lens[] = {1, sizeof(struct uroce_handle), 40, UROCE_CTRL_MAX_WHY};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 		struct peer p = {.reply = {.status = ENOMEM, .len = lens[i]}};
 		uint32_t handle;
@@ -133,8 +126,7 @@ refusal_carries_its_reason(void **state)
 	}
 }
 
-static void
-malformed_reply_ends_the_connection(void **state)
+UNIT_TEST(malformed_reply_ends_the_connection)
 {
 	const uint32_t len = sizeof(struct uroce_handle);
 	struct peer bad[] = {
@@ -153,7 +145,6 @@ malformed_reply_ends_the_connection(void **state)
 	};
 	unsigned int before = open_fds();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		uint32_t handle;
 		int second;
@@ -164,25 +155,21 @@ malformed_reply_ends_the_connection(void **state)
 	}
 }
 
-static void
-closed_connection_is_reported(void **state)
+UNIT_TEST(closed_connection_is_reported)
 {
 	struct peer p = {.hang_up = true};
 	uint32_t handle;
 	int second;
 
-	(void)state;
 	assert_int_equal(exchange(&p, &handle, &second), -EIO);
 	assert_int_equal(second, -EIO);
 }
 
-static void
-socket_path_is_the_argument_or_the_environments(void **state)
+UNIT_TEST(socket_path_is_the_argument_or_the_environments)
 {
 	struct ipc_client c;
 	char longer[200];
 
-	(void)state;
 	unsetenv(UROCE_SOCK_ENV);
 	assert_string_equal(ipc_client_path(NULL), UROCE_DEFAULT_SOCK);
 	setenv(UROCE_SOCK_ENV, "/env", 1);
@@ -204,8 +191,7 @@ memfd_of(size_t bytes)
 	return fd;
 }
 
-static void
-segment_is_mapped_once_and_checked(void **state)
+UNIT_TEST(segment_is_mapped_once_and_checked)
 {
 	struct ipc_segmap map = {0};
 	struct uroce_ring_loc loc = {.seg = 70,
@@ -218,7 +204,6 @@ segment_is_mapped_once_and_checked(void **state)
 	unsigned int nfds = 1;
 	void *ring, *again;
 
-	(void)state;
 	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &ring), 0);
 	assert_int_equal(nfds, 0);
 	memset(ring, 1, 192 + 32 * 64);
@@ -243,8 +228,7 @@ segment_is_mapped_once_and_checked(void **state)
 	ipc_segmap_close(&map);
 }
 
-static void
-segment_that_is_too_short_is_refused(void **state)
+UNIT_TEST(segment_that_is_too_short_is_refused)
 {
 	struct ipc_segmap map = {0};
 	struct uroce_ring_loc loc = {.new_seg = 1, .seg_bytes = 8192, .entries = 1, .stride = 64};
@@ -252,25 +236,8 @@ segment_that_is_too_short_is_refused(void **state)
 	unsigned int nfds = 1, before;
 	void *ring;
 
-	(void)state;
 	before = open_fds();
 	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &ring), -EPROTO);
 	assert_int_equal(open_fds(), before - 1);
 	ipc_segmap_close(&map);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hello_is_granted_or_refused),
-		cmocka_unit_test(refusal_carries_its_reason),
-		cmocka_unit_test(malformed_reply_ends_the_connection),
-		cmocka_unit_test(closed_connection_is_reported),
-		cmocka_unit_test(socket_path_is_the_argument_or_the_environments),
-		cmocka_unit_test(segment_is_mapped_once_and_checked),
-		cmocka_unit_test(segment_that_is_too_short_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

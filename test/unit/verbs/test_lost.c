@@ -5,18 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "lost_fixture.h"
-#include "../../kit/requirement.h"
 
 /* The daemon's completions come first, then the remaining WRs of each queue in order. */
 REQUIREMENT("CQE-15")
-static void
-outstanding_wrs_complete_in_error(void **state)
+FIXTURE_TEST(outstanding_wrs_complete_in_error)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -53,8 +47,7 @@ outstanding_wrs_complete_in_error(void **state)
 
 /* A batch returns the completions that exist, and no error hides them. */
 REQUIREMENT("CQE-15")
-static void
-outstanding_wrs_complete_in_batches(void **state)
+FIXTURE_TEST(outstanding_wrs_complete_in_batches)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc[5];
@@ -69,8 +62,7 @@ outstanding_wrs_complete_in_batches(void **state)
 }
 
 REQUIREMENT("CQE-15")
-static void
-idle_queues_complete_nothing(void **state)
+FIXTURE_TEST(idle_queues_complete_nothing)
 {
 	struct fixture *r = *state;
 
@@ -80,8 +72,7 @@ idle_queues_complete_nothing(void **state)
 
 /* A successful unsignaled WR has nothing to report. */
 REQUIREMENT("CQE-15")
-static void
-unsignaled_wrs_complete_in_error_too(void **state)
+FIXTURE_TEST(unsignaled_wrs_complete_in_error_too)
 {
 	struct fixture *r = *state;
 
@@ -96,8 +87,7 @@ unsignaled_wrs_complete_in_error_too(void **state)
 
 /* One WR complete, one in any stage of retirement, one after it. */
 REQUIREMENT("CQE-15")
-static void
-wrs_complete_wherever_the_worker_stopped(void **state)
+UNIT_TEST(wrs_complete_wherever_the_worker_stopped)
 {
 	for (enum fake_stop stop = FAKE_AT_CONS; stop < FAKE_STOPS; stop++) {
 		struct fixture *r;
@@ -132,8 +122,7 @@ wrs_complete_wherever_the_worker_stopped(void **state)
 
 /* The slot of the WR that was being retired holds another's by now. */
 REQUIREMENT("CQE-15")
-static void
-reused_slots_complete_once(void **state)
+FIXTURE_TEST(reused_slots_complete_once)
 {
 	struct fixture *r = *state;
 
@@ -152,8 +141,7 @@ reused_slots_complete_once(void **state)
 
 /* The completion that the worker had just released was polled long ago. */
 REQUIREMENT("CQE-15")
-static void
-wrs_after_a_polled_completion_complete(void **state)
+FIXTURE_TEST(wrs_after_a_polled_completion_complete)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = qp_on(r, r->cq, NULL);
@@ -175,8 +163,7 @@ wrs_after_a_polled_completion_complete(void **state)
 
 /* WQE indices repeat after RESET: old completions do not count for new WRs. */
 REQUIREMENT("CQE-15")
-static void
-wrs_posted_after_a_reset_complete(void **state)
+FIXTURE_TEST(wrs_posted_after_a_reset_complete)
 {
 	struct fixture *r = *state;
 
@@ -195,8 +182,7 @@ wrs_posted_after_a_reset_complete(void **state)
 
 /* Two QPs share a CQ; the worker of one stopped at an entry before the other's. */
 REQUIREMENT("CQE-15")
-static void
-gap_in_a_shared_cq_is_skipped(void **state)
+FIXTURE_TEST(gap_in_a_shared_cq_is_skipped)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = qp_on(r, r->cq, NULL);
@@ -218,8 +204,7 @@ gap_in_a_shared_cq_is_skipped(void **state)
 }
 
 REQUIREMENT("CQE-15")
-static void
-extended_poll_returns_lost_wrs(void **state)
+FIXTURE_TEST(extended_poll_returns_lost_wrs)
 {
 	struct fixture *r = *state;
 	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
@@ -255,8 +240,7 @@ extended_poll_returns_lost_wrs(void **state)
 
 /* Entries saved by a resize are older than those in the ring. */
 REQUIREMENT("CQE-15")
-static void
-wrs_complete_after_a_resize(void **state)
+FIXTURE_TEST(wrs_complete_after_a_resize)
 {
 	struct fixture *r = *state;
 
@@ -276,8 +260,7 @@ wrs_complete_after_a_resize(void **state)
  * The connection is closed but the workers still run: their completions are not made up as errors.
  */
 REQUIREMENT("CQE-15")
-static void
-completion_waits_until_the_workers_have_stopped(void **state)
+FIXTURE_TEST(completion_waits_until_the_workers_have_stopped)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -297,8 +280,7 @@ completion_waits_until_the_workers_have_stopped(void **state)
 
 /* With a garbled header there are as many completions as the queue holds. */
 REQUIREMENT("CQE-15")
-static void
-garbled_header_loses_no_wr(void **state)
+FIXTURE_TEST(garbled_header_loses_no_wr)
 {
 	struct fixture *r = *state;
 	unsigned int n = 0;
@@ -315,8 +297,7 @@ garbled_header_loses_no_wr(void **state)
 
 /* QP-22 also holds without a daemon. */
 REQUIREMENT("QP-22")
-static void
-queues_can_be_destroyed_after_the_loss(void **state)
+FIXTURE_TEST(queues_can_be_destroyed_after_the_loss)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *early = qp_on(r, r->cq, NULL), *late = qp_on(r, r->cq, NULL);
@@ -338,8 +319,7 @@ queues_can_be_destroyed_after_the_loss(void **state)
 
 /* A worker that still runs adds no completion of a destroyed QP. */
 REQUIREMENT("QP-22")
-static void
-queues_can_be_destroyed_while_workers_still_run(void **state)
+FIXTURE_TEST(queues_can_be_destroyed_while_workers_still_run)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *gone = qp_on(r, r->cq, NULL);
@@ -357,8 +337,7 @@ queues_can_be_destroyed_while_workers_still_run(void **state)
 }
 
 REQUIREMENT("CQE-15")
-static void
-posts_after_the_loss_fail_at_once(void **state)
+FIXTURE_TEST(posts_after_the_loss_fail_at_once)
 {
 	struct fixture *r = *state;
 	struct ibv_srq *srq = srq_of(r, 8);
@@ -383,8 +362,7 @@ posts_after_the_loss_fail_at_once(void **state)
 
 /* A program that only posts notices it, too. */
 REQUIREMENT("CQE-15")
-static void
-post_notices_the_lost_daemon(void **state)
+FIXTURE_TEST(post_notices_the_lost_daemon)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -401,8 +379,7 @@ post_notices_the_lost_daemon(void **state)
 
 /* What a thread sees that has read the descriptor before another one found the daemon gone. */
 REQUIREMENT("EVT-14")
-static void
-a_closed_descriptor_is_a_lost_daemon(void **state)
+FIXTURE_TEST(a_closed_descriptor_is_a_lost_daemon)
 {
 	struct fixture *r = *state;
 	struct prov_context *ctx = prov_context_of(r->ctx);
@@ -414,32 +391,4 @@ a_closed_descriptor_is_a_lost_daemon(void **state)
 	assert_false(prov_context_alive(ctx));
 	ctx->ipc.sock = sock;
 	ctx->lost = false;
-}
-
-int
-main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-	const struct CMUnitTest tests[] = {
-		T(a_closed_descriptor_is_a_lost_daemon),
-		T(outstanding_wrs_complete_in_error),
-		T(outstanding_wrs_complete_in_batches),
-		T(idle_queues_complete_nothing),
-		T(unsignaled_wrs_complete_in_error_too),
-		cmocka_unit_test(wrs_complete_wherever_the_worker_stopped),
-		T(reused_slots_complete_once),
-		T(wrs_after_a_polled_completion_complete),
-		T(wrs_posted_after_a_reset_complete),
-		T(gap_in_a_shared_cq_is_skipped),
-		T(extended_poll_returns_lost_wrs),
-		T(wrs_complete_after_a_resize),
-		T(completion_waits_until_the_workers_have_stopped),
-		T(garbled_header_loses_no_wr),
-		T(queues_can_be_destroyed_after_the_loss),
-		T(queues_can_be_destroyed_while_workers_still_run),
-		T(posts_after_the_loss_fail_at_once),
-		T(post_notices_the_lost_daemon),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon is lost: completion of the WRs of shared receive queues (CQE-15). */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include "lost_fixture.h"
-#include "../../kit/requirement.h"
 
 /* An SRQ's WRs: complete, taken by one QP or the other, and not taken. */
 REQUIREMENT("CQE-15")
-static void
-outstanding_wqes_of_an_srq_complete(void **state)
+UNIT_TEST(outstanding_wqes_of_an_srq_complete)
 {
 	static const enum fake_stop stops[] = {FAKE_WHOLE, FAKE_AT_TAKING, FAKE_AT_CONS,
 					       FAKE_AT_TAKEN};
@@ -56,8 +50,7 @@ outstanding_wqes_of_an_srq_complete(void **state)
 }
 
 REQUIREMENT("CQE-15")
-static void
-srq_of_a_daemon_stopped_while_completing_loses_no_wqe(void **state)
+UNIT_TEST(srq_of_a_daemon_stopped_while_completing_loses_no_wqe)
 {
 	for (enum fake_stop stop = FAKE_AT_ENTRY; stop < FAKE_STOPS; stop++) {
 		struct ibv_srq *srq;
@@ -87,8 +80,7 @@ srq_of_a_daemon_stopped_while_completing_loses_no_wqe(void **state)
 
 /* WRs that no QP took complete in one CQ only. */
 REQUIREMENT("CQE-15")
-static void
-srq_wqes_of_two_cqs_complete_once(void **state)
+FIXTURE_TEST(srq_wqes_of_two_cqs_complete_once)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 8, NULL, NULL, 0);
@@ -108,17 +100,4 @@ srq_wqes_of_two_cqs_complete_once(void **state)
 	ibv_destroy_qp(qp[1]);
 	ibv_destroy_srq(srq);
 	ibv_destroy_cq(second);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outstanding_wqes_of_an_srq_complete),
-		cmocka_unit_test(srq_of_a_daemon_stopped_while_completing_loses_no_wqe),
-		cmocka_unit_test_setup_teardown(srq_wqes_of_two_cqs_complete_once, fixture_setup,
-						fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

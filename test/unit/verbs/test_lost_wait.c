@@ -7,15 +7,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
-#include "../../kit/requirement.h"
 
 #define POSTERS 2
 #define POLLERS 3
@@ -70,8 +65,7 @@ waiter_start(struct waiter *w, struct fixture *r, void *(*fn)(void *))
 
 /* A program driven by events is woken and finds its outstanding WRs. */
 REQUIREMENT("CQE-15", "EVT-14")
-static void
-waiting_program_is_woken_and_finds_its_wrs(void **state)
+FIXTURE_TEST(waiting_program_is_woken_and_finds_its_wrs)
 {
 	struct fixture *r = *state;
 	struct waiter comp, async;
@@ -102,8 +96,7 @@ waiting_program_is_woken_and_finds_its_wrs(void **state)
  * The program polls one completion per event: an armed CQ with more entries raises another event.
  */
 REQUIREMENT("CQE-15")
-static void
-cq_armed_with_entries_left_raises_another_event(void **state)
+FIXTURE_TEST(cq_armed_with_entries_left_raises_another_event)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq;
@@ -131,8 +124,7 @@ cq_armed_with_entries_left_raises_another_event(void **state)
 
 /* Each CQ of the channel raises one event, after the daemon's own events; other CQs raise none. */
 REQUIREMENT("EVT-14")
-static void
-each_cq_of_a_channel_raises_one_event(void **state)
+FIXTURE_TEST(each_cq_of_a_channel_raises_one_event)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *mine = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
@@ -161,8 +153,7 @@ each_cq_of_a_channel_raises_one_event(void **state)
 
 /* Events may never be acknowledged: destroy does not wait, and a late acknowledgement is safe. */
 REQUIREMENT("EVT-14")
-static void
-destroy_after_the_loss_does_not_wait_for_event_acks(void **state)
+FIXTURE_TEST(destroy_after_the_loss_does_not_wait_for_event_acks)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev[2];
@@ -259,8 +250,7 @@ storm_serve(struct fixture *r, uint32_t completions, enum fake_stop stop)
 }
 
 REQUIREMENT("CQE-15")
-static void
-threads_account_for_every_wr(void **state)
+UNIT_TEST(threads_account_for_every_wr)
 {
 	for (enum fake_stop stop = FAKE_AT_CONS; stop < FAKE_STOPS; stop++) {
 		struct storm *s = calloc(1, sizeof(*s));
@@ -304,8 +294,7 @@ threads_account_for_every_wr(void **state)
 
 /* The same process continues with the next daemon. */
 REQUIREMENT("EVT-14")
-static void
-device_opens_again_after_a_restart(void **state)
+FIXTURE_TEST(device_opens_again_after_a_restart)
 {
 	struct fixture *r = *state, again = {0};
 	struct ibv_pd *pd;
@@ -321,20 +310,4 @@ device_opens_again_after_a_restart(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 	ibv_close_device(again.ctx);
 	fake_stop(again.f);
-}
-
-int
-main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-	const struct CMUnitTest tests[] = {
-		T(waiting_program_is_woken_and_finds_its_wrs),
-		T(cq_armed_with_entries_left_raises_another_event),
-		T(each_cq_of_a_channel_raises_one_event),
-		T(destroy_after_the_loss_does_not_wait_for_event_acks),
-		cmocka_unit_test(threads_account_for_every_wr),
-		T(device_opens_again_after_a_restart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

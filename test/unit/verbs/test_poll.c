@@ -5,14 +5,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "idle.h"
 #include "kit/fake_clock.h"
 #include "provider_fixture.h"
@@ -117,6 +113,8 @@ teardown(void **state)
 	return rc;
 }
 
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
 static void
 post_send(struct fixture *r)
 {
@@ -134,8 +132,7 @@ retire_all(struct fixture *r)
 	sq->cons = sq->done = sq->prod;
 }
 
-static void
-nothing_outstanding_keeps_the_core(void **state)
+TEST(nothing_outstanding_keeps_the_core)
 {
 	struct fixture *r = *state;
 
@@ -143,8 +140,7 @@ nothing_outstanding_keeps_the_core(void **state)
 }
 
 /* Programs post receives long before anything comes. */
-static void
-posted_receives_keep_the_core(void **state)
+TEST(posted_receives_keep_the_core)
 {
 	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {0}, *bad;
@@ -154,8 +150,7 @@ posted_receives_keep_the_core(void **state)
 	assert_keeps_core(r->cq);
 }
 
-static void
-sends_outstanding_give_the_core_up(void **state)
+TEST(sends_outstanding_give_the_core_up)
 {
 	struct fixture *r = *state;
 
@@ -171,8 +166,7 @@ sends_outstanding_give_the_core_up(void **state)
 }
 
 /* For a while an answer may come; after that an empty poll keeps the core. */
-static void
-retired_sends_give_the_core_up_for_a_while(void **state)
+TEST(retired_sends_give_the_core_up_for_a_while)
 {
 	struct fixture *r = *state;
 
@@ -186,8 +180,7 @@ retired_sends_give_the_core_up_for_a_while(void **state)
 	assert_gives_core_up(r->cq);
 }
 
-static void
-a_completion_gives_the_core_up_for_a_while(void **state)
+TEST(a_completion_gives_the_core_up_for_a_while)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -201,8 +194,7 @@ a_completion_gives_the_core_up_for_a_while(void **state)
 }
 
 /* Of two CQs that a thread polls in turn, the one that nothing is to come to does not pause. */
-static void
-only_the_cq_that_is_awaited_pauses(void **state)
+TEST(only_the_cq_that_is_awaited_pauses)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *other = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
@@ -221,8 +213,7 @@ only_the_cq_that_is_awaited_pauses(void **state)
 }
 
 /* The answer comes to another CQ than the send's completion. */
-static void
-the_receive_cq_of_a_sender_pauses(void **state)
+TEST(the_receive_cq_of_a_sender_pauses)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *recv_cq = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
@@ -245,8 +236,7 @@ the_receive_cq_of_a_sender_pauses(void **state)
 }
 
 /* The worker reads from the CQ on which CPU a thread yields; a thread that sleeps does not. */
-static void
-cq_names_the_cpu_of_a_thread_that_yields(void **state)
+TEST(cq_names_the_cpu_of_a_thread_that_yields)
 {
 	struct fixture *r = *state;
 	const struct uroce_cq_hdr *hdr = r->f->cq[0].hdr;
@@ -310,8 +300,7 @@ sleep_through(struct fixture *r, unsigned int n)
 }
 
 /* The threads that have to run are in another scheduling group, or take longer. */
-static void
-waits_that_end_in_sleeps_begin_with_them(void **state)
+TEST(waits_that_end_in_sleeps_begin_with_them)
 {
 	struct fixture *r = *state;
 
@@ -332,8 +321,7 @@ waits_that_end_in_sleeps_begin_with_them(void **state)
 }
 
 /* Some waits still begin with yields, to find out when they are of use again. */
-static void
-wait_that_ends_during_its_yields_ends_early_sleeps(void **state)
+TEST(wait_that_ends_during_its_yields_ends_early_sleeps)
 {
 	struct fixture *r = *state;
 
@@ -349,8 +337,7 @@ wait_that_ends_during_its_yields_ends_early_sleeps(void **state)
 
 /* Between the announcement and the sleep every CQ is polled; a completion in between is not lost.
  */
-static void
-completion_between_announcement_and_sleep_prevents_the_sleep(void **state)
+TEST(completion_between_announcement_and_sleep_prevents_the_sleep)
 {
 	struct fixture *r = *state;
 	struct uroce_db_ring *db = r->f->db[0];
@@ -379,8 +366,7 @@ rings(struct fixture *r)
 }
 
 /* A worker that sleeps on this CPU is woken so that it polls while this thread sleeps, but once. */
-static void
-sleeping_worker_is_woken_once_for_each_progress(void **state)
+TEST(sleeping_worker_is_woken_once_for_each_progress)
 {
 	struct fixture *r = *state;
 	struct uroce_worker_state *worker = &r->f->states[0];
@@ -415,17 +401,24 @@ sleeping_worker_is_woken_once_for_each_progress(void **state)
 }
 
 static void
-spin_keeps_the_core(void **state)
+a_sender_keeps_the_core(struct fixture *r)
 {
-	struct fixture *r = *state;
-
 	post_send(r);
 	assert_keeps_core(r->cq);
 	assert_int_equal(r->f->cq[0].hdr->yield_cpu, 0);
 }
 
-static void
-yield_never_sleeps(void **state)
+UNIT_TEST_IN(spin_keeps_the_core, setup_spin, teardown)
+{
+	a_sender_keeps_the_core(*state);
+}
+
+UNIT_TEST_IN(cores_that_are_not_shared_are_kept, setup_own_cores, teardown)
+{
+	a_sender_keeps_the_core(*state);
+}
+
+UNIT_TEST_IN(yield_never_sleeps, setup_yield, teardown)
 {
 	struct fixture *r = *state;
 
@@ -459,8 +452,7 @@ mode_of(const char *value, int *rc, char *text, size_t room)
 	return mode;
 }
 
-static void
-values_of_UROCE_POLL_are_checked(void **state)
+UNIT_TEST(values_of_UROCE_POLL_are_checked)
 {
 	static const char *const bad[] = {"", "Spin", "busy", "yield "};
 	char text[256];
@@ -480,31 +472,4 @@ values_of_UROCE_POLL_are_checked(void **state)
 		assert_non_null(strstr(text, bad[i]));
 		assert_non_null(strstr(text, "spin, yield or adaptive"));
 	}
-}
-
-#define CASE(test, up) cmocka_unit_test_setup_teardown(test, up, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		CASE(nothing_outstanding_keeps_the_core, setup),
-		CASE(posted_receives_keep_the_core, setup),
-		CASE(sends_outstanding_give_the_core_up, setup),
-		CASE(retired_sends_give_the_core_up_for_a_while, setup),
-		CASE(a_completion_gives_the_core_up_for_a_while, setup),
-		CASE(only_the_cq_that_is_awaited_pauses, setup),
-		CASE(the_receive_cq_of_a_sender_pauses, setup),
-		CASE(cq_names_the_cpu_of_a_thread_that_yields, setup),
-		CASE(waits_that_end_in_sleeps_begin_with_them, setup),
-		CASE(wait_that_ends_during_its_yields_ends_early_sleeps, setup),
-		CASE(completion_between_announcement_and_sleep_prevents_the_sleep, setup),
-		CASE(sleeping_worker_is_woken_once_for_each_progress, setup),
-		CASE(spin_keeps_the_core, setup_spin),
-		CASE(spin_keeps_the_core, setup_own_cores),
-		CASE(yield_never_sleeps, setup_yield),
-		cmocka_unit_test(values_of_UROCE_POLL_are_checked),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

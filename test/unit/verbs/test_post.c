@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posting: the WQE in shared memory, refusals, and doorbells. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
-#include "../../kit/requirement.h"
 
 static int
 post(struct ibv_qp *qp, struct ibv_send_wr *wr)
@@ -26,8 +21,7 @@ static struct ibv_sge two[2] = {
 	{.addr = 0x2000, .length = 28, .lkey = 8},
 };
 
-static void
-write_with_immediate_is_encoded(void **state)
+FIXTURE_TEST(write_with_immediate_is_encoded)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {
@@ -57,8 +51,7 @@ write_with_immediate_is_encoded(void **state)
 	assert_int_equal(sge[1].lkey, 8);
 }
 
-static void
-atomic_is_encoded(void **state)
+FIXTURE_TEST(atomic_is_encoded)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {
@@ -78,8 +71,7 @@ atomic_is_encoded(void **state)
 	assert_int_equal(w->rdma.rkey, 3);
 }
 
-static void
-inline_data_is_gathered(void **state)
+FIXTURE_TEST(inline_data_is_gathered)
 {
 	struct fixture *r = *state;
 	char a[40], b[24];
@@ -105,8 +97,7 @@ inline_data_is_gathered(void **state)
 	assert_memory_equal((char *)(w + 1) + 40, b, sizeof(b));
 }
 
-static void
-receive_is_encoded_and_the_ring_wraps(void **state)
+FIXTURE_TEST(receive_is_encoded_and_the_ring_wraps)
 {
 	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {.sg_list = two, .num_sge = 2}, *bad;
@@ -127,8 +118,7 @@ receive_is_encoded_and_the_ring_wraps(void **state)
 }
 
 REQUIREMENT("IMM-01")
-static void
-send_before_rts_is_refused(void **state)
+FIXTURE_TEST(send_before_rts_is_refused)
 {
 	static const enum ibv_qp_state early[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR};
 	static const enum ibv_qp_state late[] = {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_SQE,
@@ -148,8 +138,7 @@ send_before_rts_is_refused(void **state)
 }
 
 REQUIREMENT("IMM-01")
-static void
-bad_wr_names_the_failed_request_of_a_chain(void **state)
+FIXTURE_TEST(bad_wr_names_the_failed_request_of_a_chain)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr[3] = {
@@ -171,8 +160,7 @@ bad_wr_names_the_failed_request_of_a_chain(void **state)
  * call's result.
  */
 REQUIREMENT("IMM-01")
-static void
-bad_wr_is_set_only_on_error(void **state)
+FIXTURE_TEST(bad_wr_is_set_only_on_error)
 {
 	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -205,8 +193,7 @@ bad_wr_is_set_only_on_error(void **state)
 }
 
 REQUIREMENT("IMM-02")
-static void
-receive_in_reset_is_refused(void **state)
+FIXTURE_TEST(receive_in_reset_is_refused)
 {
 	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {0}, *bad = NULL;
@@ -218,8 +205,7 @@ receive_in_reset_is_refused(void **state)
 }
 
 REQUIREMENT("IMM-03")
-static void
-full_queue_returns_enomem(void **state)
+FIXTURE_TEST(full_queue_returns_enomem)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -240,8 +226,7 @@ full_queue_returns_enomem(void **state)
 }
 
 REQUIREMENT("IMM-03")
-static void
-malformed_requests_are_refused(void **state)
+FIXTURE_TEST(malformed_requests_are_refused)
 {
 	struct fixture *r = *state;
 	char data[65] = {0};
@@ -274,8 +259,7 @@ allowed(uint32_t type, uint32_t opcode)
 
 /* Every opcode against every type: what verbs define for RC, UC and UD. */
 REQUIREMENT("IMM-03")
-static void
-opcodes_are_checked_by_qp_type(void **state)
+UNIT_TEST(opcodes_are_checked_by_qp_type)
 {
 	static const char legal[][UROCE_WR_OPCODES + 1] = {
 		/* W WI S SI R CS FA LI BM SV */
@@ -285,7 +269,6 @@ opcodes_are_checked_by_qp_type(void **state)
 	};
 	static const uint32_t type[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
 
-	(void)state;
 	for (unsigned int t = 0; t < 3; t++) {
 		for (uint32_t op = 0; op < UROCE_WR_OPCODES; op++)
 			assert_int_equal(allowed(type[t], op), legal[t][op] == '1');
@@ -305,8 +288,7 @@ woken(struct fixture *r, unsigned int worker)
 	return n;
 }
 
-static void
-doorbell_rings_only_if_armed(void **state)
+FIXTURE_TEST(doorbell_rings_only_if_armed)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -332,8 +314,7 @@ doorbell_rings_only_if_armed(void **state)
 	assert_int_equal(woken(r, 1), 0);
 }
 
-static void
-doorbell_follows_a_qp_that_moves(void **state)
+FIXTURE_TEST(doorbell_follows_a_qp_that_moves)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -364,8 +345,7 @@ doorbell_follows_a_qp_that_moves(void **state)
 	assert_int_equal(ibv_destroy_qp(fixed), 0);
 }
 
-static void
-full_doorbell_ring_sets_the_overflow_flag(void **state)
+FIXTURE_TEST(full_doorbell_ring_sets_the_overflow_flag)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -381,8 +361,7 @@ full_doorbell_ring_sets_the_overflow_flag(void **state)
 }
 
 REQUIREMENT("QP-10")
-static void
-reset_empties_the_queues(void **state)
+FIXTURE_TEST(reset_empties_the_queues)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -408,8 +387,7 @@ reset_empties_the_queues(void **state)
 	assert_int_equal(ibv_post_recv(r->qp, &rwr, &bad), ENOMEM);
 }
 
-static void
-refused_reset_changes_nothing(void **state)
+FIXTURE_TEST(refused_reset_changes_nothing)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -438,8 +416,7 @@ create_ex(struct fixture *r, enum ibv_qp_type type, uint64_t ops)
 	return qp ? ibv_qp_to_qp_ex(qp) : NULL;
 }
 
-static void
-wr_builders_encode_as_post_send_does(void **state)
+FIXTURE_TEST(wr_builders_encode_as_post_send_does)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_IMM);
@@ -473,8 +450,7 @@ wr_builders_encode_as_post_send_does(void **state)
 	ibv_destroy_qp(&ex->qp_base);
 }
 
-static void
-wr_complete_posts_all_or_nothing(void **state)
+FIXTURE_TEST(wr_complete_posts_all_or_nothing)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_ex *ex =
@@ -510,47 +486,4 @@ wr_complete_posts_all_or_nothing(void **state)
 	errno = 0;
 	assert_null(create_ex(r, IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_READ));
 	assert_int_equal(errno, EOPNOTSUPP);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(write_with_immediate_is_encoded, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(atomic_is_encoded, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(inline_data_is_gathered, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(receive_is_encoded_and_the_ring_wraps,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(send_before_rts_is_refused, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(bad_wr_names_the_failed_request_of_a_chain,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(bad_wr_is_set_only_on_error, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(receive_in_reset_is_refused, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(full_queue_returns_enomem, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(malformed_requests_are_refused, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test(opcodes_are_checked_by_qp_type),
-		cmocka_unit_test_setup_teardown(doorbell_rings_only_if_armed, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(doorbell_follows_a_qp_that_moves, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(full_doorbell_ring_sets_the_overflow_flag,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(reset_empties_the_queues, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(refused_reset_changes_nothing, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(wr_builders_encode_as_post_send_does, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(wr_complete_posts_all_or_nothing, fixture_setup,
-						fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

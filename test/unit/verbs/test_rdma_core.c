@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The provider's operations in the table of each rdma-core, and the layout that a libibverbs has.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
 #include "rdma_core.h"
 
@@ -62,13 +58,11 @@ marked(void)
 	return ops;
 }
 
-static void
-tables_have_the_operations_of_their_version(void **state)
+UNIT_TEST(tables_have_the_operations_of_their_version)
 {
 	const struct verbs_context_ops ops = marked();
 	void *slot[RCA_SLOTS];
 
-	(void)state;
 	for (size_t c = 0; c < NCORES; c++) {
 		size_t n = rca_ops_translate(cores[c].version, &ops, slot);
 
@@ -86,13 +80,11 @@ tables_have_the_operations_of_their_version(void **state)
 		assert_ptr_equal(slot[positions[i].in_65], &marks[positions[i].slot]);
 }
 
-static void
-every_version_has_the_providers_operations(void **state)
+UNIT_TEST(every_version_has_the_providers_operations)
 {
 	void *slot[RCA_SLOTS], *full[RCA_SLOTS];
 	const void *newest = (void *)prov_context_ops.query_qp_data_in_order;
 
-	(void)state;
 	memcpy(full, &prov_context_ops, sizeof(full));
 	for (size_t c = 0; c < NCORES; c++) {
 		size_t n = rca_ops_translate(cores[c].version, &prov_context_ops, slot), at = 0;
@@ -119,10 +111,8 @@ fake_symbol(const char *name)
 	return NULL;
 }
 
-static void
-versions_are_found_by_their_functions(void **state)
+UNIT_TEST(versions_are_found_by_their_functions)
 {
-	(void)state;
 	for (size_t c = 0; c < NCORES; c++) {
 		faked = cores[c].version;
 		assert_int_equal(rca_version_find(fake_symbol), faked);
@@ -134,8 +124,7 @@ versions_are_found_by_their_functions(void **state)
 }
 
 /* The context as this machine's libibverbs has made it, with one function of another operation. */
-static void
-misplaced_operations_are_found(void **state)
+FIXTURE_TEST(misplaced_operations_are_found)
 {
 	struct fixture *r = *state;
 	struct prov_context *ctx = prov_context_of(r->ctx);
@@ -151,8 +140,7 @@ misplaced_operations_are_found(void **state)
 	assert_false(rca_context_check(&ctx->vctx, &ops));
 }
 
-static void
-libibverbs_sees_the_context_and_the_extended_qp(void **state)
+FIXTURE_TEST(libibverbs_sees_the_context_and_the_extended_qp)
 {
 	struct fixture *r = *state;
 	struct prov_context *ctx = prov_context_of(r->ctx);
@@ -179,20 +167,4 @@ libibverbs_sees_the_context_and_the_extended_qp(void **state)
 	assert_int_equal((char *)(ctx + 1) > (char *)seen, true);
 	assert_int_equal(ctx->vctx.sz, (char *)(&ctx->vctx + 1) - (char *)seen);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tables_have_the_operations_of_their_version),
-		cmocka_unit_test(every_version_has_the_providers_operations),
-		cmocka_unit_test(versions_are_found_by_their_functions),
-		cmocka_unit_test_setup_teardown(misplaced_operations_are_found, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(libibverbs_sees_the_context_and_the_extended_qp,
-						fixture_setup, fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Why a post was refused, as the provider prints it (refusal.h). */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
-#include "../../kit/requirement.h"
 
 static int
 post(struct ibv_qp *qp, struct ibv_send_wr *wr)
@@ -43,8 +38,7 @@ expect_printed(const char *text)
 }
 
 REQUIREMENT("IMM-01", "IMM-02", "IMM-03")
-static void
-a_refused_post_prints_the_reason(void **state)
+FIXTURE_TEST(a_refused_post_prints_the_reason)
 {
 	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -110,8 +104,7 @@ create_ex(struct fixture *r)
 
 /* A list of builders is explained when it is completed; its first error counts. */
 REQUIREMENT("IMM-01", "IMM-03")
-static void
-a_refused_list_prints_the_reason(void **state)
+FIXTURE_TEST(a_refused_list_prints_the_reason)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_ex *ex = create_ex(r);
@@ -142,8 +135,7 @@ a_refused_list_prints_the_reason(void **state)
 
 /* Some programs post until the queue is full: no reason then, unless they ask. */
 REQUIREMENT("IMM-03")
-static void
-a_full_queue_is_explained_on_request(void **state)
+FIXTURE_TEST(a_full_queue_is_explained_on_request)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -158,19 +150,4 @@ a_full_queue_is_explained_on_request(void **state)
 	assert_int_equal(post(r->qp, &wr), ENOMEM);
 	unsetenv("UROCE_VERBOSE");
 	expect_printed("ibv_post_send: QP 256: the queue is full: 8 WRs are outstanding\n");
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_refused_post_prints_the_reason, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(a_refused_list_prints_the_reason, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(a_full_queue_is_explained_on_request, fixture_setup,
-						fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,13 @@
  * the segment stay usable.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
 
 #define ALWAYS 1000000
@@ -79,8 +75,16 @@ queue_works(struct fixture *r, struct ibv_cq *cq, unsigned int number)
 	assert_int_equal(wc.wr_id, 77);
 }
 
-static void
-reserved_descriptors_make_room(void **state)
+static int
+limits_end(void **state)
+{
+	full = no_maps = 0;
+	return fixture_teardown(state);
+}
+
+#define TEST(name) UNIT_TEST_IN(name, fixture_setup, limits_end)
+
+TEST(reserved_descriptors_make_room)
 {
 	struct fixture *r = *state;
 	struct prov_context *ctx = prov_context_of(r->ctx);
@@ -98,8 +102,7 @@ reserved_descriptors_make_room(void **state)
 	}
 }
 
-static void
-no_queue_is_left_whose_segment_does_not_fit(void **state)
+TEST(no_queue_is_left_whose_segment_does_not_fit)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq;
@@ -118,8 +121,7 @@ no_queue_is_left_whose_segment_does_not_fit(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void
-no_request_is_sent_without_reserve(void **state)
+TEST(no_request_is_sent_without_reserve)
 {
 	struct fixture *r = *state;
 	struct prov_context *ctx = prov_context_of(r->ctx);
@@ -142,8 +144,7 @@ no_request_is_sent_without_reserve(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void
-channel_that_does_not_fit_leaves_the_connection(void **state)
+TEST(channel_that_does_not_fit_leaves_the_connection)
 {
 	struct fixture *r = *state;
 	int fd;
@@ -158,8 +159,7 @@ channel_that_does_not_fit_leaves_the_connection(void **state)
 	assert_int_equal(prov_event_close(fd), 0);
 }
 
-static void
-segment_that_was_not_mapped_is_mapped_later(void **state)
+TEST(segment_that_was_not_mapped_is_mapped_later)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq;
@@ -182,8 +182,7 @@ segment_that_was_not_mapped_is_mapped_later(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void
-resize_without_memory_changes_nothing(void **state)
+TEST(resize_without_memory_changes_nothing)
 {
 	struct fixture *r = *state;
 
@@ -193,28 +192,4 @@ resize_without_memory_changes_nothing(void **state)
 	queue_works(r, r->cq, 0);
 	assert_int_equal(ibv_resize_cq(r->cq, 200), 0);
 	queue_works(r, r->cq, 0);
-}
-
-static int
-limits_end(void **state)
-{
-	full = no_maps = 0;
-	return fixture_teardown(state);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, limits_end)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(reserved_descriptors_make_room),
-		TEST(no_queue_is_left_whose_segment_does_not_fit),
-		TEST(no_request_is_sent_without_reserve),
-		TEST(channel_that_does_not_fit_leaves_the_connection),
-		TEST(segment_that_was_not_mapped_is_mapped_later),
-		TEST(resize_without_memory_changes_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
-#include "../../kit/requirement.h"
 
 #define DEV "/sys/class/infiniband/uroce0/"
 
@@ -39,8 +34,7 @@ content(int dir, const char *path)
 }
 
 REQUIREMENT("EVT-12")
-static void
-sysfs_gid_is_the_daemons(void **state)
+FIXTURE_TEST(sysfs_gid_is_the_daemons)
 {
 	assert_string_equal(content(AT_FDCWD, DEV "ports/1/gids/0"),
 			    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
@@ -51,8 +45,7 @@ sysfs_gid_is_the_daemons(void **state)
 }
 
 REQUIREMENT("EVT-13")
-static void
-sysfs_pkey_is_the_current_one(void **state)
+FIXTURE_TEST(sysfs_pkey_is_the_current_one)
 {
 	struct fixture *r = *state;
 
@@ -66,8 +59,7 @@ sysfs_pkey_is_the_current_one(void **state)
 
 /* As libibverbs opens them: relative to the device's directory. */
 REQUIREMENT("EVT-12")
-static void
-paths_relative_to_a_directory_are_handled(void **state)
+FIXTURE_TEST(paths_relative_to_a_directory_are_handled)
 {
 	char top[] = "/tmp/uv-sysfs-XXXXXX", class[64], dev[80];
 	int dir;
@@ -92,8 +84,7 @@ paths_relative_to_a_directory_are_handled(void **state)
 }
 
 REQUIREMENT("EVT-12")
-static void
-other_files_are_not_changed(void **state)
+FIXTURE_TEST(other_files_are_not_changed)
 {
 	static const char *const others[] = {
 		DEV "ports/1/gid_attrs/types/1",
@@ -124,31 +115,11 @@ other_files_are_not_changed(void **state)
 
 /* Without a daemon there is the file as it was at the start. */
 REQUIREMENT("EVT-14")
-static void
-lost_daemon_leaves_the_files_as_they_were(void **state)
+FIXTURE_TEST(lost_daemon_leaves_the_files_as_they_were)
 {
 	struct fixture *r = *state;
 
 	fake_die(r->f);
 	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/0"), "");
 	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/0"), "");
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(sysfs_gid_is_the_daemons, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(sysfs_pkey_is_the_current_one, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(paths_relative_to_a_directory_are_handled,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(other_files_are_not_changed, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(lost_daemon_leaves_the_files_as_they_were,
-						fixture_setup, fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,18 +7,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
 #include "../../kit/hang.h"
-#include "../../kit/requirement.h"
 
 #define POSTERS  3
 #define PER_POST 100000
@@ -105,8 +100,7 @@ sleep_for_doorbell(struct consumer *c)
 	__atomic_store_n(&c->r->f->states[1].asleep, 0, __ATOMIC_RELAXED);
 }
 
-static void
-no_post_and_no_doorbell_is_lost(void **state)
+FIXTURE_TEST(no_post_and_no_doorbell_is_lost)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *qp = fixture_create_qp_of(r, IBV_QPT_RC, ENTRIES); /* 0x101: worker 1's */
@@ -211,8 +205,7 @@ wait_for_ring(const struct uroce_db_ring *db, const struct uroce_ring_hdr *sq, u
 	return true;
 }
 
-static void
-armed_queue_always_rings(void **state)
+FIXTURE_TEST(armed_queue_always_rings)
 {
 	struct fixture *r = *state;
 	struct uroce_db_ring *db = r->f->db[0];
@@ -267,9 +260,20 @@ poll_many(void *arg)
 	return NULL;
 }
 
+/* The daemon shares the cores: an idle poller must not keep them from it. */
+static int
+yielding_setup(void **state)
+{
+	struct fixture *r;
+	int rc = fixture_setup(state);
+
+	r = *state;
+	prov_context_of(r->ctx)->poll = PROV_POLL_ADAPTIVE;
+	return rc;
+}
+
 REQUIREMENT("CQ-01")
-static void
-each_completion_goes_to_one_thread(void **state)
+UNIT_TEST_IN(each_completion_goes_to_one_thread, yielding_setup, fixture_teardown)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq = ibv_create_cq(r->ctx, ENTRIES, NULL, NULL, 0);
@@ -328,8 +332,7 @@ create_cq_and_qp(void *arg)
 }
 
 /* The reply to a later request may name a segment that came with the reply to an earlier one. */
-static void
-rings_of_a_new_segment_reach_every_thread(void **state)
+FIXTURE_TEST(rings_of_a_new_segment_reach_every_thread)
 {
 	struct fixture *r = *state;
 	struct creator c[POSTERS];
@@ -352,33 +355,4 @@ rings_of_a_new_segment_reach_every_thread(void **state)
 		assert_int_equal(ibv_destroy_qp(c[i].qp), 0);
 		assert_int_equal(ibv_destroy_cq(c[i].cq), 0);
 	}
-}
-
-/* The daemon shares the cores: an idle poller must not keep them from it. */
-static int
-yielding_setup(void **state)
-{
-	struct fixture *r;
-	int rc = fixture_setup(state);
-
-	r = *state;
-	prov_context_of(r->ctx)->poll = PROV_POLL_ADAPTIVE;
-	return rc;
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(no_post_and_no_doorbell_is_lost, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(armed_queue_always_rings, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(each_completion_goes_to_one_thread, yielding_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(rings_of_a_new_segment_reach_every_thread,
-						fixture_setup, fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

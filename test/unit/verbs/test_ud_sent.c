@@ -2,13 +2,9 @@
 /* Datagrams that were posted are sent before their QP or address handle is destroyed. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "provider_fixture.h"
 
 /* Yields are the waits for a worker: there is none while a reply is awaited (sched/spin.h). */
@@ -109,16 +105,16 @@ destroy_late(struct fixture *r, uint16_t op)
 		assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-static void
-destruction_waits_for_a_late_worker(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, fixture_teardown)
+
+TEST(destruction_waits_for_a_late_worker)
 {
 	destroy_late(*state, UROCE_CTRL_DESTROY_AH);
 	destroy_late(*state, UROCE_CTRL_DESTROY_QP);
 }
 
 /* One wait of 100 ms, however many address handles are destroyed. */
-static void
-destruction_waits_once_for_a_worker_that_does_not_send(void **state)
+TEST(destruction_waits_once_for_a_worker_that_does_not_send)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *qp = fixture_create_qp(r, IBV_QPT_UD);
@@ -137,8 +133,7 @@ destruction_waits_once_for_a_worker_that_does_not_send(void **state)
 }
 
 /* With thousands of connections, the end of one must not read the queues of all others. */
-static void
-only_qps_of_type_ud_are_waited_for(void **state)
+TEST(only_qps_of_type_ud_are_waited_for)
 {
 	struct fixture *r = *state;
 	struct prov_context *ctx = prov_context_of(r->ctx);
@@ -151,20 +146,4 @@ only_qps_of_type_ud_are_waited_for(void **state)
 	assert_int_equal(ibv_destroy_qp(rc), 0);
 	assert_int_equal(ibv_destroy_qp(ud), 0);
 	assert_true(LIST_EMPTY(&ctx->ud_qps));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(destruction_waits_for_a_late_worker, setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(
-			destruction_waits_once_for_a_worker_that_does_not_send, setup,
-			fixture_teardown),
-		cmocka_unit_test_setup_teardown(only_qps_of_type_ud_are_waited_for, setup,
-						fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
-#include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static uint32_t
 be16(const uint8_t *p)
@@ -18,8 +17,7 @@ be32(const uint8_t *p)
 }
 
 REQUIREMENT("WIRE-02")
-static void
-ipv4_and_udp_headers_are_as_specified(void **state)
+UNIT_TEST(ipv4_and_udp_headers_are_as_specified)
 {
 	static const uint8_t addresses[] = {192, 0, 2, 1, 192, 0, 2, 99};
 	struct frame f = frame_make(0x04, FRAME_V4, 5);
@@ -42,8 +40,7 @@ ipv4_and_udp_headers_are_as_specified(void **state)
 }
 
 REQUIREMENT("WIRE-02")
-static void
-ipv6_header_is_as_specified(void **state)
+UNIT_TEST(ipv6_header_is_as_specified)
 {
 	struct frame f = frame_make(0x04, FRAME_V6, 6);
 	struct wire_path path = frame_path(FRAME_V6);
@@ -61,8 +58,7 @@ ipv6_header_is_as_specified(void **state)
 }
 
 REQUIREMENT("WIRE-02")
-static void
-vlan_tag_is_as_specified(void **state)
+UNIT_TEST(vlan_tag_is_as_specified)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4 | FRAME_VLAN, 4);
 	struct frame v6 = frame_make(0x04, FRAME_V6 | FRAME_VLAN, 4);
@@ -79,8 +75,7 @@ vlan_tag_is_as_specified(void **state)
 }
 
 REQUIREMENT("WIRE-02")
-static void
-ipv4_checksum_is_correct(void **state)
+UNIT_TEST(ipv4_checksum_is_correct)
 {
 	struct wire_path path = frame_path(FRAME_V4);
 	struct wire_fields fields = frame_fields(0x04);
@@ -102,8 +97,7 @@ ipv4_checksum_is_correct(void **state)
 
 /* The header that everybody works out the checksum of, one byte longer. */
 REQUIREMENT("WIRE-02")
-static void
-ipv4_checksum_equals_a_known_value(void **state)
+UNIT_TEST(ipv4_checksum_equals_a_known_value)
 {
 	static const uint8_t src[] = {0xc0, 0xa8, 0, 1}, dst[] = {0xc0, 0xa8, 0, 0xc7};
 	struct wire_path path = frame_path(FRAME_V4);
@@ -124,8 +118,7 @@ ipv4_checksum_equals_a_known_value(void **state)
 
 /* A frame from a capture, whose ICRC is right. */
 REQUIREMENT("CC-02")
-static void
-cnp_equals_a_known_frame(void **state)
+UNIT_TEST(cnp_equals_a_known_frame)
 {
 	static const uint8_t known[] = {0x45, 0x89, 0x00, 0x3c, 0x98, 0xc6, 0x40, 0x00, 0x20, 0x11,
 					0x69, 0x27, 0x16, 0x16, 0x16, 0x08, 0x16, 0x16, 0x16, 0x07,
@@ -163,8 +156,7 @@ cnp_equals_a_known_frame(void **state)
 }
 
 REQUIREMENT("CC-01")
-static void
-ect_is_set_on_data_only(void **state)
+UNIT_TEST(ect_is_set_on_data_only)
 {
 	static const struct {
 		uint8_t opcode, ecn;
@@ -196,8 +188,7 @@ ect_is_set_on_data_only(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-bth_bits_are_as_specified(void **state)
+UNIT_TEST(bth_bits_are_as_specified)
 {
 	struct wire_path path = frame_path(FRAME_V4);
 	struct wire_fields f = {.opcode = 0x04, .psn = 0xff123456};
@@ -225,8 +216,7 @@ bth_bits_are_as_specified(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-pad_is_counted_and_zero(void **state)
+UNIT_TEST(pad_is_counted_and_zero)
 {
 	uint32_t len, pad, i;
 
@@ -244,8 +234,7 @@ pad_is_counted_and_zero(void **state)
 
 /* Byte for byte, the headers of the longest opcodes. */
 REQUIREMENT("WIRE-01")
-static void
-extended_headers_are_as_specified(void **state)
+UNIT_TEST(extended_headers_are_as_specified)
 {
 	static const uint8_t write_imm[] = {
 		0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10, 0xca, 0xfe,
@@ -287,8 +276,7 @@ extended_headers_are_as_specified(void **state)
  * also built by a fresh template.
  */
 REQUIREMENT("WIRE-01")
-static void
-packets_can_be_built_in_any_order(void **state)
+UNIT_TEST(packets_can_be_built_in_any_order)
 {
 	uint8_t a[WIRE_MAX_OVERHEAD + 16], b[WIRE_MAX_OVERHEAD + 16];
 	uint32_t kind, n, seed = 1;
@@ -327,8 +315,7 @@ packets_can_be_built_in_any_order(void **state)
 
 /* Headers of every opcode fit the size that the header file names. */
 REQUIREMENT("WIRE-01")
-static void
-headers_fit_their_buffer(void **state)
+UNIT_TEST(headers_fit_their_buffer)
 {
 	struct wire_path path = frame_path(FRAME_V6 | FRAME_VLAN);
 	uint8_t room[WIRE_MAX_HDR] = {0};
@@ -349,8 +336,7 @@ headers_fit_their_buffer(void **state)
 
 /* Sent in two pieces, a frame is the same as in one. */
 REQUIREMENT("WIRE-03")
-static void
-headers_can_be_built_apart_from_the_payload(void **state)
+UNIT_TEST(headers_can_be_built_apart_from_the_payload)
 {
 	uint32_t kind, len;
 
@@ -380,8 +366,7 @@ headers_can_be_built_apart_from_the_payload(void **state)
 
 /* A frame that is sealed from its own headers gets the same ICRC as from its template. */
 REQUIREMENT("WIRE-03")
-static void
-packet_is_sealed_without_its_template(void **state)
+UNIT_TEST(packet_is_sealed_without_its_template)
 {
 	for (uint32_t kind = 0; kind < FRAME_KINDS; kind++) {
 		struct frame f = frame_make(0x0b, kind, 5), g = f;
@@ -394,8 +379,7 @@ packet_is_sealed_without_its_template(void **state)
 
 /* Values worked out with another program after the kernel's formula. */
 REQUIREMENT("WIRE-02")
-static void
-udp_source_port_is_in_the_dynamic_range(void **state)
+UNIT_TEST(udp_source_port_is_in_the_dynamic_range)
 {
 	uint32_t n;
 
@@ -408,28 +392,4 @@ udp_source_port_is_in_the_dynamic_range(void **state)
 	assert_int_equal(wire_udp_sport(0xfffabcde, 1, 2), 0xfcf4); /* 20 bits of it */
 	for (n = 0; n < 100000; n++)
 		assert_in_range(wire_udp_sport(n * 97, n * 31 + 17, n + 17), 0xc000, 0xffff);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ipv4_and_udp_headers_are_as_specified),
-		cmocka_unit_test(ipv6_header_is_as_specified),
-		cmocka_unit_test(vlan_tag_is_as_specified),
-		cmocka_unit_test(ipv4_checksum_is_correct),
-		cmocka_unit_test(ipv4_checksum_equals_a_known_value),
-		cmocka_unit_test(cnp_equals_a_known_frame),
-		cmocka_unit_test(ect_is_set_on_data_only),
-		cmocka_unit_test(bth_bits_are_as_specified),
-		cmocka_unit_test(pad_is_counted_and_zero),
-		cmocka_unit_test(extended_headers_are_as_specified),
-		cmocka_unit_test(packets_can_be_built_in_any_order),
-		cmocka_unit_test(headers_fit_their_buffer),
-		cmocka_unit_test(headers_can_be_built_apart_from_the_payload),
-		cmocka_unit_test(packet_is_sealed_without_its_template),
-		cmocka_unit_test(udp_source_port_is_in_the_dynamic_range),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

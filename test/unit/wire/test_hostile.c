@@ -2,19 +2,17 @@
 /* Bytes that no honest peer sends: nothing is read outside of the frame, nothing taken for good. */
 #include <stdlib.h>
 #include <string.h>
-#include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /*
  * A frame truncated to every length, in a heap block of that size (for ASan) and at the end of a
  * page (for the MMU): no read past it, and never accepted.
  */
 REQUIREMENT("WIRE-04")
-static void
-frame_truncated_at_any_length_is_refused(void **state)
+UNIT_TEST(frame_truncated_at_any_length_is_refused)
 {
 	uint32_t opcode, kind, len;
 
@@ -46,8 +44,7 @@ frame_truncated_at_any_length_is_refused(void **state)
  * read 8 bytes past the frame.
  */
 REQUIREMENT("WIRE-04")
-static void
-runt_with_consistent_lengths_is_refused(void **state)
+UNIT_TEST(runt_with_consistent_lengths_is_refused)
 {
 	uint32_t opcode, kind, n;
 
@@ -107,8 +104,7 @@ check_inside(const uint8_t *bytes, uint32_t len)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-mutated_frames_are_read_within_bounds(void **state)
+UNIT_TEST(mutated_frames_are_read_within_bounds)
 {
 	uint64_t seed = 20251120;
 	uint32_t round, i;
@@ -130,8 +126,7 @@ mutated_frames_are_read_within_bounds(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-random_bytes_are_read_within_bounds(void **state)
+UNIT_TEST(random_bytes_are_read_within_bounds)
 {
 	uint64_t seed = 7;
 	uint32_t round, i;
@@ -144,17 +139,4 @@ random_bytes_are_read_within_bounds(void **state)
 			bytes[i] = (uint8_t)next_random(&seed);
 		check_inside(bytes, len);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frame_truncated_at_any_length_is_refused),
-		cmocka_unit_test(runt_with_consistent_lengths_is_refused),
-		cmocka_unit_test(mutated_frames_are_read_within_bounds),
-		cmocka_unit_test(random_bytes_are_read_within_bounds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include <pcap/pcap.h>
-#include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /* CRC-32 bit by bit, for comparison: register in, register out, no inversion. */
 static uint32_t
@@ -79,8 +78,7 @@ check_capture(const char *path, bool is_v6)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-icrc_matches_capture_ipv4(void **state)
+UNIT_TEST(icrc_matches_capture_ipv4)
 {
 	assert_int_equal(check_capture(PCAP_DIR "/rc_send.pcap", false), 21);
 	assert_int_equal(check_capture(PCAP_DIR "/rc_atomics.pcap", false), 8);
@@ -89,16 +87,14 @@ icrc_matches_capture_ipv4(void **state)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-icrc_matches_capture_ipv6(void **state)
+UNIT_TEST(icrc_matches_capture_ipv6)
 {
 	assert_int_equal(check_capture(PCAP_DIR "/rc_ipv6.pcap", true), 10);
 }
 
 /* ISA-L inverts: the state after the leading ones corresponds to the register's known value. */
 REQUIREMENT("WIRE-03")
-static void
-crc_state_after_the_leading_ones_is_known(void **state)
+UNIT_TEST(crc_state_after_the_leading_ones_is_known)
 {
 	uint8_t ones[8], headers[60] = {0x60};
 
@@ -114,8 +110,7 @@ crc_state_after_the_leading_ones_is_known(void **state)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-crc_state_can_be_chained(void **state)
+UNIT_TEST(crc_state_can_be_chained)
 {
 	struct frame f = frame_make(0x04, FRAME_V4, FRAME_MAX_PAYLOAD);
 	uint32_t whole = wire_icrc_update(0x12345678, f.bytes, f.len), cut, part;
@@ -127,8 +122,7 @@ crc_state_can_be_chained(void **state)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-icrc_is_stored_little_endian(void **state)
+UNIT_TEST(icrc_is_stored_little_endian)
 {
 	uint32_t icrc = wire_icrc_final(0x11223344);
 
@@ -137,8 +131,7 @@ icrc_is_stored_little_endian(void **state)
 
 /* Each single bit of a frame: the masked ones do not matter, all others do. */
 REQUIREMENT("WIRE-03")
-static void
-every_bit_is_covered_or_masked(void **state)
+UNIT_TEST(every_bit_is_covered_or_masked)
 {
 	uint32_t kind, off, bit;
 
@@ -158,19 +151,4 @@ every_bit_is_covered_or_masked(void **state)
 		}
 		assert_true(wire_icrc_check(&pkt));
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(icrc_matches_capture_ipv4),
-		cmocka_unit_test(icrc_matches_capture_ipv6),
-		cmocka_unit_test(crc_state_after_the_leading_ones_is_known),
-		cmocka_unit_test(crc_state_can_be_chained),
-		cmocka_unit_test(icrc_is_stored_little_endian),
-		cmocka_unit_test(every_bit_is_covered_or_masked),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
-#include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
+#include "../../kit/unit.h"
 
 /* A parsed SEND ONLY of len bytes in f. */
 static void
@@ -21,8 +21,7 @@ set_word(struct frame *f, uint32_t off, uint16_t value)
 	frame_fix_csum(f);
 }
 
-static void
-change_turns_the_icrc_of_one_identification_into_that_of_another(void **state)
+UNIT_TEST(change_turns_the_icrc_of_one_identification_into_that_of_another)
 {
 	for (uint32_t len = 0; len <= FRAME_MAX_PAYLOAD; len += 4) {
 		struct wire_pkt pkt;
@@ -45,8 +44,7 @@ change_turns_the_icrc_of_one_identification_into_that_of_another(void **state)
 	}
 }
 
-static void
-any_identification_and_no_df_are_accepted(void **state)
+UNIT_TEST(any_identification_and_no_df_are_accepted)
 {
 	struct wire_pkt pkt;
 	struct frame f;
@@ -62,8 +60,7 @@ any_identification_and_no_df_are_accepted(void **state)
 	}
 }
 
-static void
-flipped_bits_elsewhere_are_refused(void **state)
+UNIT_TEST(flipped_bits_elsewhere_are_refused)
 {
 	struct wire_pkt pkt;
 	struct frame f;
@@ -80,8 +77,7 @@ flipped_bits_elsewhere_are_refused(void **state)
 	assert_true(wire_icrc_check_any_id(&pkt));
 }
 
-static void
-ipv6_has_no_identification(void **state)
+UNIT_TEST(ipv6_has_no_identification)
 {
 	struct wire_pkt pkt;
 	struct frame f;
@@ -89,17 +85,4 @@ ipv6_has_no_identification(void **state)
 	make(&f, FRAME_V6, 64, &pkt);
 	f.bytes[f.len - 1] ^= 1;
 	assert_false(wire_icrc_check_any_id(&pkt));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(change_turns_the_icrc_of_one_identification_into_that_of_another),
-		cmocka_unit_test(any_identification_and_no_df_are_accepted),
-		cmocka_unit_test(flipped_bits_elsewhere_are_refused),
-		cmocka_unit_test(ipv6_has_no_identification),
-	};
-
-	return cmocka_run_group_tests_name("wire/icrc_id", tests, NULL, NULL);
 }

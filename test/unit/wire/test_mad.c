@@ -2,9 +2,8 @@
 /* MADs of the CM: every field at its place, bounds, and the header of rdma_cm. */
 #include <stdlib.h>
 #include <string.h>
-#include "suite.h"
 #include "wire/mad.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 static struct wire_cm
 message(uint32_t attr)
@@ -88,8 +87,7 @@ find(uint32_t attr, const char *name)
 }
 
 REQUIREMENT("CM-01")
-static void
-fields_of_every_message_lie_where_the_specification_has_them(void **state)
+UNIT_TEST(fields_of_every_message_lie_where_the_specification_has_them)
 {
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		const struct wire_cm_field *f = find(places[i].attr, places[i].name);
@@ -102,8 +100,7 @@ fields_of_every_message_lie_where_the_specification_has_them(void **state)
 
 /* All bits of one field set: exactly its bits are set in the MAD, and it is read back. */
 REQUIREMENT("CM-01")
-static void
-fields_do_not_overlap(void **state)
+UNIT_TEST(fields_do_not_overlap)
 {
 	static const uint8_t ones[WIRE_CM_MAX_PRIVATE] = {[0 ... WIRE_CM_MAX_PRIVATE - 1] = 0xff};
 
@@ -134,8 +131,7 @@ fields_do_not_overlap(void **state)
 }
 
 REQUIREMENT("CM-01")
-static void
-wrong_headers_are_told_apart(void **state)
+UNIT_TEST(wrong_headers_are_told_apart)
 {
 	static const struct {
 		uint32_t byte;
@@ -158,8 +154,7 @@ wrong_headers_are_told_apart(void **state)
 }
 
 REQUIREMENT("CM-01")
-static void
-every_other_length_is_refused(void **state)
+UNIT_TEST(every_other_length_is_refused)
 {
 	struct wire_cm m = message(WIRE_CM_REP);
 	uint8_t mad[WIRE_MAD_LEN];
@@ -177,8 +172,7 @@ every_other_length_is_refused(void **state)
 }
 
 REQUIREMENT("CM-09")
-static void
-private_data_of_every_message_arrives_whole(void **state)
+UNIT_TEST(private_data_of_every_message_arrives_whole)
 {
 	static const uint32_t lengths[WIRE_CM_NATTRS] = {
 		[WIRE_CM_INDEX(WIRE_CM_REQ)] = 92,       [WIRE_CM_INDEX(WIRE_CM_MRA)] = 222,
@@ -206,8 +200,7 @@ private_data_of_every_message_arrives_whole(void **state)
 }
 
 REQUIREMENT("CM-14")
-static void
-vendor_id_of_ece_takes_reserved_bytes(void **state)
+UNIT_TEST(vendor_id_of_ece_takes_reserved_bytes)
 {
 	static const struct {
 		uint32_t attr;
@@ -235,8 +228,7 @@ vendor_id_of_ece_takes_reserved_bytes(void **state)
 }
 
 REQUIREMENT("CM-09")
-static void
-ip_header_of_both_families(void **state)
+UNIT_TEST(ip_header_of_both_families)
 {
 	static const uint8_t v4[WIRE_CM_IP_LEN] = {
 		0, 0x40, 0xb8, 0x15, [16] = 10, 78, 0, 1, [32] = 10, 78, 0, 2,
@@ -259,8 +251,7 @@ ip_header_of_both_families(void **state)
 }
 
 REQUIREMENT("CM-09")
-static void
-wrong_ip_headers_are_refused(void **state)
+UNIT_TEST(wrong_ip_headers_are_refused)
 {
 	uint8_t h[WIRE_CM_IP_LEN] = {0, 0x40};
 	struct wire_cm_ip ip;
@@ -273,21 +264,4 @@ wrong_ip_headers_are_refused(void **state)
 	h[1] = 0x60;
 	h[0] = 0x10;
 	assert_false(wire_cm_ip_parse(h, sizeof(h), &ip));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fields_of_every_message_lie_where_the_specification_has_them),
-		cmocka_unit_test(fields_do_not_overlap),
-		cmocka_unit_test(wrong_headers_are_told_apart),
-		cmocka_unit_test(every_other_length_is_refused),
-		cmocka_unit_test(private_data_of_every_message_arrives_whole),
-		cmocka_unit_test(vendor_id_of_ece_takes_reserved_bytes),
-		cmocka_unit_test(ip_header_of_both_families),
-		cmocka_unit_test(wrong_ip_headers_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

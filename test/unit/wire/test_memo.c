@@ -4,11 +4,10 @@
  * agree.
  */
 #include <string.h>
-#include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /* Fields are set with this verdict. */
 static bool
@@ -143,8 +142,7 @@ change_bits(const struct frame *f)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-header_cache_misses_on_each_changed_bit(void **state)
+UNIT_TEST(header_cache_misses_on_each_changed_bit)
 {
 	each_frame(change_bits);
 }
@@ -169,8 +167,7 @@ change_length(const struct frame *f)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-header_cache_checks_each_length(void **state)
+UNIT_TEST(header_cache_checks_each_length)
 {
 	each_frame(change_length);
 }
@@ -194,16 +191,14 @@ change_ethertype(const struct frame *f)
 }
 
 REQUIREMENT("WIRE-03")
-static void
-header_cache_misses_on_another_ethertype(void **state)
+UNIT_TEST(header_cache_misses_on_another_ethertype)
 {
 	each_frame(change_ethertype);
 }
 
 /* An empty header cache never hits, not even for a header of zeros. */
 REQUIREMENT("WIRE-04")
-static void
-empty_header_cache_never_hits(void **state)
+UNIT_TEST(empty_header_cache_never_hits)
 {
 	static const char *const types[] = {"\x08\x00", "\x86\xdd"};
 	static struct wire_memo memo;
@@ -238,8 +233,7 @@ change_opcode(const struct frame *f)
 }
 
 REQUIREMENT("WIRE-01")
-static void
-header_cache_agrees_with_the_parser_on_each_opcode(void **state)
+UNIT_TEST(header_cache_agrees_with_the_parser_on_each_opcode)
 {
 	each_frame(change_opcode);
 }
@@ -249,8 +243,7 @@ header_cache_agrees_with_the_parser_on_each_opcode(void **state)
  * differ.
  */
 REQUIREMENT("WIRE-03")
-static void
-header_cache_holds_many_flows(void **state)
+UNIT_TEST(header_cache_holds_many_flows)
 {
 	static struct wire_memo memo;
 	uint32_t n, known = 0;
@@ -269,8 +262,7 @@ header_cache_holds_many_flows(void **state)
 
 /* Header prefixes that occur once evict no entry (the peer counts in the IPv4 identification). */
 REQUIREMENT("WIRE-03")
-static void
-header_cache_keeps_recurring_flows(void **state)
+UNIT_TEST(header_cache_keeps_recurring_flows)
 {
 	static struct wire_memo memo, before;
 	struct frame f = frame_make(0x04, FRAME_V4, 8), g = f;
@@ -287,20 +279,4 @@ header_cache_keeps_recurring_flows(void **state)
 	}
 	assert_true(parse_both(&memo, f.bytes, f.len));
 	assert_true(parse_both(&memo, g.bytes, g.len) || parse_both(&memo, g.bytes, g.len));
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(header_cache_misses_on_each_changed_bit),
-		cmocka_unit_test(header_cache_checks_each_length),
-		cmocka_unit_test(header_cache_misses_on_another_ethertype),
-		cmocka_unit_test(empty_header_cache_never_hits),
-		cmocka_unit_test(header_cache_agrees_with_the_parser_on_each_opcode),
-		cmocka_unit_test(header_cache_holds_many_flows),
-		cmocka_unit_test(header_cache_keeps_recurring_flows),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

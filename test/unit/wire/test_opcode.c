@@ -4,9 +4,8 @@
  * the BTH in wire order, and by the position in the message.
  */
 #include <string.h>
-#include "suite.h"
 #include "wire/opcode.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 struct row {
 	uint8_t opcode;
@@ -85,8 +84,7 @@ kind_of(const char *name)
 }
 
 REQUIREMENT("WIRE-01")
-static void
-every_opcode_as_in_the_specification(void **state)
+UNIT_TEST(every_opcode_as_in_the_specification)
 {
 	unsigned i;
 
@@ -107,8 +105,7 @@ every_opcode_as_in_the_specification(void **state)
 }
 
 REQUIREMENT("WIRE-01")
-static void
-all_other_opcodes_are_unknown(void **state)
+UNIT_TEST(all_other_opcodes_are_unknown)
 {
 	unsigned opcode, i;
 
@@ -121,15 +118,4 @@ all_other_opcodes_are_unknown(void **state)
 		assert_int_equal(wire_op_table[opcode].flags, 0);
 		assert_int_equal(wire_op_table[opcode].hdr_len, 12);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_opcode_as_in_the_specification),
-		cmocka_unit_test(all_other_opcodes_are_unknown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

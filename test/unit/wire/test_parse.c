@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
-#include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /* Parse from a copy that ends where readable memory ends; pkt points into that copy. */
 static enum wire_verdict
@@ -80,8 +79,7 @@ check_extended_fields(uint32_t flags, const struct wire_fields *want, const stru
  * Every opcode x IPv4/IPv6 x VLAN x payload length modulo 4 parses to the fields it was built from.
  */
 REQUIREMENT("WIRE-01")
-static void
-every_opcode_round_trip(void **state)
+UNIT_TEST(every_opcode_round_trip)
 {
 	static const uint32_t lengths[] = {0, 1, 2, 3, 4, FRAME_MAX_PAYLOAD};
 	uint32_t opcode, kind, i, b;
@@ -111,8 +109,7 @@ every_opcode_round_trip(void **state)
 }
 
 REQUIREMENT("WIRE-02")
-static void
-frames_other_than_roce_are_recognized(void **state)
+UNIT_TEST(frames_other_than_roce_are_recognized)
 {
 	static const uint8_t extensions[] = {0, 43, 50, 51, 60, 135};
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
@@ -138,8 +135,7 @@ frames_other_than_roce_are_recognized(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-bad_ip_headers_are_refused(void **state)
+UNIT_TEST(bad_ip_headers_are_refused)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
 	struct wire_pkt pkt;
@@ -156,8 +152,7 @@ bad_ip_headers_are_refused(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-fragments_are_refused(void **state)
+UNIT_TEST(fragments_are_refused)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
 
@@ -168,8 +163,7 @@ fragments_are_refused(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-udp_length_must_agree(void **state)
+UNIT_TEST(udp_length_must_agree)
 {
 	uint32_t kind;
 
@@ -187,8 +181,7 @@ udp_length_must_agree(void **state)
 
 /* Ethernet pads short frames; bytes after the IP packet are not part of it. */
 REQUIREMENT("WIRE-04")
-static void
-ethernet_padding_is_ignored(void **state)
+UNIT_TEST(ethernet_padding_is_ignored)
 {
 	struct frame f = frame_make(0x04, FRAME_V4, 0);
 	uint32_t len = f.len;
@@ -203,8 +196,7 @@ ethernet_padding_is_ignored(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-other_transport_versions_are_refused(void **state)
+UNIT_TEST(other_transport_versions_are_refused)
 {
 	uint8_t tver;
 
@@ -217,8 +209,7 @@ other_transport_versions_are_refused(void **state)
 
 /* Packets of another transport version cannot be judged malformed. */
 REQUIREMENT("NAK-07", "WIRE-04")
-static void
-transport_version_is_checked_first(void **state)
+UNIT_TEST(transport_version_is_checked_first)
 {
 	struct frame unknown = frame_make(0x1f, FRAME_V4, 8), empty = frame_make(0x04, FRAME_V4, 0);
 	struct frame ack = frame_make(0x11, FRAME_V6, 4);
@@ -230,8 +221,7 @@ transport_version_is_checked_first(void **state)
 
 /* A packet with an unknown opcode still has a QPN and an ICRC. */
 REQUIREMENT("WIRE-01")
-static void
-unknown_opcodes_are_refused(void **state)
+UNIT_TEST(unknown_opcodes_are_refused)
 {
 	static const uint8_t unknown[] = {0x15, 0x18, 0x1f, 0x2c, 0x36, 0x44, 0x60,
 					  0x63, 0x66, 0x80, 0x82, 0xa4, 0xc0, 0xff};
@@ -253,8 +243,7 @@ unknown_opcodes_are_refused(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-wrong_pad_count_is_refused(void **state)
+UNIT_TEST(wrong_pad_count_is_refused)
 {
 	struct frame empty = frame_make(0x04, FRAME_V4, 0), four = frame_make(0x04, FRAME_V4, 4);
 	struct frame odd = frame_make(0x04, FRAME_V4, 8);
@@ -279,8 +268,7 @@ wrong_pad_count_is_refused(void **state)
 
 /* A first or middle packet with pad parses: the responder answers it with a NAK. */
 REQUIREMENT("NAK-07")
-static void
-pad_in_first_and_middle_packets_parses(void **state)
+UNIT_TEST(pad_in_first_and_middle_packets_parses)
 {
 	static const uint8_t opcodes[] = {0x00, 0x01, 0x06, 0x07, 0x20, 0x21, 0x26, 0x27};
 	uint32_t i;
@@ -295,8 +283,7 @@ pad_in_first_and_middle_packets_parses(void **state)
 }
 
 REQUIREMENT("WIRE-04")
-static void
-unexpected_payload_parses_as_bad_length(void **state)
+UNIT_TEST(unexpected_payload_parses_as_bad_length)
 {
 	static const uint8_t opcodes[] = {0x0c, 0x11, 0x12, 0x13, 0x14, 0x81};
 	uint32_t i;
@@ -313,8 +300,7 @@ unexpected_payload_parses_as_bad_length(void **state)
 
 /* Reserved bits of the BTH are ignored; FECN, BECN and MigReq are read. */
 REQUIREMENT("WIRE-04")
-static void
-reserved_bits_are_ignored(void **state)
+UNIT_TEST(reserved_bits_are_ignored)
 {
 	struct frame f = frame_make(0x64, FRAME_V6, 8);
 	struct wire_pkt pkt;
@@ -330,8 +316,7 @@ reserved_bits_are_ignored(void **state)
 	assert_true(pkt.fecn && pkt.becn && !pkt.migreq);
 }
 
-static void
-every_verdict_has_a_name(void **state)
+UNIT_TEST(every_verdict_has_a_name)
 {
 	int v, other;
 
@@ -340,27 +325,4 @@ every_verdict_has_a_name(void **state)
 		for (other = 0; other < v; other++)
 			assert_string_not_equal(wire_verdict_name[v], wire_verdict_name[other]);
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_opcode_round_trip),
-		cmocka_unit_test(frames_other_than_roce_are_recognized),
-		cmocka_unit_test(bad_ip_headers_are_refused),
-		cmocka_unit_test(fragments_are_refused),
-		cmocka_unit_test(udp_length_must_agree),
-		cmocka_unit_test(ethernet_padding_is_ignored),
-		cmocka_unit_test(other_transport_versions_are_refused),
-		cmocka_unit_test(transport_version_is_checked_first),
-		cmocka_unit_test(unknown_opcodes_are_refused),
-		cmocka_unit_test(wrong_pad_count_is_refused),
-		cmocka_unit_test(pad_in_first_and_middle_packets_parses),
-		cmocka_unit_test(unexpected_payload_parses_as_bad_length),
-		cmocka_unit_test(reserved_bits_are_ignored),
-		cmocka_unit_test(every_verdict_has_a_name),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

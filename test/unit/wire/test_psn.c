@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "suite.h"
 #include "wire/psn.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define HALF 0x800000u
 
 REQUIREMENT("WIRE-06")
-static void
-add_wraps_at_24_bits(void **state)
+UNIT_TEST(add_wraps_at_24_bits)
 {
 	assert_int_equal(psn_add(0, 1), 1);
 	assert_int_equal(psn_add(0xffffff, 1), 0);
@@ -17,8 +15,7 @@ add_wraps_at_24_bits(void **state)
 }
 
 REQUIREMENT("WIRE-06")
-static void
-diff_is_a_signed_distance(void **state)
+UNIT_TEST(diff_is_a_signed_distance)
 {
 	assert_int_equal(psn_diff(7, 7), 0);
 	assert_int_equal(psn_diff(0, 0xffffff), 1);
@@ -31,8 +28,7 @@ diff_is_a_signed_distance(void **state)
 
 /* Around every interesting start the order is that of the sender, wrap or not. */
 REQUIREMENT("WIRE-06")
-static void
-order_holds_across_the_wrap(void **state)
+UNIT_TEST(order_holds_across_the_wrap)
 {
 	static const uint32_t starts[] = {0, 1, 0x7ffffe, 0x7fffff, HALF, 0xfffffe, 0xffffff};
 	static const uint32_t steps[] = {1, 2, 127, 128, 0x10000, HALF - 1};
@@ -54,16 +50,4 @@ order_holds_across_the_wrap(void **state)
 			assert_int_equal(psn_add(b, -steps[j]), a);
 		}
 	}
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(add_wraps_at_24_bits),
-		cmocka_unit_test(diff_is_a_signed_distance),
-		cmocka_unit_test(order_holds_across_the_wrap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

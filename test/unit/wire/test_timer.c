@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "suite.h"
 #include "wire/hdr.h"
 #include "wire/timer.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 /* The values of requirement NAK-11, in hundredths of a millisecond. */
 static const uint64_t rnr_ms_100[32] = {
@@ -12,8 +11,7 @@ static const uint64_t rnr_ms_100[32] = {
 };
 
 REQUIREMENT("NAK-11")
-static void
-rnr_timer_values_are_as_specified(void **state)
+UNIT_TEST(rnr_timer_values_are_as_specified)
 {
 	uint32_t code;
 
@@ -25,8 +23,7 @@ rnr_timer_values_are_as_specified(void **state)
 
 /* From code 1 on every code waits longer than the one before; 0 waits longest. */
 REQUIREMENT("NAK-11")
-static void
-rnr_timer_grows_with_its_code(void **state)
+UNIT_TEST(rnr_timer_grows_with_its_code)
 {
 	uint32_t code;
 
@@ -37,15 +34,13 @@ rnr_timer_grows_with_its_code(void **state)
 
 /* The timer field of an AETH is the syndrome's low five bits: the kind bits do not disturb. */
 REQUIREMENT("NAK-11")
-static void
-rnr_timer_takes_a_syndrome(void **state)
+UNIT_TEST(rnr_timer_takes_a_syndrome)
 {
 	assert_int_equal(wire_rnr_timer_ns(WIRE_SYN_RNR | 12), 640000);
 }
 
 REQUIREMENT("REQ-04")
-static void
-ack_timeout_values_are_as_specified(void **state)
+UNIT_TEST(ack_timeout_values_are_as_specified)
 {
 	uint32_t code;
 
@@ -58,8 +53,7 @@ ack_timeout_values_are_as_specified(void **state)
 }
 
 REQUIREMENT("WIRE-05")
-static void
-mtu_codes_are_as_specified(void **state)
+UNIT_TEST(mtu_codes_are_as_specified)
 {
 	static const uint32_t bytes[] = {0, 256, 512, 1024, 2048, 4096, 0, 0};
 	uint32_t code;
@@ -67,18 +61,4 @@ mtu_codes_are_as_specified(void **state)
 	for (code = 0; code < sizeof(bytes) / sizeof(bytes[0]); code++)
 		assert_int_equal(wire_mtu_bytes(code), bytes[code]);
 	assert_int_equal(wire_mtu_bytes(UINT32_MAX), 0);
-}
-
-int
-main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rnr_timer_values_are_as_specified),
-		cmocka_unit_test(rnr_timer_grows_with_its_code),
-		cmocka_unit_test(rnr_timer_takes_a_syndrome),
-		cmocka_unit_test(ack_timeout_values_are_as_specified),
-		cmocka_unit_test(mtu_codes_are_as_specified),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

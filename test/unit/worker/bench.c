@@ -7,6 +7,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "bench.h"
+#include "../../kit/unit_eal.h"
 
 #define POOL_BUFFERS 16383
 
@@ -188,21 +189,8 @@ lcores_on_two_cpus(char *text, size_t size)
 int
 bench_eal(void)
 {
-	static char prefix[64], lcores[64];
-	char *argv[] = {"test_worker",
-			"--no-huge",
-			"--no-pci",
-			"--no-shconf",
-			"-m",
-			"64",
-			"--no-telemetry",
-			"--log-level=error",
-			"--file-prefix",
-			prefix,
-			"--lcores",
-			lcores};
+	char lcores[64];
 
-	snprintf(prefix, sizeof(prefix), "test_worker_%d", getpid());
 	lcores_on_two_cpus(lcores, sizeof(lcores));
-	return rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv);
+	return unit_eal_with(lcores, "error", NULL, 0);
 }

@@ -4,15 +4,11 @@
 #define TEST_WORKER_BENCH_H
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "fake.h"
 #include "port/burst.h"
 #include "port/port.h"
 #include "worker/worker.h"
+#include "../../kit/unit.h"
 
 #define WAIT_NS 90000000000ull /* ends a hang; threads that share busy cores are slow */
 #define WAIT_MS ((int)(WAIT_NS / 1000000))
@@ -70,43 +66,15 @@ bool on_overflow(struct worker *w, void *ctx, bool first);
 void ring_bell(uint32_t qpn);
 
 /* test_move.c */
-void qp_follows_its_frames(void **state);
-void qp_stays_where_most_frames_come(void **state);
-void frames_of_a_moving_qp_keep_their_order(void **state);
-void refused_move_loses_nothing(void **state);
-void qp_that_cannot_leave_after_all_stays(void **state);
-void stopped_moves_wait(void **state);
-void job_runs_where_its_qp_is(void **state);
 
 /*
  * test_events.c. raise_events: for worker_call; the engine of w reports *(uint32_t *)arg events,
  * each of another CQ.
  */
 void raise_events(struct worker *w, void *arg);
-void events_arrive_and_wake_the_control_thread(void **state);
-void events_of_a_cq_are_merged_until_taken(void **state);
-void remaining_events_keep_the_descriptor_readable(void **state);
-void events_between_two_polls_are_not_missed(void **state);
-void no_event_is_lost_on_overflow(void **state);
 
 /* test_grace.c */
-void jobs_run_in_order_and_are_reported(void **state);
-void a_grace_period_waits_for_a_busy_worker(void **state);
-void grace_periods_end_whatever_workers_do(void **state);
 
 /* test_sleep.c */
-void sleeping_worker_is_woken_by_a_call(void **state);
-void nobody_waits_for_a_sleeping_worker(void **state);
-void sleeping_worker_is_woken_by_a_doorbell(void **state);
-void clients_read_the_workers_states(void **state);
-void no_client_stops_a_worker_by_its_eventfd(void **state);
-void sleeping_worker_is_woken_by_a_handoff(void **state);
-void sleeping_worker_misses_no_doorbell(void **state);
-void control_frames_without_space_are_counted(void **state);
-void frames_of_a_stalled_worker_count_as_held(void **state);
-void only_the_workers_own_queue_is_exempt_from_polling(void **state);
-void waiting_frames_are_received_before_timers_fire(void **state);
-void timers_fire_at_their_deadline_and_not_before(void **state);
-void timers_that_expire_at_once_are_spread(void **state);
 
 #endif

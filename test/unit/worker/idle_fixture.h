@@ -8,13 +8,10 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 #include "kit/fake_futex.h"
 #include "worker/worker_parts.h"
+#include "../../kit/unit.h"
 
 #define SWITCHED_NS 3000 /* a yield that let another thread run */
 #define NOBODY_NS   500  /* one that did not */

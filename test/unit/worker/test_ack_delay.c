@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When ACKs wait for the client's answer: ack_delay.c alone. */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 #include <rte_ethdev.h>
 #include "qp/qp.h"
 #include "worker/worker_parts.h"
+#include "../../kit/unit.h"
 
 #define HERE     1 /* the worker's CPU */
 #define QPN      5
@@ -106,8 +103,9 @@ after_yield(uint64_t ns, uint32_t answers)
 	assert_int_equal(t.worker.hold.n, 0);
 }
 
-static void
-ack_waits_once_and_leaves_behind_the_answer(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
+
+TEST(ack_waits_once_and_leaves_behind_the_answer)
 {
 	for (unsigned i = 0; i < 3; i++) {
 		assert_true(message());
@@ -145,8 +143,7 @@ expect_spin(void)
 	assert_false(message());
 }
 
-static void
-ack_waits_shortly_for_a_client_elsewhere(void **state)
+TEST(ack_waits_shortly_for_a_client_elsewhere)
 {
 	t.hdr.yield_cpu = HERE + 2;
 	expect_spin();
@@ -160,8 +157,7 @@ ack_waits_shortly_for_a_client_elsewhere(void **state)
 	expect_spin();
 }
 
-static void
-worker_that_may_not_yield_polls_for_the_answer(void **state)
+TEST(worker_that_may_not_yield_polls_for_the_answer)
 {
 	may_yield = false;
 	expect_spin();
@@ -171,8 +167,7 @@ worker_that_may_not_yield_polls_for_the_answer(void **state)
 	assert_false(t.worker.hold.spin);
 }
 
-static void
-only_acks_to_sockets_wait(void **state)
+TEST(only_acks_to_sockets_wait)
 {
 	struct worker_dev *d = &t.worker.dev[DEV];
 
@@ -192,8 +187,7 @@ only_acks_to_sockets_wait(void **state)
 	assert_true(message());
 }
 
-static void
-acks_of_a_burst_do_not_wait(void **state)
+TEST(acks_of_a_burst_do_not_wait)
 {
 	build(5, 5);
 	ack_delay_run(&t.worker, 5);
@@ -211,8 +205,7 @@ acks_of_a_burst_do_not_wait(void **state)
 	assert_int_equal(t.worker.hold.n, 4);
 }
 
-static void
-responses_keep_their_order_if_frames_were_handed_over(void **state)
+TEST(responses_keep_their_order_if_frames_were_handed_over)
 {
 	assert_true(message());
 	build(1, 0);
@@ -233,8 +226,7 @@ skipped(void)
 	return n;
 }
 
-static void
-waits_in_vain_become_rare(void **state)
+TEST(waits_in_vain_become_rare)
 {
 	unsigned last = 0;
 
@@ -257,21 +249,4 @@ waits_in_vain_become_rare(void **state)
 	after_yield(LONG_NS, 1);
 	flush();
 	assert_int_equal(skipped(), 1);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(ack_waits_once_and_leaves_behind_the_answer, setup),
-		cmocka_unit_test_setup(ack_waits_shortly_for_a_client_elsewhere, setup),
-		cmocka_unit_test_setup(worker_that_may_not_yield_polls_for_the_answer, setup),
-		cmocka_unit_test_setup(only_acks_to_sockets_wait, setup),
-		cmocka_unit_test_setup(acks_of_a_burst_do_not_wait, setup),
-		cmocka_unit_test_setup(responses_keep_their_order_if_frames_were_handed_over,
-				       setup),
-		cmocka_unit_test_setup(waits_in_vain_become_rare, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

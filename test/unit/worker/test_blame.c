@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose memory a worker waits for: accounts, the thread that looks, and the engines' pauses. */
 #include <pthread.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,6 +8,8 @@
 #include <unistd.h>
 #include <rte_eal.h>
 #include "worker/worker_parts.h"
+#include "../../kit/unit.h"
+#include "../../kit/unit_eal.h"
 
 #define MS     1000000ull
 #define S      1000000000ull
@@ -20,8 +18,7 @@
 
 /* ---- accounts ---- */
 
-static void
-waits_within_the_credit_cost_nothing(void **state)
+UNIT_TEST(waits_within_the_credit_cost_nothing)
 {
 	struct blame_account a = {0};
 	uint64_t now = 5;
@@ -38,8 +35,7 @@ waits_within_the_credit_cost_nothing(void **state)
 	assert_true(blame_charge(&a, now, 1) != 0);
 }
 
-static void
-a_pause_lasts_until_the_debt_is_paid(void **state)
+UNIT_TEST(a_pause_lasts_until_the_debt_is_paid)
 {
 	struct blame_account a = {0};
 	uint64_t now = 5, until = blame_charge(&a, now, BLAME_BURST_NS + 100 * MS);
@@ -169,8 +165,7 @@ looks_pass(unsigned n)
 	}
 }
 
-static void
-a_user_whose_memory_blocks_a_worker_is_paused(void **state)
+UNIT_TEST(a_user_whose_memory_blocks_a_worker_is_paused)
 {
 	pthread_t t = worker_begin(blocked_main, USER);
 	uint64_t until;
@@ -190,8 +185,7 @@ a_user_whose_memory_blocks_a_worker_is_paused(void **state)
 }
 
 /* The control thread: here the one that is blocked, as if it had started all. */
-static void
-a_user_whose_memory_blocks_the_control_thread_is_paused(void **state)
+UNIT_TEST(a_user_whose_memory_blocks_the_control_thread_is_paused)
 {
 	pthread_t t = worker_begin(blocked_main, 0);
 
@@ -213,8 +207,7 @@ a_user_whose_memory_blocks_the_control_thread_is_paused(void **state)
 	assert_int_equal(set.blame.copies_until_ns, 0);
 }
 
-static void
-a_wait_for_unknown_memory_ends_zero_copy(void **state)
+UNIT_TEST(a_wait_for_unknown_memory_ends_zero_copy)
 {
 	pthread_t t = worker_begin(blocked_main, 0);
 
@@ -240,20 +233,17 @@ nobody_is_blamed(void *(*run)(void *), uint64_t ran_ns)
 	assert_int_equal(set.blame.gen, 0);
 }
 
-static void
-a_worker_that_can_be_interrupted_blames_nobody(void **state)
+UNIT_TEST(a_worker_that_can_be_interrupted_blames_nobody)
 {
 	nobody_is_blamed(waiting_main, 1);
 }
 
-static void
-one_that_goes_on_blames_nobody(void **state)
+UNIT_TEST(one_that_goes_on_blames_nobody)
 {
 	nobody_is_blamed(blocked_main, real_ns() + 1000 * S);
 }
 
-static void
-a_lone_user_is_never_paused(void **state)
+UNIT_TEST(a_lone_user_is_never_paused)
 {
 	pthread_t t = worker_begin(blocked_main, USER);
 
@@ -268,8 +258,7 @@ a_lone_user_is_never_paused(void **state)
 
 /* ---- the engine ---- */
 
-static void
-engines_follow(void **state)
+UNIT_TEST(engines_follow)
 {
 	struct blame *b = &set.blame;
 
@@ -308,24 +297,10 @@ engines_follow(void **state)
 	assert_int_equal(worker.engine.npaused, 0);
 }
 
-int
-main(void)
+static int
+start(void **state)
 {
-	char *argv[] = {"test_blame", "--no-huge",      "--no-pci",          "--no-shconf", "-m",
-			"64",         "--no-telemetry", "--log-level=error", NULL};
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(waits_within_the_credit_cost_nothing),
-		cmocka_unit_test(a_pause_lasts_until_the_debt_is_paid),
-		cmocka_unit_test(a_user_whose_memory_blocks_a_worker_is_paused),
-		cmocka_unit_test(a_user_whose_memory_blocks_the_control_thread_is_paused),
-		cmocka_unit_test(a_wait_for_unknown_memory_ends_zero_copy),
-		cmocka_unit_test(a_worker_that_can_be_interrupted_blames_nobody),
-		cmocka_unit_test(one_that_goes_on_blames_nobody),
-		cmocka_unit_test(a_lone_user_is_never_paused),
-		cmocka_unit_test(engines_follow),
-	};
-
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
-		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return unit_eal_with("0", "error", NULL, 0) < 0 ? -1 : 0;
 }
+
+UNIT_PROGRAM(start, NULL);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ring of a capture: order, wrap, lack of space. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include <rte_mbuf.h>
 #include "worker/capture.h"
+#include "../../kit/unit.h"
 
 #define RING      (1u << 17)
 #define MAX_FRAME 9000
@@ -59,8 +55,7 @@ take(struct capture *c, uint32_t number, uint32_t len, bool sent)
 	capture_done(c);
 }
 
-static void
-captured_frames_equal_the_frames_on_the_wire(void **state)
+UNIT_TEST(captured_frames_equal_the_frames_on_the_wire)
 {
 	struct capture *c = capture_create(RING);
 	struct capture_frame f;
@@ -78,8 +73,7 @@ captured_frames_equal_the_frames_on_the_wire(void **state)
 	capture_free(c);
 }
 
-static void
-frames_without_space_are_counted_and_spoil_nothing(void **state)
+UNIT_TEST(frames_without_space_are_counted_and_spoil_nothing)
 {
 	struct capture *c = capture_create(RING);
 	struct capture_frame f;
@@ -98,15 +92,4 @@ frames_without_space_are_counted_and_spoil_nothing(void **state)
 	}
 	assert_int_equal(capture_lost(c), 20);
 	capture_free(c);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(captured_frames_equal_the_frames_on_the_wire),
-		cmocka_unit_test(frames_without_space_are_counted_and_spoil_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

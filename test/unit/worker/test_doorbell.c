@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The doorbell rings of many clients: an iteration looks at a bounded number of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include "worker/worker_parts.h"
+#include "../../kit/unit.h"
 
 #define RINGS 300u
 #define BOUND 64u /* rings of an iteration */
@@ -56,9 +52,10 @@ ring(uint32_t i)
 	rings[i].qpn[rings[i].prod++ % UROCE_DB_ENTRIES] = i + 1;
 }
 
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
+
 /* Silent clients cost an iteration no more than BOUND looks, and the one that rings is found. */
-static void
-silent_rings_are_looked_at_in_turn(void **state)
+TEST(silent_rings_are_looked_at_in_turn)
 {
 	uint32_t i, n;
 
@@ -82,8 +79,7 @@ silent_rings_are_looked_at_in_turn(void **state)
 }
 
 /* Each of them has its turn. */
-static void
-all_rings_are_read(void **state)
+TEST(all_rings_are_read)
 {
 	uint32_t i;
 
@@ -97,8 +93,7 @@ all_rings_are_read(void **state)
 }
 
 /* Few rings: each is read in each iteration. */
-static void
-few_rings_are_all_read_at_once(void **state)
+TEST(few_rings_are_all_read_at_once)
 {
 	uint32_t i, k;
 
@@ -110,16 +105,4 @@ few_rings_are_all_read_at_once(void **state)
 		for (i = 1; i <= 3; i++)
 			assert_int_equal(rang[i], k);
 	}
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(silent_rings_are_looked_at_in_turn, setup),
-		cmocka_unit_test_setup(all_rings_are_read, setup),
-		cmocka_unit_test_setup(few_rings_are_all_read_at_once, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

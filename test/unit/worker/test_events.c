@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <string.h>
 #include "bench.h"
-#include "../../kit/requirement.h"
 
 void
 raise_events(struct worker *w, void *arg)
@@ -35,8 +34,7 @@ event_fd_is_readable(int ms)
 	return poll(&fd, 1, ms) == 1;
 }
 
-void
-events_arrive_and_wake_the_control_thread(void **state)
+UNIT_TEST(events_arrive_and_wake_the_control_thread)
 {
 	struct worker_event ev[64];
 	uint32_t n = 1;
@@ -63,8 +61,7 @@ events_arrive_and_wake_the_control_thread(void **state)
 }
 
 /* A client that keeps arming has one outstanding event, and gets another when that was taken. */
-void
-events_of_a_cq_are_merged_until_taken(void **state)
+UNIT_TEST(events_of_a_cq_are_merged_until_taken)
 {
 	struct worker_event ev[64];
 	struct cq cq = {.id = 7};
@@ -81,8 +78,7 @@ events_of_a_cq_are_merged_until_taken(void **state)
 }
 
 /* A reader of a few events at a time finds the descriptor readable until none is left. */
-void
-remaining_events_keep_the_descriptor_readable(void **state)
+UNIT_TEST(remaining_events_keep_the_descriptor_readable)
 {
 	struct worker_event ev[8];
 	uint32_t n = 20, seen = 0;
@@ -107,8 +103,7 @@ raise_twenty(void)
 }
 
 /* More events than fit, raised after the last poll found none and before a notification is due. */
-void
-events_between_two_polls_are_not_missed(void **state)
+UNIT_TEST(events_between_two_polls_are_not_missed)
 {
 	struct worker_event ev[8];
 	uint32_t one = 1, seen;
@@ -129,8 +124,7 @@ events_between_two_polls_are_not_missed(void **state)
 	assert_false(event_fd_is_readable(0));
 }
 
-void
-no_event_is_lost_on_overflow(void **state)
+UNIT_TEST(no_event_is_lost_on_overflow)
 {
 	struct worker_event ev[64];
 	uint32_t n = 16384 + 1000, seen = 0;

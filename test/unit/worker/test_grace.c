@@ -6,7 +6,6 @@
 #include <string.h>
 #include <rte_lcore.h>
 #include "bench.h"
-#include "../../kit/requirement.h"
 
 struct step {
 	unsigned *count; /* of all jobs of a test */
@@ -27,8 +26,7 @@ take_a_step(struct worker *w, void *arg)
 	return true;
 }
 
-void
-jobs_run_in_order_and_are_reported(void **state)
+UNIT_TEST(jobs_run_in_order_and_are_reported)
 {
 	enum { N = 100 };
 	struct worker_job job[N] = {0};
@@ -71,8 +69,7 @@ be_busy(struct worker *w, void *arg)
 }
 
 REQUIREMENT("MEM-03")
-void
-a_grace_period_waits_for_a_busy_worker(void **state)
+UNIT_TEST(a_grace_period_waits_for_a_busy_worker)
 {
 	struct worker_job job = {.run = be_busy};
 	struct worker_event ev;
@@ -102,8 +99,7 @@ a_grace_period_waits_for_a_busy_worker(void **state)
 	assert_true(worker_job_done(&job));
 }
 
-void
-grace_periods_end_whatever_workers_do(void **state)
+UNIT_TEST(grace_periods_end_whatever_workers_do)
 {
 	for (unsigned i = 0; i < 5000; i++)
 		worker_wait_readers(ws);

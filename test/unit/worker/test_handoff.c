@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Back-pressure between workers: handoff.c alone, with a clock that the test sets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "worker/worker_parts.h"
+#include "../../kit/unit.h"
 
 #define HIGH    (WORKER_RING_FRAMES / 2)
 #define LOW     (WORKER_RING_FRAMES / 4)
@@ -125,8 +122,9 @@ waits(void)
 	return handoff_waits(&t->worker[0]);
 }
 
-static void
-waits_from_half_full_to_a_quarter(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
+TEST(waits_from_half_full_to_a_quarter)
 {
 	hand(1, HIGH - 1);
 	assert_false(waits());
@@ -144,8 +142,7 @@ waits_from_half_full_to_a_quarter(void **state)
 	assert_int_equal(t->worker[0].poke, 1u << 1);
 }
 
-static void
-a_stuck_worker_is_waited_for_once(void **state)
+TEST(a_stuck_worker_is_waited_for_once)
 {
 	struct worker *w = &t->worker[0];
 
@@ -168,8 +165,7 @@ a_stuck_worker_is_waited_for_once(void **state)
 	assert_true(waits());
 }
 
-static void
-a_stuck_worker_does_not_make_others_waited_for_longer(void **state)
+TEST(a_stuck_worker_does_not_make_others_waited_for_longer)
 {
 	hand(1, HIGH);
 	t->worker[0].now_ns += WAIT_NS;
@@ -182,8 +178,7 @@ a_stuck_worker_does_not_make_others_waited_for_longer(void **state)
 	}
 }
 
-static void
-waits_for_all_that_are_slow(void **state)
+TEST(waits_for_all_that_are_slow)
 {
 	hand(1, HIGH);
 	hand(2, HIGH);
@@ -193,8 +188,7 @@ waits_for_all_that_are_slow(void **state)
 	assert_false(waits());
 }
 
-static void
-waits_for_the_answer_while_it_keeps_frames(void **state)
+TEST(waits_for_the_answer_while_it_keeps_frames)
 {
 	struct worker *w = &t->worker[0];
 
@@ -208,20 +202,4 @@ waits_for_the_answer_while_it_keeps_frames(void **state)
 	w->now_ns += WAIT_NS;
 	assert_false(waits());
 	w->move.nframes = 0;
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(waits_from_half_full_to_a_quarter, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_stuck_worker_is_waited_for_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			a_stuck_worker_does_not_make_others_waited_for_longer, setup, teardown),
-		cmocka_unit_test_setup_teardown(waits_for_all_that_are_slow, setup, teardown),
-		cmocka_unit_test_setup_teardown(waits_for_the_answer_while_it_keeps_frames, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests_name("handoff", tests, NULL, NULL);
 }

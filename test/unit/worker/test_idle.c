@@ -4,20 +4,17 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <rte_ethdev.h>
 #include "idle_fixture.h"
 
-static void
-worker_that_shares_a_core_yields_every_time(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
+
+TEST(worker_that_shares_a_core_yields_every_time)
 {
 	os.yield_ns = SWITCHED_NS;
 	for (unsigned i = 1; i <= 5; i++) {
@@ -26,8 +23,7 @@ worker_that_shares_a_core_yields_every_time(void **state)
 	}
 }
 
-static void
-lone_worker_spins_for_a_while(void **state)
+TEST(lone_worker_spins_for_a_while)
 {
 	os.yield_ns = NOBODY_NS;
 	for (unsigned i = 0; i < SPIN_NS / ROUND_NS; i++)
@@ -41,8 +37,7 @@ lone_worker_spins_for_a_while(void **state)
 	assert_int_equal(os.yields, 3);
 }
 
-static void
-worker_with_a_separate_core_never_yields(void **state)
+TEST(worker_with_a_separate_core_never_yields)
 {
 	workers.idle = WORKER_IDLE_POLL;
 	for (unsigned i = 0; i < 100; i++)
@@ -50,8 +45,7 @@ worker_with_a_separate_core_never_yields(void **state)
 	assert_int_equal(os.yields, 0);
 }
 
-static void
-port_without_notification_is_polled_every_2_ms(void **state)
+TEST(port_without_notification_is_polled_every_2_ms)
 {
 	uint64_t want = FIRST_NS;
 
@@ -76,8 +70,7 @@ a_second(void)
 		until_asleep();
 }
 
-static void
-worker_with_notified_queues_sleeps_longer_each_time(void **state)
+TEST(worker_with_notified_queues_sleeps_longer_each_time)
 {
 	uint64_t since = os.now_ns, want = FIRST_NS, idle;
 
@@ -102,8 +95,7 @@ worker_with_notified_queues_sleeps_longer_each_time(void **state)
 	assert_int_equal(os.slept_ns, FIRST_NS);
 }
 
-static void
-one_queue_without_notification_keeps_the_port_polled(void **state)
+TEST(one_queue_without_notification_keeps_the_port_polled)
 {
 	struct worker_rxq two[2] = {{.inward = true}, {.q.port = 1}};
 
@@ -114,8 +106,7 @@ one_queue_without_notification_keeps_the_port_polled(void **state)
 	worker.rxqs = &queue;
 }
 
-static void
-port_that_may_hold_frames_is_polled(void **state)
+TEST(port_that_may_hold_frames_is_polled)
 {
 	void *was = rte_eth_fp_ops[0].rxq.clbk, *hooks[1] = {NULL};
 
@@ -129,8 +120,7 @@ port_that_may_hold_frames_is_polled(void **state)
 	rte_eth_fp_ops[0].rxq.clbk = was;
 }
 
-static void
-no_sleep_outlasts_a_timer(void **state)
+TEST(no_sleep_outlasts_a_timer)
 {
 	unsigned sleeps;
 
@@ -148,8 +138,7 @@ no_sleep_outlasts_a_timer(void **state)
 }
 
 /* A sleeping worker frees its core. */
-static void
-no_yield_before_a_sleep(void **state)
+TEST(no_yield_before_a_sleep)
 {
 	unsigned yields;
 
@@ -162,8 +151,7 @@ no_yield_before_a_sleep(void **state)
 }
 
 /* A port that has a descriptor for it wakes a worker that sleeps long. */
-static void
-port_with_a_descriptor_is_not_polled(void **state)
+TEST(port_with_a_descriptor_is_not_polled)
 {
 	const uint64_t one = 1;
 	uint64_t idle_since;
@@ -187,8 +175,7 @@ port_with_a_descriptor_is_not_polled(void **state)
 }
 
 /* The driver leaves a frame for lack of a buffer: its descriptor stays readable. */
-static void
-spurious_descriptor_does_not_keep_the_worker_awake(void **state)
+TEST(spurious_descriptor_does_not_keep_the_worker_awake)
 {
 	const uint64_t one = 1;
 	uint64_t start;
@@ -209,8 +196,7 @@ spurious_descriptor_does_not_keep_the_worker_awake(void **state)
 }
 
 /* An interface that was down leaves an error in the socket, which is fetched. */
-static void
-error_of_a_ports_socket_is_fetched(void **state)
+TEST(error_of_a_ports_socket_is_fetched)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 	socklen_t len = sizeof(to);
@@ -235,8 +221,7 @@ error_of_a_ports_socket_is_fetched(void **state)
 }
 
 /* Without an error to fetch it is of no use. */
-static void
-port_whose_descriptor_is_broken_is_polled(void **state)
+TEST(port_whose_descriptor_is_broken_is_polled)
 {
 	int ends[2];
 
@@ -260,8 +245,7 @@ readable(int fd)
 }
 
 /* First the worker polls the port, then, before the next sleep, it makes the system call. */
-static void
-rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **state)
+TEST(rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	const uint64_t one = 1;
@@ -298,8 +282,7 @@ empty_after_work(void)
 }
 
 /* A thread that yields to computing threads gets its core back after all their time slices. */
-static void
-worker_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
+TEST(worker_on_an_oversubscribed_core_sleeps_instead_of_yielding)
 {
 	os.yield_ns = LONG_NS;
 	for (unsigned i = 1; i <= CROWD_ROW; i++) {
@@ -329,8 +312,7 @@ worker_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 }
 
 /* Spinning threads of another scheduling group, which no yield reaches. */
-static void
-gaps_of_a_spinning_worker_make_it_sleep(void **state)
+TEST(gaps_of_a_spinning_worker_make_it_sleep)
 {
 	os.yield_ns = NOBODY_NS;
 	for (unsigned i = 0; i < CROWD_ROW; i++) {
@@ -347,8 +329,7 @@ gaps_of_a_spinning_worker_make_it_sleep(void **state)
 }
 
 /* Work takes time, too: a gap is one only between two rounds without work. */
-static void
-time_of_work_is_no_gap(void **state)
+TEST(time_of_work_is_no_gap)
 {
 	os.yield_ns = NOBODY_NS;
 	for (unsigned i = 0; i < 2 * CROWD_ROW; i++) {
@@ -359,32 +340,4 @@ time_of_work_is_no_gap(void **state)
 	}
 	empty();
 	assert_int_equal(os.sleeps, 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(worker_that_shares_a_core_yields_every_time, setup),
-		cmocka_unit_test_setup(lone_worker_spins_for_a_while, setup),
-		cmocka_unit_test_setup(worker_with_a_separate_core_never_yields, setup),
-		cmocka_unit_test_setup(port_without_notification_is_polled_every_2_ms, setup),
-		cmocka_unit_test_setup(worker_with_notified_queues_sleeps_longer_each_time, setup),
-		cmocka_unit_test_setup(one_queue_without_notification_keeps_the_port_polled, setup),
-		cmocka_unit_test_setup(port_that_may_hold_frames_is_polled, setup),
-		cmocka_unit_test_setup(no_sleep_outlasts_a_timer, setup),
-		cmocka_unit_test_setup(no_yield_before_a_sleep, setup),
-		cmocka_unit_test_setup(port_with_a_descriptor_is_not_polled, setup),
-		cmocka_unit_test_setup(spurious_descriptor_does_not_keep_the_worker_awake, setup),
-		cmocka_unit_test_setup(error_of_a_ports_socket_is_fetched, setup),
-		cmocka_unit_test_setup(port_whose_descriptor_is_broken_is_polled, setup),
-		cmocka_unit_test_setup(worker_on_an_oversubscribed_core_sleeps_instead_of_yielding,
-				       setup),
-		cmocka_unit_test_setup(
-			rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look, setup),
-		cmocka_unit_test_setup(gaps_of_a_spinning_worker_make_it_sleep, setup),
-		cmocka_unit_test_setup(time_of_work_is_no_gap, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How many MADs of whom reach the control thread (lib/worker/mad_gate.h). Time is a number here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include "wire/mad.h"
 #include "wire/parse.h"
 #include "worker/mad_gate.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define MS           1000000ull
 #define START        (5 * MS)
@@ -83,11 +78,12 @@ static const struct {
 	{"unknown attribute", {WIRE_CM_CLASS, 0x1b}, MAD_OTHER},
 	{"unknown class", {0xff, 0x10}, MAD_OTHER},
 };
-#define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define NKINDS     (sizeof(kinds) / sizeof(kinds[0]))
+
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
 
 REQUIREMENT("CM-16")
-static void
-a_flood_of_each_kind_is_bounded_and_reaches_no_other_host_or_group(void **state)
+TEST(a_flood_of_each_kind_is_bounded_and_reaches_no_other_host_or_group)
 {
 	for (size_t i = 0; i < NKINDS; i++) {
 		setup(state);
@@ -102,8 +98,7 @@ a_flood_of_each_kind_is_bounded_and_reaches_no_other_host_or_group(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-a_host_in_debt_is_heard_once_in_a_while(void **state)
+TEST(a_host_in_debt_is_heard_once_in_a_while)
 {
 	uint32_t got = 0;
 
@@ -117,8 +112,7 @@ a_host_in_debt_is_heard_once_in_a_while(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-useful_mads_are_unlimited(void **state)
+TEST(useful_mads_are_unlimited)
 {
 	/* the connects of two seconds at once, with their other messages */
 	for (uint32_t i = 0; i < 6000; i++) {
@@ -133,8 +127,7 @@ useful_mads_are_unlimited(void **state)
 
 /* A burst of five hundred hosts, with a request, its copy and a query, in a millisecond. */
 REQUIREMENT("CM-16")
-static void
-many_hosts_connect_at_once(void **state)
+TEST(many_hosts_connect_at_once)
 {
 	static const struct sent query = {VENDOR_CLASS, 0x5352};
 
@@ -147,8 +140,7 @@ many_hosts_connect_at_once(void **state)
 }
 
 REQUIREMENT("CM-16")
-static void
-a_flood_of_many_addresses_is_bounded_and_reaches_no_peer(void **state)
+TEST(a_flood_of_many_addresses_is_bounded_and_reaches_no_peer)
 {
 	static const uint8_t peer[16] = {[10] = 0xff, 0xff, 10, 0xff, 0, 1};
 	uint32_t got = 0;
@@ -167,20 +159,4 @@ a_flood_of_many_addresses_is_bounded_and_reaches_no_peer(void **state)
 	/* its last QP has ended */
 	mad_gate_connected(&gate, peer, false);
 	assert_false(mad(0xff0001, req, START + 1000 * MS));
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(
-			a_flood_of_each_kind_is_bounded_and_reaches_no_other_host_or_group, setup),
-		cmocka_unit_test_setup(a_host_in_debt_is_heard_once_in_a_while, setup),
-		cmocka_unit_test_setup(useful_mads_are_unlimited, setup),
-		cmocka_unit_test_setup(many_hosts_connect_at_once, setup),
-		cmocka_unit_test_setup(a_flood_of_many_addresses_is_bounded_and_reaches_no_peer,
-				       setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

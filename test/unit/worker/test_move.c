@@ -67,8 +67,7 @@ all_came(uint32_t before, uint32_t n)
 
 /* 500 frames fit the rings between workers even if these are not read. */
 
-void
-qp_follows_its_frames(void **state)
+UNIT_TEST(qp_follows_its_frames)
 {
 	struct qp *qp = qp_on(nworkers - 1);
 	uint32_t n = received(), i;
@@ -87,8 +86,7 @@ qp_follows_its_frames(void **state)
 	qp_off(qp);
 }
 
-void
-qp_stays_where_most_frames_come(void **state)
+UNIT_TEST(qp_stays_where_most_frames_come)
 {
 	struct qp *qp = qp_on(nworkers - 1);
 	uint32_t n = received(), i;
@@ -107,8 +105,7 @@ qp_stays_where_most_frames_come(void **state)
 	qp_off(qp);
 }
 
-void
-frames_of_a_moving_qp_keep_their_order(void **state)
+UNIT_TEST(frames_of_a_moving_qp_keep_their_order)
 {
 	struct qp *qp = qp_on(0);
 	uint32_t n = received(), i, seq = 0;
@@ -125,8 +122,7 @@ frames_of_a_moving_qp_keep_their_order(void **state)
 	qp_off(qp);
 }
 
-void
-refused_move_loses_nothing(void **state)
+UNIT_TEST(refused_move_loses_nothing)
 {
 	struct qp *qp = qp_on(nworkers - 1);
 	uint32_t n = received(), i;
@@ -149,8 +145,7 @@ refused_move_loses_nothing(void **state)
 }
 
 /* Memory is late, or a packet is lost, when the QP has begun to leave. */
-void
-qp_that_cannot_leave_after_all_stays(void **state)
+UNIT_TEST(qp_that_cannot_leave_after_all_stays)
 {
 	struct qp *qp = qp_on(nworkers - 1);
 	uint32_t n = received(), i, seq = 0;
@@ -170,8 +165,7 @@ qp_that_cannot_leave_after_all_stays(void **state)
 	qp_off(qp);
 }
 
-void
-stopped_moves_wait(void **state)
+UNIT_TEST(stopped_moves_wait)
 {
 	struct qp *qp = qp_on(nworkers - 1);
 	uint32_t n = received(), i;
@@ -200,8 +194,7 @@ note_worker(struct worker *w, void *arg)
 	return true;
 }
 
-void
-job_runs_where_its_qp_is(void **state)
+UNIT_TEST(job_runs_where_its_qp_is)
 {
 	struct qp *qp = qp_on(0);
 	struct worker_job job = {.run = note_worker, .qp = qp};

@@ -13,7 +13,6 @@
 #include <rte_cycles.h>
 #include "bench.h"
 #include "worker/worker_parts.h"
-#include "../../kit/requirement.h"
 
 /* All workers into a ppoll that only their eventfd ends. */
 static void
@@ -23,8 +22,7 @@ let_all_sleep(void)
 	assert_true(WAIT_FOR(FAKE_COUNT(fake_sleeping) == nworkers));
 }
 
-void
-sleeping_worker_is_woken_by_a_call(void **state)
+UNIT_TEST(sleeping_worker_is_woken_by_a_call)
 {
 	if (idle == WORKER_IDLE_POLL)
 		skip();
@@ -38,8 +36,7 @@ sleeping_worker_is_woken_by_a_call(void **state)
 
 /* A sleeping worker holds no references; an awake one may until it is between two bursts. */
 REQUIREMENT("MEM-03")
-void
-nobody_waits_for_a_sleeping_worker(void **state)
+UNIT_TEST(nobody_waits_for_a_sleeping_worker)
 {
 	if (idle == WORKER_IDLE_POLL)
 		skip();
@@ -52,8 +49,7 @@ nobody_waits_for_a_sleeping_worker(void **state)
 	worker_wait_readers(ws);
 }
 
-void
-sleeping_worker_is_woken_by_a_doorbell(void **state)
+UNIT_TEST(sleeping_worker_is_woken_by_a_doorbell)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint64_t one = 1;
@@ -81,8 +77,7 @@ sleeping_worker_is_woken_by_a_doorbell(void **state)
 }
 
 /* What clients see of the workers' sleep, and cannot change. */
-void
-clients_read_the_workers_states(void **state)
+UNIT_TEST(clients_read_the_workers_states)
 {
 	size_t len = nworkers * sizeof(struct uroce_worker_state);
 	int fd = worker_states_fd(ws);
@@ -110,8 +105,7 @@ clients_read_the_workers_states(void **state)
  * worker can, or fills it. The worker still serves calls, and the eventfd of another client still
  * works.
  */
-void
-no_client_stops_a_worker_by_its_eventfd(void **state)
+UNIT_TEST(no_client_stops_a_worker_by_its_eventfd)
 {
 	static struct uroce_db_ring hostile_ring;
 	struct fake_worker *f = &fake[nworkers - 1];
@@ -153,8 +147,7 @@ no_client_stops_a_worker_by_its_eventfd(void **state)
 }
 
 /* A frame by worker_send_frame wakes worker 0; looped back for another, that wakes the other. */
-void
-sleeping_worker_is_woken_by_a_handoff(void **state)
+UNIT_TEST(sleeping_worker_is_woken_by_a_handoff)
 {
 	struct sending s = {near[0].id, (uint8_t)(nworkers - 1), true, 10};
 	struct fake_worker *f = &fake[nworkers - 1];
@@ -208,8 +201,7 @@ resume_first_worker(pthread_t thread)
 }
 
 /* Frames of the control thread without space are counted, the others are sent. */
-void
-control_frames_without_space_are_counted(void **state)
+UNIT_TEST(control_frames_without_space_are_counted)
 {
 	const struct counter_block *counters = worker_control_obs(ws, near[1].id);
 	uint64_t lost = counters->ctr[COUNTER_TX_CONTROL_LOST], down;
@@ -269,8 +261,7 @@ is_held_up_once_sent(struct question *q)
 
 /* The last worker sends by the first one's queue, which does not run for a while. */
 REQUIREMENT("REQ-04")
-void
-frames_of_a_stalled_worker_count_as_held(void **state)
+UNIT_TEST(frames_of_a_stalled_worker_count_as_held)
 {
 	struct sending s = {near[1].id, 0, false, 10};
 	struct qp qp = {.bind = {.port = near[1].id}};
@@ -293,8 +284,7 @@ frames_of_a_stalled_worker_count_as_held(void **state)
 }
 
 /* No lost wake-up: rings at any moment while a worker goes to sleep, by the client's protocol. */
-void
-sleeping_worker_misses_no_doorbell(void **state)
+UNIT_TEST(sleeping_worker_misses_no_doorbell)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint64_t one = 1;
@@ -341,8 +331,7 @@ expect_inward(const struct worker *w, const struct port *p, unsigned each)
 	assert_int_equal(queues, each);
 }
 
-void
-only_the_workers_own_queue_is_exempt_from_polling(void **state)
+UNIT_TEST(only_the_workers_own_queue_is_exempt_from_polling)
 {
 	unsigned each = 2 * nworkers <= RTE_PMD_RING_MAX_RX_RINGS ? 2 : 1;
 	struct port_params params = {.nqueues = each * nworkers, .link_mtu = 1500};
@@ -420,8 +409,7 @@ arm_and_oversleep(struct worker *w, void *arg)
 }
 
 REQUIREMENT("REQ-04")
-void
-waiting_frames_are_received_before_timers_fire(void **state)
+UNIT_TEST(waiting_frames_are_received_before_timers_fire)
 {
 	struct qp *qp = aligned_alloc(64, sizeof(*qp));
 	struct fake_worker *f = &fake[0];
@@ -437,8 +425,7 @@ waiting_frames_are_received_before_timers_fire(void **state)
 	free(qp);
 }
 
-void
-timers_fire_at_their_deadline_and_not_before(void **state)
+UNIT_TEST(timers_fire_at_their_deadline_and_not_before)
 {
 	struct qp *qp = aligned_alloc(64, sizeof(*qp));
 	struct fake_worker *f = &fake[nworkers - 1];
@@ -501,8 +488,7 @@ expire_many(struct worker *w, void *arg)
 		worker_forget_qp(w, m->qp[i]);
 }
 
-void
-timers_that_expire_at_once_are_spread(void **state)
+UNIT_TEST(timers_that_expire_at_once_are_spread)
 {
 	struct many m;
 

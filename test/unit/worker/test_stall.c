@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether a stalled worker excuses an ACK timeout (stall.c): every rule at its bounds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "worker/worker_parts.h"
-#include "../../kit/requirement.h"
+#include "../../kit/unit.h"
 
 #define MS    1000000ull
 #define NOW   (1000 * MS)
@@ -62,9 +57,10 @@ held_up(unsigned worker)
 	return stall_held_up(ws.worker[worker], &qp, SINCE);
 }
 
+#define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
 REQUIREMENT("REQ-04")
-static void
-running_workers_excuse_no_timeout(void **state)
+TEST(running_workers_excuse_no_timeout)
 {
 	for (unsigned i = 0; i < ws.n; i++)
 		assert_false(held_up(i));
@@ -72,8 +68,7 @@ running_workers_excuse_no_timeout(void **state)
 
 /* It resumed in the second half of the time: received frames may not be processed yet. */
 REQUIREMENT("REQ-04")
-static void
-resumed_worker_excuses_timeouts(void **state)
+TEST(resumed_worker_excuses_timeouts)
 {
 	for (unsigned i = 0; i < ws.n; i++) {
 		ws.worker[i]->resumed_ns = MID;
@@ -86,8 +81,7 @@ resumed_worker_excuses_timeouts(void **state)
 
 /* Responses arrive through the queues of the first two workers; the others do not matter. */
 REQUIREMENT("REQ-04")
-static void
-stalled_receiving_worker_excuses_timeouts(void **state)
+TEST(stalled_receiving_worker_excuses_timeouts)
 {
 	for (unsigned i = 0; i < ws.n; i++) {
 		struct worker *other = ws.worker[i];
@@ -106,8 +100,7 @@ stalled_receiving_worker_excuses_timeouts(void **state)
 
 /* A sleep is not a stall, however short the timeout is. */
 REQUIREMENT("REQ-04")
-static void
-sleeping_worker_is_not_stalled(void **state)
+TEST(sleeping_worker_is_not_stalled)
 {
 	uint64_t since = NOW - 2 * MS;
 
@@ -120,8 +113,7 @@ sleeping_worker_is_not_stalled(void **state)
 
 /* The queue belongs to another worker, which has not sent all frames it got since. */
 REQUIREMENT("REQ-04")
-static void
-frames_that_another_worker_holds_excuse_timeouts(void **state)
+TEST(frames_that_another_worker_holds_excuse_timeouts)
 {
 	ws.worker[0]->out_clear_ns = SINCE;
 	for (unsigned i = 0; i < ws.n; i++)
@@ -133,8 +125,7 @@ frames_that_another_worker_holds_excuse_timeouts(void **state)
 
 /* Our own queue is full, and the port is not taken for dead yet. */
 REQUIREMENT("REQ-04")
-static void
-frames_that_the_port_refuses_excuse_timeouts(void **state)
+TEST(frames_that_the_port_refuses_excuse_timeouts)
 {
 	struct worker_dev *d = &ws.worker[0]->dev[DEV];
 
@@ -147,8 +138,7 @@ frames_that_the_port_refuses_excuse_timeouts(void **state)
 
 /* Loopback frames use no port but depend on the worker of the other end. */
 REQUIREMENT("REQ-04")
-static void
-stalled_worker_of_a_loopback_peer_excuses_timeouts(void **state)
+TEST(stalled_worker_of_a_loopback_peer_excuses_timeouts)
 {
 	qp.conn.loopback = true;
 	qp.conn.dest_qpn = 0x1002;
@@ -159,8 +149,7 @@ stalled_worker_of_a_loopback_peer_excuses_timeouts(void **state)
 }
 
 /* A port counts as dead after refusing for some time, not after a time without attempts. */
-static void
-stall_is_not_a_refusal(void **state)
+TEST(stall_is_not_a_refusal)
 {
 	struct worker *w = ws.worker[0];
 
@@ -172,22 +161,4 @@ stall_is_not_a_refusal(void **state)
 	for (int i = 0; i < 4; i++)
 		stall_over(w, MS);
 	assert_int_equal(w->dev[DEV].refused_since_ns, NOW - 8 * MS);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		T(running_workers_excuse_no_timeout),
-		T(resumed_worker_excuses_timeouts),
-		T(stalled_receiving_worker_excuses_timeouts),
-		T(sleeping_worker_is_not_stalled),
-		T(frames_that_another_worker_holds_excuse_timeouts),
-		T(frames_that_the_port_refuses_excuse_timeouts),
-		T(stalled_worker_of_a_loopback_peer_excuses_timeouts),
-		T(stall_is_not_a_refusal),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,9 @@ complete_for_waiter(void)
 	waiters_notify(&worker);
 }
 
-static void
-completion_wakes_the_client_and_the_worker_sleeps_at_once(void **state)
+#define TEST(name) UNIT_TEST_IN(name, setup, NULL)
+
+TEST(completion_wakes_the_client_and_the_worker_sleeps_at_once)
 {
 	queue.inward = true;
 	complete_for_waiter();
@@ -36,8 +37,7 @@ completion_wakes_the_client_and_the_worker_sleeps_at_once(void **state)
 }
 
 /* The client has nothing to post and sleeps again: the worker has the core for itself. */
-static void
-worker_polls_while_its_client_sleeps(void **state)
+TEST(worker_polls_while_its_client_sleeps)
 {
 	const uint64_t one = 1;
 
@@ -55,8 +55,7 @@ worker_polls_while_its_client_sleeps(void **state)
 }
 
 /* The first wake-up may let the client poll both completions, and sleep on the word again. */
-static void
-completions_to_two_cqs_of_a_context_wake_it_once(void **state)
+TEST(completions_to_two_cqs_of_a_context_wake_it_once)
 {
 	struct uroce_cq_hdr hdr[2][4] = {{{0}}};
 	struct cq cq[2];
@@ -74,8 +73,7 @@ completions_to_two_cqs_of_a_context_wake_it_once(void **state)
 }
 
 /* On another CPU it needs nothing from this one. */
-static void
-client_elsewhere_is_woken_and_does_not_get_this_core(void **state)
+TEST(client_elsewhere_is_woken_and_does_not_get_this_core)
 {
 	struct uroce_cq_hdr hdr[4] = {{0}};
 	struct cq cq;
@@ -92,8 +90,7 @@ client_elsewhere_is_woken_and_does_not_get_this_core(void **state)
 }
 
 /* Nobody completes, but the thread may have other things to poll. */
-static void
-client_that_waits_for_long_is_woken(void **state)
+TEST(client_that_waits_for_long_is_woken)
 {
 	uint64_t start = worker.now_ns = os.now_ns;
 
@@ -116,8 +113,7 @@ client_that_waits_for_long_is_woken(void **state)
 }
 
 /* One that pretends to have waited for long costs few system calls. */
-static void
-wake_ups_without_completions_are_bounded(void **state)
+TEST(wake_ups_without_completions_are_bounded)
 {
 	worker.now_ns = os.now_ns;
 	for (unsigned i = 0; i < 1000; i++) {
@@ -129,28 +125,10 @@ wake_ups_without_completions_are_bounded(void **state)
 	assert_in_range(futex.wakes, 1, 1000 * ROUND_NS / 5000 + 1);
 }
 
-static void
-worker_that_goes_to_sleep_wakes_its_waiting_client(void **state)
+TEST(worker_that_goes_to_sleep_wakes_its_waiting_client)
 {
 	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 1);
 	until_asleep();
 	assert_int_equal(futex.wakes, 1);
 	assert_int_equal(db.waiter, 0);
-}
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(completion_wakes_the_client_and_the_worker_sleeps_at_once,
-				       setup),
-		cmocka_unit_test_setup(worker_polls_while_its_client_sleeps, setup),
-		cmocka_unit_test_setup(completions_to_two_cqs_of_a_context_wake_it_once, setup),
-		cmocka_unit_test_setup(client_elsewhere_is_woken_and_does_not_get_this_core, setup),
-		cmocka_unit_test_setup(client_that_waits_for_long_is_woken, setup),
-		cmocka_unit_test_setup(wake_ups_without_completions_are_bounded, setup),
-		cmocka_unit_test_setup(worker_that_goes_to_sleep_wakes_its_waiting_client, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

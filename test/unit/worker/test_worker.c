@@ -8,7 +8,6 @@
 #include <rte_mbuf.h>
 #include "bench.h"
 #include "qp/segs.h"
-#include "../../kit/requirement.h"
 
 static void
 note_lcore(struct worker *w, void *arg)
@@ -16,8 +15,7 @@ note_lcore(struct worker *w, void *arg)
 	((unsigned *)arg)[worker_index(w)] = rte_lcore_id();
 }
 
-static void
-calls_run_on_the_worker(void **state)
+UNIT_TEST(calls_run_on_the_worker)
 {
 	unsigned lcore[UROCE_MAX_WORKERS] = {0};
 
@@ -38,8 +36,7 @@ spin(struct worker *w, void *arg)
 }
 
 /* A call is work. All of the time since the start is either busy or idle. */
-static void
-time_of_a_worker_is_busy_or_idle(void **state)
+UNIT_TEST(time_of_a_worker_is_busy_or_idle)
 {
 	uint64_t busy_ns = 20000000;
 	struct worker_usage before, after;
@@ -61,8 +58,7 @@ time_of_a_worker_is_busy_or_idle(void **state)
 }
 
 /* Each worker has its own mbuf segments, enough for the payloads of a burst. */
-static void
-each_worker_has_mbuf_segments(void **state)
+UNIT_TEST(each_worker_has_mbuf_segments)
 {
 	for (unsigned i = 0; i < nworkers; i++) {
 		const struct qp_segs *segs = worker_engine(worker_get(ws, i))->env.segs;
@@ -75,8 +71,7 @@ each_worker_has_mbuf_segments(void **state)
 	}
 }
 
-static void
-frames_reach_the_engine_with_their_device(void **state)
+UNIT_TEST(frames_reach_the_engine_with_their_device)
 {
 	uint32_t n = fake[0].rx_n;
 
@@ -88,8 +83,7 @@ frames_reach_the_engine_with_their_device(void **state)
 	}
 }
 
-static void
-other_frames_reach_the_control_thread(void **state)
+UNIT_TEST(other_frames_reach_the_control_thread)
 {
 	struct worker_event ev;
 
@@ -102,8 +96,7 @@ other_frames_reach_the_control_thread(void **state)
 	rte_pktmbuf_free(ev.obj);
 }
 
-static void
-flood_of_other_frames_leaves_space_for_events(void **state)
+UNIT_TEST(flood_of_other_frames_leaves_space_for_events)
 {
 	struct worker_event ev;
 	uint32_t frames = 0, cqs = 0, n = 1;
@@ -127,8 +120,7 @@ flood_of_other_frames_leaves_space_for_events(void **state)
 	})));
 }
 
-static void
-handoff_to_the_owner_keeps_device_and_order(void **state)
+UNIT_TEST(handoff_to_the_owner_keeps_device_and_order)
 {
 	uint8_t owner = (uint8_t)(nworkers - 1);
 	uint32_t n = fake[owner].rx_n;
@@ -156,8 +148,7 @@ hold(struct worker *w, void *arg)
 }
 
 /* A worker that takes no frames costs others no more than a wait; its own are lost. */
-static void
-stuck_worker_does_not_stop_the_receiver(void **state)
+UNIT_TEST(stuck_worker_does_not_stop_the_receiver)
 {
 	uint8_t owner = (uint8_t)(nworkers - 1);
 	uint64_t lost0 = sum_of(near[1].id, true, DROP_HANDOFF_FULL);
@@ -182,8 +173,7 @@ stuck_worker_does_not_stop_the_receiver(void **state)
 	assert_true(FAKE_COUNT(fake[owner].rx_n) - n >= 1023); /* what the ring holds */
 }
 
-static void
-loopback_reaches_the_owner_and_not_the_wire(void **state)
+UNIT_TEST(loopback_reaches_the_owner_and_not_the_wire)
 {
 	uint64_t looped = sum_of(near[0].id, false, COUNTER_LOOPBACK);
 
@@ -234,8 +224,7 @@ send_and_check(struct worker *w, unsigned i, uint32_t n)
 	return got;
 }
 
-static void
-frames_refused_by_a_full_port_are_sent_later_in_order(void **state)
+UNIT_TEST(frames_refused_by_a_full_port_are_sent_later_in_order)
 {
 	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
@@ -247,8 +236,7 @@ frames_refused_by_a_full_port_are_sent_later_in_order(void **state)
 
 /* A zero-copy frame does not wait in a queue: if the port refuses it, a copy waits. */
 REQUIREMENT("MEM-03")
-static void
-refused_frames_are_copied(void **state)
+UNIT_TEST(refused_frames_are_copied)
 {
 	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
@@ -270,8 +258,7 @@ next_epoch(struct worker *w, void *arg)
  * have it in their own buffer, for example when the worker waits until its events find space.
  */
 REQUIREMENT("MEM-03")
-static void
-no_reference_to_a_payload_outlasts_a_call(void **state)
+UNIT_TEST(no_reference_to_a_payload_outlasts_a_call)
 {
 	struct sending s = {.dev = near[0].id, .loopback = true, .n = 40};
 	struct worker *w = worker_get(ws, 0);
@@ -302,8 +289,7 @@ no_reference_to_a_payload_outlasts_a_call(void **state)
 	__atomic_store_n(&fake_views, false, __ATOMIC_RELAXED);
 }
 
-static void
-worker_without_a_queue_sends_through_another_worker(void **state)
+UNIT_TEST(worker_without_a_queue_sends_through_another_worker)
 {
 	const uint64_t *sent =
 		&worker_counters(worker_get(ws, 0), near[1].id)->ctr[COUNTER_TX_FRAMES];
@@ -316,8 +302,7 @@ worker_without_a_queue_sends_through_another_worker(void **state)
 	assert_int_equal(counters_read(sent), before);
 }
 
-static void
-dead_port_does_not_delay_another(void **state)
+UNIT_TEST(dead_port_does_not_delay_another)
 {
 	struct sending dead = {near[0].id, 0, false, 2000};
 	uint64_t lost = sum_of(near[0].id, false, COUNTER_TX_PORT_DOWN);
@@ -337,8 +322,7 @@ dead_port_does_not_delay_another(void **state)
 	send_and_check(w, 0, 300);
 }
 
-static void
-control_thread_sends_frames(void **state)
+UNIT_TEST(control_thread_sends_frames)
 {
 	struct rte_mbuf *m = fake_frame_make(pool, FAKE_FOR, 0, 31);
 	int64_t seq;
@@ -349,8 +333,7 @@ control_thread_sends_frames(void **state)
 	assert_int_equal(seq, 31);
 }
 
-static void
-doorbells_reach_the_engine(void **state)
+UNIT_TEST(doorbells_reach_the_engine)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint32_t n = f->bell_n;
@@ -374,8 +357,7 @@ doorbells_reach_the_engine(void **state)
 	assert_int_equal(f->bell_n, n + 1000);
 }
 
-static void
-doorbell_overflow_and_garbage_poll_every_queue(void **state)
+UNIT_TEST(doorbell_overflow_and_garbage_poll_every_queue)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint32_t n = f->bell_n;
@@ -399,8 +381,7 @@ doorbell_overflow_and_garbage_poll_every_queue(void **state)
 }
 
 /* Polling many QPs takes many iterations; doorbells lost meanwhile start another pass. */
-static void
-doorbell_overflow_is_polled_in_parts(void **state)
+UNIT_TEST(doorbell_overflow_is_polled_in_parts)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint32_t n = f->bell_n;
@@ -426,8 +407,7 @@ doorbell_overflow_is_polled_in_parts(void **state)
 	worker_del_doorbell(last_worker(), &bell_ring);
 }
 
-static void
-many_doorbell_rings_are_served(void **state)
+UNIT_TEST(many_doorbell_rings_are_served)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	struct uroce_db_ring *rings = calloc(50, sizeof(*rings));
@@ -454,8 +434,7 @@ many_doorbell_rings_are_served(void **state)
 	free(rings);
 }
 
-static void
-removed_port_frees_its_frames(void **state)
+UNIT_TEST(removed_port_frees_its_frames)
 {
 	struct sending stuck = {near[0].id, 0, false, 64};
 	uint32_t n;
@@ -476,8 +455,7 @@ removed_port_frees_its_frames(void **state)
 	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].rx_n) == n + 1));
 }
 
-static void
-paused_port_loses_frames_and_resumes(void **state)
+UNIT_TEST(paused_port_loses_frames_and_resumes)
 {
 	struct sending s = {near[1].id, 0, false, 100};
 	uint64_t lost = sum_of(near[1].id, false, COUNTER_TX_PORT_DOWN);
@@ -495,66 +473,16 @@ paused_port_loses_frames_and_resumes(void **state)
 	send_and_check(last_worker(), 1, 500);
 }
 
+UNIT_PROGRAM(bench_start, bench_stop);
+
 int
 main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(calls_run_on_the_worker),
-		cmocka_unit_test(time_of_a_worker_is_busy_or_idle),
-		cmocka_unit_test(each_worker_has_mbuf_segments),
-		cmocka_unit_test(jobs_run_in_order_and_are_reported),
-		cmocka_unit_test(a_grace_period_waits_for_a_busy_worker),
-		cmocka_unit_test(grace_periods_end_whatever_workers_do),
-		cmocka_unit_test(events_arrive_and_wake_the_control_thread),
-		cmocka_unit_test(events_of_a_cq_are_merged_until_taken),
-		cmocka_unit_test(remaining_events_keep_the_descriptor_readable),
-		cmocka_unit_test(events_between_two_polls_are_not_missed),
-		cmocka_unit_test(no_event_is_lost_on_overflow),
-		cmocka_unit_test(frames_reach_the_engine_with_their_device),
-		cmocka_unit_test(other_frames_reach_the_control_thread),
-		cmocka_unit_test(flood_of_other_frames_leaves_space_for_events),
-		cmocka_unit_test(handoff_to_the_owner_keeps_device_and_order),
-		cmocka_unit_test(stuck_worker_does_not_stop_the_receiver),
-		cmocka_unit_test(loopback_reaches_the_owner_and_not_the_wire),
-		cmocka_unit_test(qp_follows_its_frames),
-		cmocka_unit_test(qp_stays_where_most_frames_come),
-		cmocka_unit_test(frames_of_a_moving_qp_keep_their_order),
-		cmocka_unit_test(refused_move_loses_nothing),
-		cmocka_unit_test(qp_that_cannot_leave_after_all_stays),
-		cmocka_unit_test(stopped_moves_wait),
-		cmocka_unit_test(job_runs_where_its_qp_is),
-		cmocka_unit_test(frames_refused_by_a_full_port_are_sent_later_in_order),
-		cmocka_unit_test(refused_frames_are_copied),
-		cmocka_unit_test(no_reference_to_a_payload_outlasts_a_call),
-		cmocka_unit_test(worker_without_a_queue_sends_through_another_worker),
-		cmocka_unit_test(dead_port_does_not_delay_another),
-		cmocka_unit_test(control_thread_sends_frames),
-		cmocka_unit_test(doorbells_reach_the_engine),
-		cmocka_unit_test(doorbell_overflow_and_garbage_poll_every_queue),
-		cmocka_unit_test(doorbell_overflow_is_polled_in_parts),
-		cmocka_unit_test(many_doorbell_rings_are_served),
-		cmocka_unit_test(sleeping_worker_is_woken_by_a_call),
-		cmocka_unit_test(nobody_waits_for_a_sleeping_worker),
-		cmocka_unit_test(sleeping_worker_is_woken_by_a_doorbell),
-		cmocka_unit_test(clients_read_the_workers_states),
-		cmocka_unit_test(no_client_stops_a_worker_by_its_eventfd),
-		cmocka_unit_test(sleeping_worker_is_woken_by_a_handoff),
-		cmocka_unit_test(sleeping_worker_misses_no_doorbell),
-		cmocka_unit_test(control_frames_without_space_are_counted),
-		cmocka_unit_test(frames_of_a_stalled_worker_count_as_held),
-		cmocka_unit_test(only_the_workers_own_queue_is_exempt_from_polling),
-		cmocka_unit_test(timers_fire_at_their_deadline_and_not_before),
-		cmocka_unit_test(timers_that_expire_at_once_are_spread),
-		cmocka_unit_test(waiting_frames_are_received_before_timers_fire),
-		cmocka_unit_test(removed_port_frees_its_frames),
-		cmocka_unit_test(paused_port_loses_frames_and_resumes),
-	};
-
 	if (argc != 3)
 		return 2;
 	nworkers = (unsigned)atoi(argv[1]);
 	idle = strcmp(argv[2], "poll") == 0 ? WORKER_IDLE_POLL : WORKER_IDLE_ADAPTIVE;
 	if (bench_eal() < 0)
 		return 1;
-	return cmocka_run_group_tests_name("worker", tests, bench_start, bench_stop);
+	return unit_run();
 }
