@@ -34,6 +34,8 @@ bool fake_sends;
 struct rte_mbuf *fake_sent;
 unsigned fake_waiting;
 bool fake_stuck, fake_waits;
+uint64_t fake_busy_ns[FAKE_WORKERS];
+const struct qp *fake_moved;
 
 static struct worker_set workers;
 static int wake_fd;
@@ -133,7 +135,7 @@ worker_call_qp(struct worker_set *ws, const struct qp *qp, void (*fn)(struct wor
 	worker_call(&ws->worker[qp_worker(qp)], fn, arg);
 }
 
-/* QPs do not move here. */
+/* QPs do not move here, but a move succeeds. */
 void
 worker_moves_stop(struct worker_set *ws)
 {
@@ -147,7 +149,8 @@ worker_moves_go(struct worker_set *ws)
 const char *
 worker_move_qp(struct worker_set *ws, const struct qp *qp, unsigned i)
 {
-	return "here is no other worker";
+	fake_moved = qp;
+	return NULL;
 }
 
 int
@@ -159,7 +162,8 @@ worker_node(const struct worker *w)
 void
 worker_usage_get(const struct worker *w, struct worker_usage *u)
 {
-	*u = (struct worker_usage){0};
+	*u = (struct worker_usage){.busy_ns = fake_busy_ns[w->index],
+				   .idle_ns = fake_now_ns - fake_busy_ns[w->index]};
 }
 
 void
@@ -500,6 +504,8 @@ fake_open(struct daemon *d)
 	memset(&workers, 0, sizeof(workers));
 	memset(&device, 0, sizeof(device));
 	fake_qps = fake_doorbells = 0;
+	memset(fake_busy_ns, 0, sizeof(fake_busy_ns));
+	fake_moved = NULL;
 	fake_reset();
 	wake_fd = eventfd(0, EFD_NONBLOCK);
 	d->cfg = &cfg;

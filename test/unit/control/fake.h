@@ -33,6 +33,10 @@ extern bool fake_stuck;
 /* A call to a stopped worker lets it go on, as if the control thread had waited; else it fails. */
 extern bool fake_waits;
 
+/* How long each worker was busy since fake_open; and the QP that was last moved to another one. */
+extern uint64_t fake_busy_ns[FAKE_WORKERS];
+extern const struct qp *fake_moved;
+
 /*
  * The monotonic clock, and the CPU time of the thread, from fake_open on. They stand still, however
  * long the machine lets a request take, so none throttles its user. The test moves them; a sleep of

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "control/balance.h"
+#include "control/device.h"
+#include "control/obj.h"
+#include "fake.h"
 #include "../../kit/unit.h"
 
 #define WORKERS 4
@@ -106,4 +109,26 @@ UNIT_TEST(moves_end)
 			assert_true(sum_of_squares(qp, cost, n) < before);
 		}
 	}
+}
+
+/* The counters of a QP that is reset begin again at 0. */
+UNIT_TEST(qp_that_begins_again_has_no_part)
+{
+	struct qp qp[3] = {{.conn.rx_bytes = 1000000}};
+	struct obj_qp q[3] = {{.qp = &qp[0]}, {.qp = &qp[1]}, {.qp = &qp[2]}};
+	struct daemon d;
+
+	fake_open(&d);
+	for (unsigned i = 0; i < 3; i++)
+		TAILQ_INSERT_TAIL(&d.dev[0]->qps, &q[i], dev_link);
+	assert_int_equal(balance_start(&d), 0);
+	qp[0].conn.rx_bytes = 10;
+	qp[1].conn.rx_bytes = 500;
+	qp[2].conn.tx_bytes = 500;
+	fake_busy_ns[0] = fake_now_ns; /* all the time */
+	fake_now_ns += NS_PER_S;
+	balance_look(&d);
+	assert_ptr_equal(fake_moved, &qp[1]);
+	balance_stop(&d);
+	fake_close(&d);
 }

@@ -316,6 +316,23 @@ TEST(a_user_with_many_peers_leaves_entries_to_others)
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
 }
 
+/* The queries of a peer without a MAC count as lost after 5 s: nobody asks it forever. */
+REQUIREMENT("SR-01")
+TEST(a_peer_without_a_mac_is_given_up)
+{
+	uint64_t first_ns = fake_now_ns;
+
+	sr_peer_ask(dev, us, peer, UID);
+	while (fake_now_ns - first_ns < 10ull * NS_PER_S) {
+		fake_now_ns += NS_PER_S / 10;
+		sr_peer_tick(dev);
+	}
+	discard_sent();
+	arp_reply();
+	sr_peer_tick(dev);
+	assert_null(fake_sent);
+}
+
 static int
 start(void **state)
 {
