@@ -75,14 +75,9 @@ apm_ours_are(struct conn *c, const struct qp_path *path, bool migreq)
 struct conn *
 apm_open_type(void **state, enum qp_type type)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.type = type, cfg.retry_cnt = RETRIES,
+						cfg.max_dest_rd_atomic = 4, cfg.max_rd_atomic = 4));
 
-	cfg.type = type;
-	cfg.retry_cnt = RETRIES;
-	cfg.max_dest_rd_atomic = 4;
-	cfg.max_rd_atomic = 4;
-	c = conn_open(*state, cfg);
 	apm_alt_paths(c);
 	return c;
 }

@@ -87,7 +87,7 @@ struct conn {
 	bool migreq;           /* the same; true */
 };
 
-/* Configuration of a connection. Tests copy conn_rc and change fields. */
+/* Configuration of a connection: conn_rc, or CONN(cfg.field = value, ..), which is another one. */
 struct conn_cfg {
 	enum qp_type type;
 	enum qp_state state; /* to bring it to */
@@ -105,6 +105,12 @@ struct conn_cfg {
 	bool sig_all, v6;
 };
 extern const struct conn_cfg conn_rc;
+#define CONN(...)                                                                                  \
+	({                                                                                         \
+		struct conn_cfg cfg = conn_rc;                                                     \
+		__VA_ARGS__;                                                                       \
+		cfg;                                                                               \
+	})
 
 struct bench {
 	struct engine engine;

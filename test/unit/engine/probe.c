@@ -6,14 +6,11 @@
 struct conn *
 conn_with(void **state, uint32_t timeout, uint32_t retry_cnt)
 {
-	struct conn_cfg cfg = conn_rc;
 	struct bench *b = *state;
 	struct conn *c;
 
 	b->engine.env.plain = 0;
-	cfg.timeout = timeout;
-	cfg.retry_cnt = retry_cnt;
-	c = conn_open(b, cfg);
+	c = conn_open(b, CONN(cfg.timeout = timeout, cfg.retry_cnt = retry_cnt));
 	conn_met(c, true);
 	return c;
 }

@@ -194,12 +194,9 @@ BENCH_TEST(fenced_message_is_not_read_ahead)
 REQUIREMENT("MEM-05", "QP-17")
 BENCH_TEST(flushed_message_leaves_no_bytes)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.type = QP_TYPE_UC));
 	struct uroce_sge sge;
 
-	cfg.type = QP_TYPE_UC;
-	c = conn_open(*state, cfg);
 	region_by_ops(c->local, UINT32_MAX);
 	sge = (struct uroce_sge){.addr = LOCAL_VA + 4 * MTU,
 				 .length = MTU,

@@ -44,12 +44,9 @@ BENCH_TEST(modify_refuses_an_unknown_migration_state)
 REQUIREMENT("REQ-11")
 BENCH_TEST(peer_arms_in_RTS_and_not_while_draining)
 {
-	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr a = apm_alt_attr(QP_MIG_REARM);
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.state = QP_RTR));
 
-	cfg.state = QP_RTR;
-	c = conn_open(*state, cfg);
 	apm_alt_paths(c);
 	a.qp_state = QP_RTS;
 	a.sq_psn = SQ;

@@ -10,11 +10,8 @@
 static struct conn *
 conn_atomic(void **state)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.access = ALL_REMOTE | MEM_REMOTE_ATOMIC));
 
-	cfg.access = ALL_REMOTE | MEM_REMOTE_ATOMIC;
-	c = conn_open(*state, cfg);
 	c->remote->mr.access = ALL_REMOTE | MEM_REMOTE_ATOMIC;
 	return c;
 }

@@ -223,12 +223,8 @@ REQUIREMENT("EVT-08")
 BENCH_TEST(flush_into_a_full_cq_ends)
 {
 	struct bench *b = *state;
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(b, CONN(cfg.sq_entries = DEEP, cfg.cq_entries = 512));
 
-	cfg.sq_entries = DEEP;
-	cfg.cq_entries = 512;
-	c = conn_open(b, cfg);
 	bench_run(b);
 	c->qp->conn.path_ok = false;
 	fill(c, DEEP, 0);

@@ -61,13 +61,9 @@ REQUIREMENT("CQE-01")
 BENCH_TEST(receive_completion_has_its_fields)
 {
 	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0x8001, 0, 0xffff};
-	struct conn_cfg cfg = conn_rc;
 	struct uroce_cqe cqe;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.pkeys = pkeys, cfg.pkey_index = 2));
 
-	cfg.pkeys = pkeys;
-	cfg.pkey_index = 2;
-	c = conn_open(*state, cfg);
 	recv_post(c, 77, 0, 64);
 	peer_put(c,
 		 (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY_IMM,

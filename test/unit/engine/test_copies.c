@@ -22,15 +22,9 @@ bench_with(void **state, uint32_t more)
 static struct conn *
 sender(struct bench *b, uint32_t qpn)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(b, CONN(cfg.qpn = qpn, cfg.max_sge = 1, cfg.max_inline = 0,
+					   cfg.sq_entries = 64, cfg.cq_entries = 256));
 
-	cfg.qpn = qpn;
-	cfg.max_sge = 1;
-	cfg.max_inline = 0;
-	cfg.sq_entries = 64;
-	cfg.cq_entries = 256;
-	c = conn_open(b, cfg);
 	for (uint32_t i = 0; i < 64; i++)
 		post_quiet(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
 	ring_doorbell(c);
@@ -102,13 +96,9 @@ BENCH_TEST(qp_without_free_copies_leaves_the_run_list)
 BENCH_TEST(copies_return_when_the_queue_is_empty)
 {
 	struct bench *b = bench_with(state, 4);
-	struct conn_cfg cfg = conn_rc;
 	uint32_t psn = conn_rc.sq_psn, n;
-	struct conn *c;
+	struct conn *c = conn_open(b, CONN(cfg.sq_entries = 32, cfg.cq_entries = 1024));
 
-	cfg.sq_entries = 32;
-	cfg.cq_entries = 1024;
-	c = conn_open(b, cfg);
 	for (uint32_t round = 0; round < 64; round++) {
 		n = 1 + round % 31;
 		for (uint32_t i = 0; i < n; i++)
@@ -149,15 +139,11 @@ BENCH_TEST(copies_return_on_reset_error_and_destroy)
 BENCH_TEST(inline_data_is_copied)
 {
 	struct bench *b = bench_with(state, 31);
-	struct conn_cfg cfg = conn_rc;
 	uint8_t data[QP_MAX_INLINE];
 	struct wire_pkt p;
-	struct conn *c;
+	struct conn *c = conn_open(b, CONN(cfg.sq_entries = 128, cfg.cq_entries = 256,
+					   cfg.max_inline = QP_MAX_INLINE));
 
-	cfg.sq_entries = 128;
-	cfg.cq_entries = 256;
-	cfg.max_inline = QP_MAX_INLINE;
-	c = conn_open(b, cfg);
 	assert_int_equal(c->qp->bind.sqes.shift, 0);
 	for (uint32_t i = 0; i < 128; i++) {
 		memset(data, (int)i, sizeof(data));

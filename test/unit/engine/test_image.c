@@ -56,11 +56,8 @@ BENCH_TEST(lost_packet_is_retransmitted_after_a_move)
 REQUIREMENT("REQ-04")
 BENCH_TEST(move_does_not_restore_used_retries)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.retry_cnt = 1));
 
-	cfg.retry_cnt = 1;
-	c = conn_open(*state, cfg);
 	client_does(c, 1, UROCE_WR_SEND, 8);
 	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
 	assert_int_equal(pkt_count(c), 2);

@@ -12,13 +12,9 @@
 static struct conn *
 conn_type(void **state, enum qp_type type, uint32_t access)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.type = type, cfg.qkey = 0x11111111,
+						cfg.access = access));
 
-	cfg.type = type;
-	cfg.qkey = 0x11111111;
-	cfg.access = access;
-	c = conn_open(*state, cfg);
 	memset(c->local->bytes, 0, BENCH_BYTES);
 	return c;
 }

@@ -93,11 +93,8 @@ BENCH_TEST(payload_that_never_comes_ends_the_wqe)
 REQUIREMENT("MEM-05")
 BENCH_TEST(datagram_waits_for_a_late_payload)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.type = QP_TYPE_UC));
 
-	cfg.type = QP_TYPE_UC;
-	c = conn_open(*state, cfg);
 	region_by_ops(c->local, UINT32_MAX);
 	c->local->late = 2;
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});

@@ -14,11 +14,8 @@
 static struct conn *
 conn_late_uc(void **state)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.type = QP_TYPE_UC));
 
-	cfg.type = QP_TYPE_UC;
-	c = conn_open(*state, cfg);
 	region_by_ops(c->local, UINT32_MAX);
 	region_by_ops(c->remote, UINT32_MAX);
 	return c;

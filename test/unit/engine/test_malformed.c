@@ -14,13 +14,9 @@
 static struct conn *
 conn_with(void **state, enum qp_type type, enum qp_state to)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c =
+		conn_open(*state, CONN(cfg.type = type, cfg.qkey = 0x11111111, cfg.state = to));
 
-	cfg.type = type;
-	cfg.qkey = 0x11111111;
-	cfg.state = to;
-	c = conn_open(*state, cfg);
 	memset(c->local->bytes, 0, BENCH_BYTES);
 	return c;
 }
@@ -239,12 +235,8 @@ REQUIREMENT("NAK-07", "CQE-14")
 BENCH_TEST(malformed_unreliable_message_returns_the_srq_wqe)
 {
 	struct bench_srq *s = srq_open(*state, 4);
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.type = QP_TYPE_UC, cfg.srq = &s->srq));
 
-	cfg.type = QP_TYPE_UC;
-	cfg.srq = &s->srq;
-	c = conn_open(*state, cfg);
 	srq_post(s, 1, 0, 4 * MTU);
 	peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
 	cqe_none(c);

@@ -134,13 +134,9 @@ BENCH_TEST(alternate_path_whose_gid_is_gone_ends_in_path_mig_err)
 static struct conn *
 open_partition(void **state, const uint16_t *pkeys)
 {
-	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr a = apm_alt_attr(QP_MIG_REARM);
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.pkeys = pkeys, cfg.retry_cnt = RETRIES));
 
-	cfg.pkeys = pkeys;
-	cfg.retry_cnt = RETRIES;
-	c = conn_open(*state, cfg);
 	apm_alt_paths(c);
 	a.alt_pkey_index = 1;
 	assert_int_equal(conn_modify(c, QP_ALT_PATH | QP_PATH_MIG_STATE, &a), 0);

@@ -369,16 +369,11 @@ UNIT_TEST(alternate_path_is_checked)
 REQUIREMENT("QP-05")
 BENCH_TEST(query_returns_what_was_set)
 {
-	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr q;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.max_rd_atomic = 5, cfg.max_dest_rd_atomic = 6,
+						cfg.retry_cnt = 7, cfg.rnr_retry = 2,
+						cfg.access = MEM_REMOTE_READ | MEM_LOCAL_WRITE));
 
-	cfg.max_rd_atomic = 5;
-	cfg.max_dest_rd_atomic = 6;
-	cfg.retry_cnt = 7;
-	cfg.rnr_retry = 2;
-	cfg.access = MEM_REMOTE_READ | MEM_LOCAL_WRITE;
-	c = conn_open(*state, cfg);
 	memset(&q, 0xee, sizeof(q));
 	qp_query(c->qp, &q);
 	assert_int_equal(q.qp_state, QP_RTS);

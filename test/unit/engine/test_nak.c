@@ -117,11 +117,8 @@ BENCH_TEST(gap_within_a_message_keeps_the_received_part)
 REQUIREMENT("NAK-04", "WIRE-06")
 BENCH_TEST(sequence_check_holds_over_the_psn_wrap)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.rq_psn = 0xffffff));
 
-	cfg.rq_psn = 0xffffff;
-	c = conn_open(*state, cfg);
 	peer_write(c, WIRE_OP_WRITE_ONLY, 0, REMOTE_VA, 8, 0, 8);
 	answer_expect(c, 0xffffff, NAK_SYN(PSN_SEQ));
 	peer_write(c, WIRE_OP_WRITE_ONLY, 0xffffff, REMOTE_VA, 8, 0, 8);

@@ -12,11 +12,8 @@
 static struct conn *
 conn_next(void **state, uint32_t access)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.access = access));
 
-	cfg.access = access;
-	c = conn_open(*state, cfg);
 	memset(c->local->bytes, 0, BENCH_BYTES);
 	return c;
 }

@@ -13,12 +13,8 @@
 static struct conn *
 conn_at(void **state, uint32_t rq_psn, uint32_t mtu_code)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.rq_psn = rq_psn, cfg.mtu_code = mtu_code));
 
-	cfg.rq_psn = rq_psn;
-	cfg.mtu_code = mtu_code;
-	c = conn_open(*state, cfg);
 	memset(c->local->bytes, 0, BENCH_BYTES);
 	return c;
 }

@@ -10,12 +10,8 @@
 static struct conn *
 conn_with(void **state, uint32_t timeout, uint32_t retry_cnt, uint32_t rnr_retry)
 {
-	struct conn_cfg cfg = conn_rc;
-
-	cfg.timeout = timeout;
-	cfg.retry_cnt = retry_cnt;
-	cfg.rnr_retry = rnr_retry;
-	return conn_open(*state, cfg);
+	return conn_open(*state, CONN(cfg.timeout = timeout, cfg.retry_cnt = retry_cnt,
+				      cfg.rnr_retry = rnr_retry));
 }
 
 /* Nothing until a nanosecond before, something then. */

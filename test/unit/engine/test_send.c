@@ -120,12 +120,9 @@ BENCH_TEST(solicited_bit_is_on_the_last_packet_only)
 REQUIREMENT("WIRE-06")
 BENCH_TEST(psns_wrap_at_24_bits)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.sq_psn = 0xfffffd));
 	uint32_t k;
 
-	cfg.sq_psn = 0xfffffd;
-	c = conn_open(*state, cfg);
 	client_posts(c, 1, UROCE_WR_SEND, SIG, 2 * MTU);
 	client_posts(c, 2, UROCE_WR_SEND, SIG, 3 * MTU);
 	client_posts(c, 3, UROCE_WR_RDMA_READ, SIG, 1);
@@ -222,11 +219,8 @@ BENCH_TEST(unsignaled_wqes_complete_only_when_acknowledged)
 REQUIREMENT("REQ-01")
 BENCH_TEST(sq_sig_all_completes_every_wqe)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.sig_all = true));
 
-	cfg.sig_all = true;
-	c = conn_open(*state, cfg);
 	client_posts(c, 1, UROCE_WR_SEND, 0, 100);
 	client_posts(c, 2, UROCE_WR_RDMA_WRITE, 0, 100);
 	peer_ack(c, SQ + 1);
@@ -238,13 +232,9 @@ BENCH_TEST(sq_sig_all_completes_every_wqe)
 REQUIREMENT("REQ-01")
 BENCH_TEST(full_send_queue_drains)
 {
-	struct conn_cfg cfg = conn_rc;
 	uint32_t i, sent, acked = 0;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.sq_entries = 512, cfg.cq_entries = 1024));
 
-	cfg.sq_entries = 512;
-	cfg.cq_entries = 1024;
-	c = conn_open(*state, cfg);
 	for (i = 0; i < 512; i++)
 		post_quiet(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
 	ring_doorbell(c);
@@ -344,13 +334,10 @@ BENCH_TEST(send_gathers_over_sges)
 REQUIREMENT("RSP-02")
 BENCH_TEST(long_messages_request_acks_midway)
 {
-	struct conn_cfg cfg = conn_rc;
 	uint32_t n = 0, quiet = 0;
 	struct wire_pkt p;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.mtu_code = 1));
 
-	cfg.mtu_code = 1;
-	c = conn_open(*state, cfg);
 	client_posts(c, 1, UROCE_WR_SEND, SIG, 400 * 256);
 	while (n < 400) {
 		uint32_t asked = UINT32_MAX;
@@ -411,12 +398,9 @@ BENCH_TEST(consecutive_messages_request_one_ack)
 REQUIREMENT("RSP-02")
 BENCH_TEST(wqe_that_fails_leaves_no_pending_ack_request)
 {
-	struct conn_cfg cfg = conn_rc;
 	struct wire_pkt p;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.max_rd_atomic = 1));
 
-	cfg.max_rd_atomic = 1;
-	c = conn_open(*state, cfg);
 	client_posts(c, 0, UROCE_WR_RDMA_READ, SIG, 8);
 	client_posts(c, 1, UROCE_WR_SEND, SIG, 8);
 	client_posts(c, 2, UROCE_WR_RDMA_READ, SIG, 8);
@@ -430,12 +414,9 @@ BENCH_TEST(wqe_that_fails_leaves_no_pending_ack_request)
 REQUIREMENT("REQ-02")
 BENCH_TEST(at_most_max_rd_atomic_outstanding)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.max_rd_atomic = 2));
 	uint32_t i;
 
-	cfg.max_rd_atomic = 2;
-	c = conn_open(*state, cfg);
 	for (i = 0; i < 5; i++)
 		client_posts(c, i, UROCE_WR_RDMA_READ, SIG, 8);
 	client_posts(c, 5, UROCE_WR_SEND, SIG, 8);

@@ -230,11 +230,8 @@ REQUIREMENT("MEM-05", "RSP-05")
 BENCH_TEST(run_uses_a_shared_receive_queue)
 {
 	struct bench_srq *s = srq_open(*state, 4);
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.srq = &s->srq));
 
-	cfg.srq = &s->srq;
-	c = conn_open(*state, cfg);
 	region_by_ops(s->mem, UINT32_MAX);
 	srq_post(s, 5, 0, 3 * MTU);
 	BURST(c, RQ, {WIRE_OP_SEND_FIRST, MTU}, {WIRE_OP_SEND_MIDDLE, MTU},

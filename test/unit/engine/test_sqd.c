@@ -60,12 +60,9 @@ BENCH_TEST(sqd_finishes_started_messages_and_holds_new_ones)
 REQUIREMENT("QP-15")
 BENCH_TEST(drain_waits_for_the_end_of_a_message)
 {
-	struct conn_cfg cfg = conn_rc;
 	uint32_t n, sent;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.mtu_code = 1));
 
-	cfg.mtu_code = 1;
-	c = conn_open(*state, cfg);
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 300 * 256});
 	sent = pkt_count(c);
 	assert_true(sent < 300);

@@ -10,11 +10,7 @@
 static struct conn *
 conn_on(struct bench *b, struct bench_srq *s, enum qp_type type)
 {
-	struct conn_cfg cfg = conn_rc;
-
-	cfg.type = type;
-	cfg.srq = &s->srq;
-	return conn_open(b, cfg);
+	return conn_open(b, CONN(cfg.type = type, cfg.srq = &s->srq));
 }
 
 static void

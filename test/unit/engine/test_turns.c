@@ -530,11 +530,8 @@ BENCH_TEST(timer_is_brought_forward)
 /* A GID of the same device: the frame is marked and never reaches the wire. */
 BENCH_TEST(loopback_frames_are_marked)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.state = QP_RESET));
 
-	cfg.state = QP_RESET;
-	c = conn_open(*state, cfg);
 	c->path.loopback = true;
 	conn_raise(c, &conn_rc);
 	client_sends(c, 1, 8);
@@ -566,14 +563,11 @@ put_unsealed(struct bench *b, const uint8_t *frame, uint32_t len, bool own)
 REQUIREMENT("WIRE-03")
 BENCH_TEST(loopback_needs_no_icrc)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.state = QP_RESET));
 	struct wire_pkt pkt;
 	uint8_t frame[WIRE_MAX_OVERHEAD + 8];
 	uint32_t len;
 
-	cfg.state = QP_RESET;
-	c = conn_open(*state, cfg);
 	c->path.loopback = true;
 	conn_raise(c, &conn_rc);
 	client_sends(c, 1, 8);

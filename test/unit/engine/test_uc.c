@@ -11,11 +11,8 @@
 static struct conn *
 conn_uc(void **state)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.type = QP_TYPE_UC));
 
-	cfg.type = QP_TYPE_UC;
-	c = conn_open(*state, cfg);
 	memset(c->remote->bytes, 0, BENCH_BYTES);
 	return c;
 }

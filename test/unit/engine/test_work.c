@@ -233,12 +233,8 @@ receive_steps(struct conn *c, bool to_group, uint32_t n)
 REQUIREMENT("WIRE-10")
 BENCH_TEST(datagram_does_not_walk_the_members)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.type = QP_TYPE_UD, cfg.qkey = QKEY));
 
-	cfg.type = QP_TYPE_UD;
-	cfg.qkey = QKEY;
-	c = conn_open(*state, cfg);
 	for (uint32_t to_group = 0; to_group < 2; to_group++) {
 		uint64_t few, many;
 

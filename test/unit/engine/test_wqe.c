@@ -255,11 +255,8 @@ BENCH_TEST(inline_read_fails)
 REQUIREMENT("CQE-03")
 BENCH_TEST(read_without_read_depth_fails)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.max_rd_atomic = 0));
 
-	cfg.max_rd_atomic = 0;
-	c = conn_open(*state, cfg);
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .len = 4});
 	pkt_none(c);
 	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
@@ -290,14 +287,11 @@ BENCH_TEST(message_over_2_to_the_31_fails)
 REQUIREMENT("WIRE-05")
 BENCH_TEST(message_of_2_to_the_31_is_sent)
 {
-	struct conn_cfg cfg = conn_rc;
 	struct bench_region *big;
 	struct uroce_sge sge;
 	struct wire_pkt p;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.mtu_code = 5));
 
-	cfg.mtu_code = 5;
-	c = conn_open(*state, cfg);
 	big = region_add(*state, 7, 1ull << 40, 4096, MEM_LOCAL_WRITE);
 	big->mr.len = 1ull << 31; /* never accessed, only requested */
 	sge = (struct uroce_sge){1ull << 40, 1u << 31, big->mr.key};
@@ -314,12 +308,9 @@ BENCH_TEST(message_of_2_to_the_31_is_sent)
 REQUIREMENT("REQ-03")
 BENCH_TEST(memory_deregistered_within_a_message_fails)
 {
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
+	struct conn *c = conn_open(*state, CONN(cfg.mtu_code = 1));
 	uint32_t sent;
 
-	cfg.mtu_code = 1;
-	c = conn_open(*state, cfg);
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 300 * 256});
 	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG, .len = 4});
 	sent = pkt_count(c);
