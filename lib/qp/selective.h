@@ -25,8 +25,8 @@ struct qp_env;
 /* PSNs outstanding while the peer holds some, at most, if the window is CC_WINDOW_PKTS or less */
 #define QP_SR_WIDE 160u
 /* PSNs from una_psn on whose data may come early; a power of two */
-#define QP_SR_READ_WINDOW     2048u
-#define QP_SR_ASKS            8u    /* parts of READs requested again at the same time, at most */
+#define QP_SR_READ_WINDOW     4096u
+#define QP_SR_ASKS            64u   /* parts of READs requested again at the same time, at most */
 #define QP_SR_QPS             512u  /* of a worker: reorder buffers, scoreboards */
 #define QP_SR_FRAMES          4096u /* copied requests that a worker holds, at most */
 #define QP_SR_FRAME_BYTES     4288u /* of a held request: overhead and the largest path MTU */

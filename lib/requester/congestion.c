@@ -93,6 +93,10 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 	bool sr = qp->conn.sr.state == QP_SR_ON;
 	uint32_t most = RTE_MIN(snd->cc.window_pkts, sr ? QP_SR_WINDOW : QP_READ_WINDOW_PKTS);
 
+	/* On a long path: what the window adds is too little for the link's rate (CC_RATE_PPS). */
+	if (sr && snd->cc.window_pkts > CC_WINDOW_PKTS)
+		most = QP_SR_WINDOW;
+
 	if (snd->resending)
 		return false;
 	if (qp->conn.cc_flow.param.policy != CC_FIXED)

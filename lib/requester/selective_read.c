@@ -88,7 +88,10 @@ ask_end(const struct qp_ask *a)
 	return psn_add(a->psn, a->n);
 }
 
-/* A request sent after ask j was answered: the missing responses of ask j are lost. */
+/*
+ * A request that the peer answers after ask j was answered: the missing responses of ask j are
+ * lost.
+ */
 static uint32_t
 ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t j)
 {
@@ -98,6 +101,19 @@ ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32
 		return 0;
 	ask_remove(qp, &m->reads, j);
 	return want(qp, m, a.next_psn, ask_end(&a));
+}
+
+/* A response that was requested again has arrived after ns. */
+static void
+repaired(struct qp_env *env, struct qp *qp, uint64_t ns)
+{
+	struct cc_flow *flow = &qp->conn.cc_flow;
+
+	qp_loss_repaired(env, qp, ns);
+	/* While responses are lost, no other round trip of READs is timed. */
+	if (flow->param.policy == CC_FIXED)
+		cc_on_rtt(&qp->conn.snd.cc, flow, env->now_ns,
+			  (uint32_t)RTE_MIN(ns, (uint64_t)UINT32_MAX));
 }
 
 /* Response psn of ask j has arrived. Finds lost responses before it. Returns their number. */
@@ -110,7 +126,7 @@ ask_got(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t j, 
 
 	/* In a network that reorders, it may be the original. */
 	if (psn == a->psn && !reorders(qp))
-		qp_loss_repaired(env, qp, env->now_ns - a->at_ns);
+		repaired(env, qp, env->now_ns - a->at_ns);
 	if (psn_lt(next, upto)) {
 		n = want(qp, m, next, upto);
 		a->next_psn = upto;
@@ -152,8 +168,11 @@ asks_see(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t ps
 	if (hit < r->nasks) {
 		n += ask_got(env, qp, m, hit, psn);
 		j = RTE_MIN(hit, r->nasks);
-		while (j-- > 0)
-			n += ask_overtaken(env, qp, m, j);
+		/* The peer answers those that wait there in the order of their PSNs. */
+		while (j-- > 0) {
+			if (psn_lt(r->ask[j].psn, psn))
+				n += ask_overtaken(env, qp, m, j);
+		}
 		return n;
 	}
 	/* The first ask has the lowest high_psn. */
@@ -354,6 +373,8 @@ lose_piece(struct qp *qp, struct qp_scoreboard *m, const struct qp_sq_entry *e)
 	return want(qp, m, una, end);
 }
 
+#define PIECE_MOST_PKTS (8 * QP_READ_AGAIN_PKTS)
+
 /*
  * Requests the next piece when all of the piece before it has arrived, twice as much each time: no
  * response behind it will show that it is missing.
@@ -375,7 +396,7 @@ tail_progress(struct qp_env *env, struct qp *qp)
 	e = qp_sq_entry(qp, snd->tail);
 	if (!req_fetches(e))
 		return;
-	r->piece = RTE_MIN(2 * r->piece, QP_SR_ASKS * QP_READ_AGAIN_PKTS);
+	r->piece = RTE_MIN(2 * r->piece, PIECE_MOST_PKTS);
 	lost(env, qp, lose_piece(qp, m, e));
 }
 

@@ -24,8 +24,9 @@ static const uint32_t losses_ppm[] = {1000, 10000, 50000};
 static const double goals[] = {0, 0.4, 0.1}; /* share of the lossless goodput, by loss */
 /* The same with --sr, from SR_SIZE on. */
 static const double sr_goals[] = {0.98, 0.95, 0.85};
-/* The same with wires of more than SHORT_DELAY: of WRITE and SEND, and of READ. */
-static const double long_goals[2][3] = {{0.9, 0.9, 0}, {0.7, 0.4, 0}};
+/* The same with wires of more than SHORT_DELAY: of WRITE and SEND, and of READ, by size. */
+static const double long_goals[] = {0.9, 0.9, 0};
+static const double long_read_goals[][3] = {{0, 0, 0}, {0.8, 0.5, 0.3}, {0.9, 0.85, 0.3}};
 #define SHORT_DELAY  2u
 #define SR_SIZE      65536u
 #define SR_P99_GOAL  5 /* times that without loss */
@@ -92,8 +93,9 @@ measure(enum goodput_op op, uint32_t size, uint32_t depth, const uint32_t loss_p
 
 /* Prints one line: which frames are lost, and the goodput. Returns true if the goal is met. */
 static bool
-line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whole)
+line(enum goodput_op op, unsigned i, unsigned loss, unsigned way, double whole)
 {
+	uint32_t size = sizes[i];
 	static const char *const ways[] = {"requests", "answers", "both"};
 	uint32_t ppm[2] = {way != 1 ? losses_ppm[loss] : 0, way != 0 ? losses_ppm[loss] : 0};
 	struct goodput_result r = measure(op, size, GOODPUT_DEPTH, ppm);
@@ -102,7 +104,9 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 	bool met, sr = opt.sr;
 
 	if (sr && opt.delay > SHORT_DELAY)
-		goal = size >= SR_SIZE ? long_goals[op == GOODPUT_READ][loss] * whole : 0;
+		goal = op == GOODPUT_READ ? long_read_goals[i][loss] * whole
+		       : size >= SR_SIZE  ? long_goals[loss] * whole
+					  : 0;
 	else if (sr)
 		goal = size >= SR_SIZE ? sr_goals[loss] * whole : 0;
 	/* A retransmission queues behind all waiting frames, which go-back-N cannot withdraw. */
@@ -191,7 +195,7 @@ main(int argc, char **argv)
 			printf("%-5s %7u B  lossless %32.2f Gb/s\n", op_name[op], sizes[s], whole);
 			for (unsigned loss = 0; loss < RTE_DIM(losses_ppm); loss++)
 				for (unsigned way = 0; way < 3; way++)
-					met &= line(op, sizes[s], loss, way, whole);
+					met &= line(op, s, loss, way, whole);
 			for (uint32_t late = 4; opt.sr && op != GOODPUT_READ && late <= 64;
 			     late *= 4)
 				met &= late_line(op, sizes[s], late, whole);
