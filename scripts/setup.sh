@@ -12,7 +12,7 @@ TEST_PACKAGES="infiniband-diags ethtool git libclang-rt-dev clang-format ibverbs
 	iputils-ping procps python3-pyverbs python3-matplotlib libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional qperf dapl2-utils|
 	qemu-utils qemu-block-extra qemu-system-x86 virtiofsd|qemu-system-common libaio1|libaio1t64 gdb
-	iptables nftables python3-jsonschema python3-seccomp"
+	iptables nftables python3-jsonschema python3-seccomp wireguard-tools wireguard-go"
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
 # chromium (81 MB) looks at the page of `report --html` in test_report_html.py.
 BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 virtiofsd|qemu-system-common mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev python3-matplotlib
