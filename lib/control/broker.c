@@ -19,6 +19,7 @@
 #define LIMIT_NS  (2 * SECOND_NS) /* limit that a request waits for its client's memory */
 #define RETRY_NS  SECOND_NS       /* between two starts */
 #define BATCH     16              /* results per turn of the loop */
+#define LEFT_MAX  64u             /* ended connections without a broker; then no new ones */
 
 static void on_message(struct watch *w, uint32_t events);
 
@@ -83,7 +84,7 @@ start(struct daemon *d)
 	return rc;
 }
 
-/* Has the new broker close the connections that ended while there was none. */
+/* Has the new broker close the connections that ended while there was none, and accepts more. */
 static void
 drop_left(struct daemon *d)
 {
@@ -100,6 +101,8 @@ drop_left(struct daemon *d)
 		broker_drop(d, left[i].id, &peer, false);
 	}
 	free(left);
+	if (n >= LEFT_MAX && d->broker.nleft < LEFT_MAX)
+		loop_set(&d->loop, &d->listener, EPOLLIN);
 }
 
 static int
@@ -386,10 +389,14 @@ broker_release(struct daemon *d, uint64_t id, uint32_t uid)
 	return send_cmd(d, &c, NULL, 0) == 0;
 }
 
-/* Keeps a connection that ended until a broker can close it. */
+/*
+ * Keeps a connection that ended until a broker can close it. Nobody is charged for it, so that a
+ * client could use up the daemon's descriptors by new connections: these wait for a broker, too.
+ */
 static void
-leave(struct broker *b, uint64_t id, const struct ipc_peer *peer)
+leave(struct daemon *d, uint64_t id, const struct ipc_peer *peer)
 {
+	struct broker *b = &d->broker;
 	struct broker_left *left = realloc(b->left, (b->nleft + 1) * sizeof(*left));
 
 	if (left == NULL) {
@@ -399,6 +406,8 @@ leave(struct broker *b, uint64_t id, const struct ipc_peer *peer)
 	}
 	left[b->nleft++] = (struct broker_left){.id = id, .uid = peer->uid, .sock = peer->sock};
 	b->left = left;
+	if (b->nleft >= LEFT_MAX)
+		loop_set(&d->loop, &d->listener, 0);
 }
 
 void
@@ -410,7 +419,7 @@ broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, bool kep
 	if (!empty && !kept)
 		kept = broker_keep(d, id, peer);
 	if (!empty && !kept) {
-		leave(&d->broker, id, peer);
+		leave(d, id, peer);
 		return;
 	}
 	/* In this order, so that the broker's close is the last one. */

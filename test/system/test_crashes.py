@@ -4,7 +4,7 @@
 request completes once (survivor.c), the others go on, and nothing stays: no object, descriptor, process, route, interface
 or file.
 
-    test_crashes.py [WHAT..]    daemons, brokers, clients, stopped, memory; default: all
+    test_crashes.py [WHAT..]    daemons, brokers, clients, stopped, without, memory; default: all
 
 UROCE_KILLS: daemons and brokers to kill, and a fifth of the clients; default 3. UROCE_KILLS_FROM: the first, to resume;
 each has its own seed, which its name tells."""
@@ -14,6 +14,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import struct
 import sys
 import threading
@@ -32,6 +33,8 @@ RSS_KIB = 8192  # that a daemon may grow, at most, in the second half of many ki
 MANY = 20
 CGROUPS = pathlib.Path("/sys/fs/cgroup/memory")
 SPARE_BYTES = 6 << 20
+OTHER = 65534
+LEFT, SLACK = 64, 8  # connections that the daemon keeps for the next broker (LEFT_MAX); descriptors for other reasons
 
 
 def seeded(what, kill):
@@ -283,6 +286,62 @@ def stop_each():
     last(served)
 
 
+def send_and_leave(served, client):
+    """Another user's connections, each ended with a descriptor that was not received, which only a broker may close: more
+    than the daemon keeps until then. Between them a client of root is served, so that the daemon has seen them."""
+    fd = control.memfd()
+    for _ in range(5 * LEFT):
+        with control.as_uid(OTHER), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            sock.setblocking(False)
+            with contextlib.suppress(BlockingIOError):  # as many wait as can
+                sock.connect(str(served.socket))
+                head = struct.pack("<IHHIIII", control.MAGIC, control.VERSION, control.OPS["HELLO"], 5, 0, 0, 1)
+                sock.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))])
+        status, handle, _ = client.make("ALLOC_PD")
+        assert status == 0 and client.do("DEALLOC_PD", control.one(handle)) == 0
+    os.close(fd)
+
+
+def without_broker():
+    """While there is no broker, connections with descriptors do not use up those of the daemon: new ones wait."""
+    link = lib.link_ring(("--workers", "1", "--socket-mode", "0666"))
+    served, good = link.a.daemon, transfer(link)
+    served.socket.parent.chmod(0o711)
+    goes_on(served, good)
+    client = control.Client(served.socket, "uroce0")
+    before = descriptors(served)
+    with lib.case("for a second there is no broker"):
+        for kill in (1, 2):  # a second one is started at once, a third a second later
+            os.kill(lib.until("a broker", lambda: broker_of(served)), signal.SIGKILL)
+            lib.until("it is lost", lambda k=kill: served.proc.output().count(") has ended") == k)
+        send_and_leave(served, client)
+        assert descriptors(served) <= before + LEFT + SLACK, (before, descriptors(served))
+        goes_on(served, good)
+        later, fd = control.Client(served.socket, "uroce0"), control.memfd()
+        _, pd, _ = later.make("ALLOC_PD")
+        assert later.make("REG_MR", control.region(pd), [fd])[0] == 0
+        later.close()
+        os.close(fd)
+        lib.until("their descriptors are closed", lambda: descriptors(served) <= before)
+    with lib.case("no broker can be started any more"):
+        for pid in family(served.proc.pid)[1:]:
+            os.kill(pid, signal.SIGKILL)
+        lib.until("it has noticed", lambda: "no broker: " in served.proc.output())
+        send_and_leave(served, client)
+        assert descriptors(served) <= before + LEFT + SLACK, (before, descriptors(served))
+    client.close()
+    complete_unseen(served, good)
+
+
+def complete_unseen(served, progs):
+    """The transfer ends; the daemon takes no urocectl any more."""
+    with lib.case("the transfer beside is complete, and the daemon ends cleanly"):
+        lib.enough(*progs)
+        for prog in progs:
+            assert prog.wait(lib.processes.HANGS_S) == 0, prog.tail()
+        served.stop()
+
+
 def limited():
     """The daemon's control group has no more memory: clients are refused, or the kernel ends the daemon. Then its clients
     complete everything and go to the next one."""
@@ -323,7 +382,7 @@ def limited():
     last(served)
 
 
-PARTS = {"daemons": daemons, "brokers": brokers, "clients": clients, "stopped": stop_each, "memory": limited}
+PARTS = {"daemons": daemons, "brokers": brokers, "clients": clients, "stopped": stop_each, "without": without_broker, "memory": limited}
 
 
 def main():
