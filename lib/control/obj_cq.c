@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "control/obj.h"
 #include "control/ring.h"
+#include "qp/lines.h"
 #include "qp/retire.h"
 
 static void
@@ -134,7 +135,7 @@ cq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		if (ch == NULL)
 			return ENOENT;
 	}
-	cq = calloc(1, sizeof(*cq));
+	cq = qp_lines_zalloc(sizeof(*cq)); /* a worker writes it */
 	if (cq == NULL)
 		return ENOMEM;
 	cq->worker = -1;

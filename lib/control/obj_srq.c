@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "control/obj.h"
 #include "control/ring.h"
+#include "qp/lines.h"
 
 #define SRQ_ATTR_MAX_WR 1 /* enum ibv_srq_attr_mask */
 #define SRQ_ATTR_LIMIT  2
@@ -85,7 +86,7 @@ srq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 				   "(0 .. max_wr) is out of range",
 				   q.max_wr, QP_MAX_WR, q.max_sge, QP_MAX_SGE, q.limit);
 	q.max_sge = q.max_sge != 0 ? q.max_sge : 1;
-	o = calloc(1, sizeof(*o));
+	o = qp_lines_zalloc(sizeof(*o)); /* a worker writes it */
 	if (o == NULL)
 		return ENOMEM;
 	rc = srq_build(o, s, pd, &q);

@@ -7,6 +7,7 @@
 #include <rte_malloc.h>
 #include "qp/deadline.h"
 #include "qp/env.h"
+#include "qp/lines.h"
 #include "qp/qp.h"
 #include "qp/recorder.h"
 #include "qp/srq.h"
@@ -31,12 +32,13 @@ qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant)
 	return 0;
 }
 
+_Static_assert(__alignof__(struct qp) <= QP_LINE_BYTES, "qp_lines_zalloc aligns it");
+
 /* Allocates zeroed memory for a QP. huge: as in struct qp_create. */
 static struct qp *
 qp_mem(size_t bytes, bool huge)
 {
 	struct qp *qp = NULL;
-	void *mem;
 
 	if (huge)
 		qp = rte_zmalloc("qp", bytes, __alignof__(struct qp));
@@ -44,20 +46,14 @@ qp_mem(size_t bytes, bool huge)
 		qp->bind.in_eal = true;
 		return qp;
 	}
-	if (posix_memalign(&mem, __alignof__(struct qp), bytes) != 0)
-		return NULL;
-	return memset(mem, 0, bytes);
+	return qp_lines_zalloc(bytes);
 }
 
 /* Not in huge pages: only events that are rare use it. */
 static struct qp_recorder *
 recorder_make(void)
 {
-	void *mem;
-
-	if (posix_memalign(&mem, 64, sizeof(struct qp_recorder)) != 0)
-		return NULL;
-	return memset(mem, 0, sizeof(struct qp_recorder));
+	return qp_lines_zalloc(sizeof(struct qp_recorder));
 }
 
 struct qp *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdlib.h>
 #include <rte_errno.h>
+#include "qp/lines.h"
 #include "qp/segs.h"
 
 #define TAIL_ROOM 64
@@ -14,7 +15,7 @@ payload_freed(void *addr, void *ctx)
 struct qp_segs *
 qp_segs_create(const char *name, uint32_t n, int socket)
 {
-	struct qp_segs *s = calloc(1, sizeof(*s) + n * sizeof(s->pair[0]));
+	struct qp_segs *s = qp_lines_zalloc(sizeof(*s) + n * sizeof(s->pair[0]));
 
 	if (s == NULL) {
 		rte_errno = ENOMEM;

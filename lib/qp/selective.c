@@ -3,6 +3,7 @@
 #include <string.h>
 #include <rte_common.h>
 #include "qp/congestion.h"
+#include "qp/lines.h"
 #include "qp/qp.h"
 #include "qp/selective.h"
 #include "wire/hdr.h"
@@ -62,7 +63,7 @@ static bool
 stock_init(struct qp_sr_stock *s, uint32_t n)
 {
 	s->n = s->nfree = n;
-	s->free = calloc(RTE_MAX(n, 1u), sizeof(*s->free));
+	s->free = qp_lines_zalloc(RTE_MAX(n, 1u) * sizeof(*s->free));
 	/* The part used last is used next. */
 	for (uint32_t i = 0; i < n && s->free != NULL; i++)
 		s->free[i] = (uint16_t)(n - 1 - i);
@@ -119,7 +120,7 @@ place_of(const struct qp *qp)
 struct qp_sr_pool *
 qp_sr_pool_create(const struct rte_mempool *bufs, uint32_t nbufs)
 {
-	struct qp_sr_pool *p = calloc(1, sizeof(*p));
+	struct qp_sr_pool *p = qp_lines_zalloc(sizeof(*p));
 
 	if (p == NULL)
 		return NULL;

@@ -4,12 +4,13 @@
 #include <string.h>
 #include <rte_bitops.h>
 #include <rte_common.h>
+#include "qp/lines.h"
 #include "qp/sqe.h"
 
 struct qp_sqe_pool *
 qp_sqe_pool_create(uint32_t qps, uint32_t more)
 {
-	struct qp_sqe_pool *p = calloc(1, sizeof(*p));
+	struct qp_sqe_pool *p = qp_lines_zalloc(sizeof(*p));
 
 	if (p == NULL)
 		return NULL;
@@ -17,7 +18,7 @@ qp_sqe_pool_create(uint32_t qps, uint32_t more)
 	p->total = qps + more;
 	/* The kernel allocates only pages that are used. */
 	p->mem = aligned_alloc(64, (size_t)p->total * QP_CHUNK_BYTES);
-	p->back = malloc(p->total * sizeof(p->back[0]));
+	p->back = aligned_alloc(64, RTE_ALIGN_CEIL(p->total * sizeof(p->back[0]), 64));
 	if (p->mem == NULL || p->back == NULL) {
 		qp_sqe_pool_free(p);
 		return NULL;
@@ -50,7 +51,7 @@ qp_sqes_init(struct qp_sqes *q, const struct qp_ring *sq)
 	q->chunks = 0;
 	q->chunk = q->near;
 	if (n / per > QP_CHUNKS_NEAR)
-		q->chunk = calloc(n / per, sizeof(q->chunk[0]));
+		q->chunk = qp_lines_zalloc(n / per * sizeof(q->chunk[0]));
 	return q->chunk != NULL ? 0 : -ENOMEM;
 }
 

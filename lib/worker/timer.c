@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 #include <rte_cycles.h>
 #include <rte_timer.h>
+#include "qp/lines.h"
 #include "worker/worker_parts.h"
 
 /* a * b >> 32 in 96 bits */
@@ -124,7 +125,7 @@ timer_next_ns(const struct worker *w)
 int
 worker_adopt_qp(struct worker *w, struct qp *qp)
 {
-	struct qp_timer *t = calloc(1, sizeof(*t));
+	struct qp_timer *t = qp_lines_zalloc(sizeof(*t));
 
 	if (t == NULL)
 		return -ENOMEM;

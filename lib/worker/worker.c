@@ -16,6 +16,7 @@
 #include <rte_malloc.h>
 #include <rte_pause.h>
 #include <rte_ring_elem.h>
+#include "qp/lines.h"
 #include "qp/segs.h"
 #include "worker/worker_parts.h"
 
@@ -267,9 +268,9 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->own_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	w->client_fd = epoll_create1(EPOLL_CLOEXEC);
 	/* every nworkers-th queue of each port */
-	w->rxqs = calloc((size_t)ENGINE_MAX_DEVS *
-				 ((RTE_MAX_QUEUES_PER_PORT + p->nworkers - 1) / p->nworkers),
-			 sizeof(*w->rxqs));
+	w->rxqs = qp_lines_zalloc((size_t)ENGINE_MAX_DEVS *
+				  ((RTE_MAX_QUEUES_PER_PORT + p->nworkers - 1) / p->nworkers) *
+				  sizeof(*w->rxqs));
 	w->in = frame_ring("in", i, socket);
 	w->out = frame_ring("out", i, socket);
 	w->segs = view_segs(i, socket);

@@ -30,11 +30,11 @@ COLD = {
     'lib/cc/param.c': ('memchr|snprintf|strcspn|strlen', 'parameters as text, for a device'),
     'lib/qp/refusal.c': ('vsnprintf', 'why a modify was refused, for the control thread'),
     'lib/mem/mr_table.c': ('calloc|free', 'the key table, made when a device starts'),
-    'lib/qp/qp.c': ('posix_memalign|free|rte_zmalloc|rte_free', 'makes and frees QPs'),
-    'lib/qp/segs.c': ('calloc|free|rte_mempool_(avail_count|free)|rte_pktmbuf_pool_create|per_lcore__rte_errno',
+    'lib/qp/qp.c': ('aligned_alloc|free|rte_zmalloc|rte_free', 'makes and frees QPs'),
+    'lib/qp/segs.c': ('aligned_alloc|free|rte_mempool_(avail_count|free)|rte_pktmbuf_pool_create|per_lcore__rte_errno',
                       'makes and frees segments of frames'),
-    'lib/qp/selective.c': ('calloc|malloc|free', 'makes pools of held requests'),
-    'lib/qp/sqe.c': ('calloc|malloc|aligned_alloc|free', 'makes pools of WQE copies'),
+    'lib/qp/selective.c': ('calloc|malloc|aligned_alloc|free', 'makes pools of held requests'),
+    'lib/qp/sqe.c': ('aligned_alloc|free', 'makes pools of WQE copies'),
     'lib/qp/table.c': ('calloc|free', 'the table that finds QPs'),
 }
 
