@@ -34,6 +34,7 @@ extern const char *const bench_measure_name[BENCH_MEASURES + 1]; /* "rate" .. */
 
 enum bench_port {
 	BENCH_PORT_NONE,
+	BENCH_PORT_EAL, /* two ports that --allow and --vdev name; the rest is made here */
 	BENCH_PORT_MEMIF,
 	BENCH_PORT_VHOST,
 	BENCH_PORT_AF_XDP,
@@ -43,6 +44,11 @@ enum bench_port {
 	BENCH_PORTS,
 };
 extern const char *const bench_port_name[BENCH_PORTS + 1]; /* "memif" .. */
+
+enum bench_through {
+	BENCH_THROUGH_NONE,
+	BENCH_THROUGH_TESTPMD,
+};
 
 struct bench_options {
 	const char *mode;
@@ -79,6 +85,7 @@ struct bench_options {
 	const char *workers; /* list of their numbers; NULL: powers of two, and all CPUs */
 	uint32_t split;      /* percent of the connections with their ends on two workers */
 	bool split_given;    /* else: as many as a random queue has */
+	bool lines;          /* count cache lines that two workers write, instead of all that */
 
 	/* mode "latency", and port, socket, dev, peer_socket, peer_dev */
 	bool breakdown;   /* stamp each step */
@@ -86,8 +93,11 @@ struct bench_options {
 
 	/* modes "wire" and "latency" */
 	enum bench_port port;
-	uint32_t link_mtu; /* of the interface; 0: as packets of mtu need */
-	uint32_t run_ms;   /* time of a measurement over a port, or of "scale", 5 .. 10000 */
+	/* mode "wire": the ports of a BENCH_PORT_EAL, two in all, joined by the user */
+	struct cli_list allow, vdev;
+	enum bench_through through; /* what forwards the packets */
+	uint32_t link_mtu;          /* of the interface; 0: as packets of mtu need */
+	uint32_t run_ms; /* time of a measurement over a port, or of "scale", 5 .. 10000 */
 };
 
 extern const struct cli_program bench_program; /* of main.c; for cli_wrong */
@@ -122,8 +132,15 @@ double bench_ns(uint64_t cycles);
  * the arguments plain, which have --no-huge. Exits with 1 on failure.
  */
 void bench_eal_start(bool no_huge, const char *lcores, unsigned mib, char **plain);
-/* Start DPDK on ordinary pages: lcores and, unless NULL, vdev as EAL's. Returns rte_eal_init's. */
-int bench_eal_plain(const char *lcores, unsigned mib, const char *vdev);
+/*
+ * Start DPDK: lcores as EAL's, and device, unless NULL: a PCI address (EAL's --allow) or a vdev. On
+ * ordinary pages; with a PCI device on huge pages if enough are free. Returns rte_eal_init's.
+ */
+int bench_eal_plain(const char *lcores, unsigned mib, const char *device);
+/* Is this device a PCI address, maybe with arguments, and no vdev? */
+bool bench_is_pci(const char *device);
+/* Are there mib of free huge pages of 2 MiB? */
+bool bench_huge_pages_free(unsigned mib);
 #define BENCH_EAL_MIB 256u /* memory that most modes need */
 
 /* The TSC after all earlier instructions; and the ns between two such reads in sequence. */

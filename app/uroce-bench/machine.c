@@ -120,8 +120,8 @@ bench_tsc_ns(void)
 	return bench_ns(best);
 }
 
-static bool
-huge_pages_free(unsigned mib)
+bool
+bench_huge_pages_free(unsigned mib)
 {
 	FILE *f = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
 	unsigned long n = 0;
@@ -141,28 +141,41 @@ runtime_dir_away(void)
 	rmdir(rte_eal_get_runtime_dir());
 }
 
+bool
+bench_is_pci(const char *device)
+{
+	size_t len = strcspn(device, ",");
+
+	return memchr(device, ':', len) != NULL &&
+	       strspn(device, "0123456789abcdefABCDEF:.") >= len;
+}
+
 int
-bench_eal_plain(const char *lcores, unsigned mib, const char *vdev)
+bench_eal_plain(const char *lcores, unsigned mib, const char *device)
 {
 	char prefix[64], mem[16];
-	char *argv[] = {"uroce-bench",
-			"--no-huge",
-			"--no-shconf",
-			"--no-pci",
-			"-m",
-			mem,
-			"--no-telemetry",
-			"--log-level=error",
-			"--iova-mode=va",
-			prefix,
-			"--lcores",
-			(char *)lcores,
-			"--vdev",
-			(char *)vdev};
+	bool pci = device != NULL && bench_is_pci(device), huge = pci && bench_huge_pages_free(mib);
+	char *argv[20] = {"uroce-bench", "--no-telemetry", "--log-level=error", prefix, "-m",
+			  mem,           "--lcores",       (char *)lcores};
+	int argc = 8;
 
+	if (huge) {
+		argv[argc++] = "--in-memory";
+	} else {
+		argv[argc++] = "--no-huge";
+		argv[argc++] = "--no-shconf";
+	}
+	if (!pci) {
+		argv[argc++] = "--no-pci";
+		argv[argc++] = "--iova-mode=va";
+	}
+	if (device != NULL) {
+		argv[argc++] = pci ? "--allow" : "--vdev";
+		argv[argc++] = (char *)device;
+	}
 	snprintf(mem, sizeof(mem), "%u", mib);
 	snprintf(prefix, sizeof(prefix), "--file-prefix=bench-%d", getpid());
-	return rte_eal_init((int)RTE_DIM(argv) - (vdev == NULL ? 2 : 0), argv);
+	return rte_eal_init(argc, argv);
 }
 
 void
@@ -171,7 +184,7 @@ bench_eal_start(bool no_huge, const char *lcores, unsigned mib, char **plain)
 	char mem[16];
 	char *huge[] = {"uroce-bench",    "--in-memory",       "--no-pci", "-m",          mem,
 			"--no-telemetry", "--log-level=error", "--lcores", (char *)lcores};
-	bool use_huge = !no_huge && huge_pages_free(mib);
+	bool use_huge = !no_huge && bench_huge_pages_free(mib);
 	int rc;
 
 	snprintf(mem, sizeof(mem), "%u", mib);

@@ -18,7 +18,7 @@
 
 #define PYTHON "/usr/bin/python3"
 
-static const char *const scripted[] = {"report", "versus", "loss", "incast"};
+static const char *const scripted[] = {"report", "versus", "loss", "incast", "nic"};
 
 static bool
 is_scripted(const char *mode)
@@ -100,30 +100,34 @@ bench_script(int argc, char **argv)
 
 const struct cli_program bench_program = {
 	.name = "uroce-bench",
-	.usage = "usage: uroce-bench MODE [OPTION...]\n"
-		 "\n"
-		 "  engine   two engines back to back on one core, over net_ring: the cost of the "
-		 "transport\n"
-		 "  client   verbs programs on a daemon\n"
-		 "  latency  one message at a time between two verbs programs, each on a daemon; "
-		 "with --breakdown\n"
-		 "           where its time goes\n"
-		 "  check    two verbs programs that move random data between two devices, each "
-		 "byte compared;\n"
-		 "           see check --help\n"
-		 "  connect  rdma_cm connections on a daemon, made and ended by --clients threads\n"
-		 "  wire     two processes, each with a worker on a core, and a port between them "
-		 "(root)\n"
-		 "  scale    the daemon's workers, 1 to 16 of them, each with traffic of its own: "
-		 "what "
-		 "more cores\n"
-		 "           are worth, with packets on the right queue and on any queue\n"
-		 "  probe    the distance between the cores, and the speed of each\n"
-		 "  versus   the same transfer over alternatives such as TCP; see versus "
-		 "--help\n"
-		 "  loss     goodput and latency while frames are lost, next to kernel TCP\n"
-		 "  incast   many senders to one receiver behind a bottleneck\n"
-		 "  report   every goal and the measured result; see report --help\n",
+	.usage =
+		"usage: uroce-bench MODE [OPTION...]\n"
+		"\n"
+		"  engine   two engines back to back on one core, over net_ring: the cost of the "
+		"transport\n"
+		"  client   verbs programs on a daemon\n"
+		"  latency  one message at a time between two verbs programs, each on a daemon; "
+		"with --breakdown\n"
+		"           where its time goes\n"
+		"  check    two verbs programs that move random data between two devices, each "
+		"byte compared;\n"
+		"           see check --help\n"
+		"  connect  rdma_cm connections on a daemon, made and ended by --clients threads\n"
+		"  wire     two processes, each with a worker on a core, and a port between them, "
+		"or two NICs\n"
+		"           (root)\n"
+		"  scale    the daemon's workers, 1 to 16 of them, each with traffic of its own: "
+		"what "
+		"more cores\n"
+		"           are worth, with packets on the right queue and on any queue\n"
+		"  probe    the distance between the cores, and the speed of each\n"
+		"  versus   the same transfer over alternatives such as TCP; see versus "
+		"--help\n"
+		"  loss     goodput and latency while frames are lost, next to kernel TCP\n"
+		"  incast   many senders to one receiver behind a bottleneck\n"
+		"  report   every goal and the measured result; see report --help\n"
+		"  nic      what two ports of NICs and this machine do: one file to send back; see "
+		"nic --help\n",
 	.options = bench_fields,
 };
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <rte_errno.h>
+#include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include "node.h"
 #include "rc_client.h"
@@ -198,7 +199,7 @@ node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rt
 #define POOL_MBUFS  16384
 #define POOL_CACHE  256
 #define POOL_ROOM   (RTE_PKTMBUF_HEADROOM + 8320) /* as the daemon's */
-#define LINK_MS     10000
+#define LINK_MS     30000
 
 static struct node_side *self;
 
@@ -238,7 +239,7 @@ node_probe(struct node_shared *sh, unsigned side)
 {
 	if (side == 1)
 		bench_pong(&sh->ping, PROBE_TURNS);
-	else
+	else if (sh->sides == 2)
 		sh->side[0].distance_ns = bench_ping(&sh->ping, PROBE_TURNS);
 	sh->side[side].speed_ns = bench_speed_here();
 }
@@ -261,9 +262,24 @@ eal_start(const struct node_shared *sh, unsigned side)
 
 	snprintf(lcores, sizeof(lcores), "0@%u,1@%u", sh->cpu[side], sh->cpu[side]);
 	if (bench_eal_plain(lcores, BENCH_EAL_MIB,
-			    node_net_is_socket(sh->o.port) ? NULL : sh->vdev[side]) < 0)
-		node_fail("DPDK does not start with %s: %s", sh->vdev[side],
+			    node_net_is_socket(sh->o.port) ? NULL : sh->device[side]) < 0)
+		node_fail("DPDK does not start with %s: %s", sh->device[side],
 			  rte_strerror(rte_errno));
+}
+
+/* The name of the port that EAL has made of the device; fails if it has made none. */
+static void
+name_port(const char *device, char name[64])
+{
+	uint16_t id = (uint16_t)rte_eth_find_next(0);
+	char why[160];
+
+	snprintf(name, 64, "%.*s", (int)strcspn(device, ","), device);
+	if (id < RTE_MAX_ETHPORTS && rte_eth_dev_get_name_by_port(id, name) == 0)
+		return;
+	if (port_pci_why(name, why, sizeof(why)))
+		node_fail("%s", why);
+	node_fail("DPDK makes no port of %s", device);
 }
 
 static void
@@ -277,10 +293,13 @@ port_start(struct node_shared *sh, unsigned side, struct port *port, struct rte_
 	if (sh->o.port == BENCH_PORT_AF_PACKET || sh->o.port == BENCH_PORT_AF_XDP ||
 	    sh->o.port == BENCH_PORT_PACKET)
 		p.mac = mac;
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sh->vdev[side], ","), sh->vdev[side]);
+	if (node_net_is_socket(sh->o.port))
+		snprintf(name, sizeof(name), "%s", sh->device[side]);
+	else
+		name_port(sh->device[side], name);
 	node_net_interface(netdev, sh->link, side);
 	if (sh->o.port == BENCH_PORT_UDP)
-		p.udp_addr = sh->vdev[side];
+		p.udp_addr = sh->device[side];
 	if (sh->o.port == BENCH_PORT_PACKET)
 		p.packet_netdev = netdev;
 	if (port_open(port, &p, pool) != 0)

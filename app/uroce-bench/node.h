@@ -3,8 +3,11 @@
  * Two processes with a port between them, each on a separate core. A third process starts and
  * measures them.
  *
- *   node_pair.c  mode "wire": the network, two nodes started, controlled and measured
+ *   wire.c       mode "wire"
+ *   node_net.c   the network between two nodes: namespaces, interfaces, names of devices
+ *   node_pair.c  two nodes started, controlled and measured
  *   node.c       a node: this program with a separate DPDK; a worker and queue pairs
+ *   testpmd.c    Debian's dpdk-testpmd, between two nodes or in their place
  *
  * test/bench/limits has nodes that move frames without queue pairs.
  *
@@ -22,6 +25,7 @@
 
 #define NODE_MEM_BYTES (64u * 1024) /* memory for messages, unless one is larger */
 #define NODE_NEAR_NS   100.0        /* cores with a larger distance are far */
+#define NODE_DEVICE    256          /* bytes of a device's argument for EAL */
 #define NODE_TRIES     5 /* attempts until something arrives: other processes may occupy a core */
 
 enum node_role {
@@ -52,9 +56,10 @@ struct node_side {
 struct node_shared {
 	struct bench_options o;
 	enum node_role role;
-	unsigned cpu[2];
-	char vdev[2][256];
-	unsigned link; /* of node_net_port */
+	unsigned sides;              /* 2; 1: frames are only sent */
+	unsigned cpu[3];             /* of both sides, and of a testpmd between them */
+	char device[2][NODE_DEVICE]; /* a PCI address or a vdev; of a socket: its address */
+	unsigned link;               /* of node_net_port */
 	uint32_t link_mtu;
 	size_t bytes;   /* of all of it */
 	bool yields;    /* idle workers yield: other threads share their core */
@@ -76,15 +81,35 @@ node_region(struct node_shared *sh, unsigned s)
 	       (size_t)s * sh->slots * sh->stride;
 }
 
-/* Enter new namespaces; before EAL starts. Exits with 1 if that is not permitted. */
-void node_net_open(void);
+/*
+ * Enter new namespaces; before EAL starts. For BENCH_PORT_EAL the network remains the user's. Exits
+ * with 1 if that is not permitted.
+ */
+void node_net_open(enum bench_port port);
 /* Checks the port options. On an error: prints a message and exits with status 2. */
 void node_net_check_options(const struct bench_options *o);
 /*
  * Makes EAL arguments (of a socket: the address) for both ends of a port between two processes;
- * link makes its names unique. Side 1 is the server, which starts first.
+ * link, 0 .. 63, makes its names unique. Side 1 is the server, which starts first.
  */
-void node_net_port(const struct bench_options *o, unsigned link, char vdev[2][256]);
+void node_net_port(const struct bench_options *o, unsigned link, char device[2][NODE_DEVICE]);
+
+/* The devices on the way between both sides. */
+struct node_path {
+	char node[2][NODE_DEVICE];
+	/* of what forwards, which is the server and starts first */
+	char between[4][NODE_DEVICE];
+	unsigned nbetween; /* 0: nothing is between them */
+	char order[16];    /* the numbers of its ports: it forwards between neighbours */
+};
+/* As node_net_port, but with what o->through puts between, which also uses link + 1. */
+void node_net_path(const struct bench_options *o, unsigned link, struct node_path *path);
+/* How many sides there are: 1 if the user named only one port. */
+unsigned node_net_sides(const struct bench_options *o);
+/* The CPU of side i; 2: of a testpmd. */
+unsigned node_net_cpu(const struct bench_options *o, unsigned i);
+/* The name of the port, for people. */
+void node_net_name(const struct bench_options *o, char *name, size_t size);
 /* The MTU of the interface below the port. */
 uint32_t node_net_mtu(const struct bench_options *o);
 /* Name of the interface below side s of an af_packet, af_xdp or socket port; size IF_NAMESIZE. */
@@ -94,9 +119,30 @@ bool node_net_is_socket(enum bench_port port);
 /* Enter the network namespace of side s, which processes started from then on are in. */
 void node_net_side(unsigned s);
 
+struct testpmd {
+	pid_t pid; /* 0: none */
+	FILE *to, *from;
+	unsigned nports;
+};
+/* Two testpmd: one sends on one core, one receives on the other; and what is between them. */
+struct testpmd_pair {
+	struct testpmd side[2], between;
+};
+void testpmd_pair_open(struct testpmd_pair *t, const struct bench_options *o, unsigned link);
+/* Received frames per second over run_ms; never 0, as with node_pair_run. */
+double testpmd_pair_run(struct testpmd_pair *t, uint32_t frame, uint32_t run_ms);
+void testpmd_pair_close(struct testpmd_pair *t);
+/* Starts the testpmd that the path has between its ends, if any. */
+void testpmd_between_open(struct testpmd *t, const struct bench_options *o,
+			  const struct node_path *path);
+/* Waits until all of its ports have a link. Does nothing if there is none, as the next one. */
+void testpmd_wait_links(struct testpmd *t);
+void testpmd_close(struct testpmd *t);
+
 struct node_pair {
 	struct node_shared *sh;
 	pid_t pid[2];
+	struct testpmd between;
 };
 /*
  * Start both nodes with a port of o's kind between them, wait until they are connected, and stop
@@ -129,6 +175,13 @@ bool node_pair_verify(const struct node_pair *p);
 double wire_run(struct node_pair *p, struct bench_report *r, const struct node_pair_sample *other);
 /* Adds the row of a transfer whose runs were measured; false if the bytes differ. Closes p. */
 bool wire_end(struct node_pair *p, struct bench_report *r);
+/*
+ * Transfers and testpmd in turn, each on the same ports, which are opened for each run: adds their
+ * row. Returns 0, or 1 if the bytes differ.
+ */
+int wire_in_turn(const struct bench_options *o, struct bench_report *r);
+/* Bytes of the frames that carry most of the payload. */
+uint32_t wire_frame(const struct bench_options *o);
 
 /* main of a node: argv[2] is the descriptor of the shared memory, argv[3] the side. */
 int node_main(int argc, char **argv);
@@ -144,7 +197,7 @@ _Noreturn void node_fail(const char *fmt, ...) __attribute__((format(printf, 1, 
 uint32_t node_next(const struct node_shared *sh, uint32_t step);
 /* In a node: it has finished the phase of that step. */
 void node_reached(struct node_side *me, uint32_t step);
-/* In a node: wait until the port has a link; fails after 10 s. */
+/* In a node: wait until the port has a link; fails after 30 s. */
 void node_link_wait(struct port *port);
 
 #endif

@@ -1,219 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <fcntl.h>
-#include <net/if.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <rte_common.h>
 #include "node.h"
-#include "wire/hdr.h"
-
-#define XDP_MTU_MAX 3400u /* largest MTU of a veth with an XDP program */
-
-void
-node_net_check_options(const struct bench_options *o)
-{
-	const char *bad = NULL;
-
-	if (o->port == BENCH_PORT_NONE)
-		bad = "--port memif, vhost, af_xdp, af_packet, udp or packet";
-	if (o->port == BENCH_PORT_AF_XDP && o->mtu > 2048)
-		bad = "af_xdp: --mtu must be at most 2048: an interface under XDP carries 3400 "
-		      "bytes";
-	if (bad != NULL)
-		cli_wrong(&bench_program, "mode %s: %s", o->mode, bad);
-}
-
-static int side_net[2]; /* of node_net_side */
-
-/* Enter a new network namespace, and keep the kernel's own packets out of the measurement. */
-static void
-new_net(unsigned s)
-{
-	int fd;
-
-	if (unshare(CLONE_NEWNET) != 0)
-		bench_die("a network namespace: %m (needs root)");
-	side_net[s] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (side_net[s] < 0)
-		bench_die("its network namespace: %m");
-	fd = open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return; /* a kernel without IPv6 */
-	if (write(fd, "1", 1) != 1)
-		bench_die("IPv6 off: %m");
-	close(fd);
-}
-
-void
-node_net_side(unsigned s)
-{
-	if (setns(side_net[s], CLONE_NEWNET) != 0)
-		bench_die("network namespace %u: %m", s);
-}
-
-static void
-write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		bench_die("%s: %m", path);
-	close(fd);
-}
-
-/* An ordinary user is root in its own user namespace, if the system permits one. */
-static void
-user_net_open(void)
-{
-	uid_t uid = geteuid(), gid = getegid();
-	char map[32];
-
-	if (uid == 0)
-		return;
-	if (unshare(CLONE_NEWUSER) != 0)
-		bench_die("a user namespace: %m (needs root, or user namespaces)");
-	write_file("/proc/self/setgroups", "deny");
-	snprintf(map, sizeof(map), "0 %u 1", uid);
-	write_file("/proc/self/uid_map", map);
-	snprintf(map, sizeof(map), "0 %u 1", gid);
-	write_file("/proc/self/gid_map", map);
-}
-
-void
-node_net_open(void)
-{
-	user_net_open();
-	if (unshare(CLONE_NEWNS) != 0)
-		bench_die("private namespaces: %m (needs root)");
-	new_net(1);
-	new_net(0);
-	/* /run: files of DPDK and sockets; /sys: of the network namespace */
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-	    mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0 ||
-	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV, NULL) != 0)
-		bench_die("mount: %m");
-}
-
-static void
-run(char *const argv[])
-{
-	int status;
-	pid_t pid = bench_spawn(argv, -1, -1, SIGKILL, NULL);
-
-	if (waitpid(pid, &status, 0) != pid || status != 0)
-		bench_die("%s %s %s failed", argv[0], argv[1], argv[2]);
-}
-
-bool
-node_net_is_socket(enum bench_port port)
-{
-	return port == BENCH_PORT_UDP || port == BENCH_PORT_PACKET;
-}
-
-void
-node_net_interface(char *name, unsigned link, unsigned s)
-{
-	snprintf(name, IF_NAMESIZE, "ub%u%c", link % 100, 'a' + s);
-}
-
-uint32_t
-node_net_mtu(const struct bench_options *o)
-{
-	uint32_t bytes = o->mtu + WIRE_MAX_OVERHEAD;
-
-	if (o->link_mtu != 0)
-		return o->link_mtu;
-	if (o->port == BENCH_PORT_AF_XDP && bytes > XDP_MTU_MAX)
-		return XDP_MTU_MAX;
-	return bytes < 1500 ? 1500 : bytes;
-}
-
-static void
-interface_up(const char *name, const char *address)
-{
-	char plen[20];
-	char *up[] = {"ip", "link", "set", (char *)name, "up", NULL};
-	char *give[] = {"ip", "addr", "add", plen, "dev", (char *)name, NULL};
-
-	snprintf(plen, sizeof(plen), "%.15s/24", address);
-	if (*address != '\0')
-		run(give);
-	run(up);
-}
-
-/* Make a veth pair, its ends in the namespaces of both sides if these have addresses. */
-static void
-veth(unsigned link, uint32_t mtu, char address[2][256])
-{
-	bool apart = *address[1] != '\0';
-	char bytes[12], a[IF_NAMESIZE], b[IF_NAMESIZE], net[64];
-	char *add[] = {"ip",   "link", "add", a,     "mtu", bytes,   "type", "veth",
-		       "peer", "name", b,     "mtu", bytes, "netns", net,    NULL};
-
-	node_net_interface(a, link, 0);
-	node_net_interface(b, link, 1);
-	snprintf(bytes, sizeof(bytes), "%u", mtu);
-	snprintf(net, sizeof(net), "/proc/%d/fd/%d", getpid(), side_net[apart]);
-	run(add);
-	interface_up(a, address[0]);
-	node_net_side(apart);
-	interface_up(b, address[1]);
-	node_net_side(0);
-}
-
-void
-node_net_port(const struct bench_options *o, unsigned link, char vdev[2][256])
-{
-	char none[2][256] = {"", ""};
-
-	for (unsigned s = 0; s < 2; s++) {
-		char *v = vdev[s];
-
-		switch (o->port) {
-		case BENCH_PORT_MEMIF:
-			/* an abstract socket belongs to the network namespace and needs no file */
-			snprintf(v, 256, "net_memif0,role=%s,socket=uroce-bench-%u,bsize=4608",
-				 s == 1 ? "server" : "client", link);
-			break;
-		case BENCH_PORT_VHOST:
-			if (s == 1)
-				snprintf(v, 256, "net_vhost0,iface=/run/vhost%u,queues=1", link);
-			else
-				snprintf(v, 256,
-					 "net_virtio_user0,path=/run/vhost%u,queues=1,"
-					 "queue_size=1024,packed_vq=1",
-					 link);
-			break;
-		case BENCH_PORT_AF_PACKET:
-			snprintf(v, 256,
-				 "net_af_packet0,iface=ub%u%c,blocksz=16384,framesz=8192,"
-				 "framecnt=1024,qpairs=1,qdisc_bypass=1",
-				 link, 'a' + s);
-			break;
-		case BENCH_PORT_AF_XDP:
-			snprintf(v, 256, "net_af_xdp0,iface=ub%u%c", link, 'a' + s);
-			break;
-		case BENCH_PORT_UDP:
-		case BENCH_PORT_PACKET:
-			snprintf(v, 256, "10.0.%u.%u", link, 1 + s);
-			break;
-		default:
-			abort();
-		}
-	}
-	if (node_net_is_socket(o->port))
-		veth(link, node_net_mtu(o), vdev);
-	else if (o->port == BENCH_PORT_AF_PACKET || o->port == BENCH_PORT_AF_XDP)
-		veth(link, node_net_mtu(o), none);
-}
 
 #define START_MS  60000 /* on busy cores each RCU grace period of a socket takes seconds */
 #define PHASE_MS  20000
@@ -223,7 +16,7 @@ node_net_port(const struct bench_options *o, unsigned link, char vdev[2][256])
 static void
 check_alive(struct node_pair *p)
 {
-	for (unsigned s = 0; s < 2; s++) {
+	for (unsigned s = 0; s < p->sh->sides; s++) {
 		int status;
 
 		if (p->pid[s] == 0) /* not started yet */
@@ -261,21 +54,21 @@ static void
 set_phase_and_wait(struct node_pair *p, enum node_phase phase)
 {
 	set_phase(p, phase);
-	for (unsigned s = 0; s < 2; s++)
-		wait_reached(p, s, PHASE_MS);
+	for (unsigned s = 0; s < p->sh->sides; s++)
+		wait_reached(p, s, phase == NODE_CONNECT ? START_MS : PHASE_MS);
 }
 
 static void
 signal_both(const struct node_pair *p, int sig)
 {
-	for (unsigned s = 0; s < 2; s++)
+	for (unsigned s = 0; s < p->sh->sides; s++)
 		kill(p->pid[s], sig);
 }
 
 static void
 start(struct node_pair *p, int fd, unsigned s)
 {
-	char number[12], side[4];
+	char number[12], side[12];
 	char *argv[] = {"/proc/self/exe", p->sh->role == NODE_RC ? "node" : "frames", number, side,
 			NULL};
 
@@ -307,8 +100,12 @@ share(const struct bench_options *o, enum node_role role, int *fd)
 	sh->stride = stride;
 	sh->frame = 64;
 	sh->bytes = bytes;
-	sh->cpu[1] = sysconf(_SC_NPROCESSORS_ONLN) > 1;
-	sh->yields = sh->cpu[1] == 0;
+	sh->sides = node_net_sides(o);
+	for (unsigned i = 0; i < 3; i++)
+		sh->cpu[i] = node_net_cpu(o, i);
+	sh->yields = sh->cpu[0] == sh->cpu[1] ||
+		     (o->through != BENCH_THROUGH_NONE &&
+		      (sh->cpu[2] == sh->cpu[0] || sh->cpu[2] == sh->cpu[1]));
 	sh->link_mtu = node_net_mtu(o);
 	return sh;
 }
@@ -317,16 +114,20 @@ void
 node_pair_open(struct node_pair *p, const struct bench_options *o, enum node_role role,
 	       unsigned link)
 {
+	struct node_path path;
 	int fd;
 
 	*p = (struct node_pair){.sh = share(o, role, &fd)};
 	p->sh->link = link;
-	node_net_port(o, link, p->sh->vdev);
+	node_net_path(o, link, &path);
+	memcpy(p->sh->device, path.node, sizeof(path.node));
+	testpmd_between_open(&p->between, o, &path);
 	set_phase(p, NODE_START);
-	start(p, fd, 1);
-	start(p, fd, 0);
+	for (unsigned s = p->sh->sides; s-- > 0;)
+		start(p, fd, s);
 	close(fd);
 	set_phase_and_wait(p, NODE_CONNECT);
+	testpmd_wait_links(&p->between);
 	set_phase_and_wait(p, NODE_REST);
 	signal_both(p, SIGSTOP);
 }
@@ -335,8 +136,9 @@ void
 node_pair_close(struct node_pair *p)
 {
 	signal_both(p, SIGKILL);
-	for (unsigned s = 0; s < 2; s++)
+	for (unsigned s = 0; s < p->sh->sides; s++)
 		waitpid(p->pid[s], NULL, 0);
+	testpmd_close(&p->between);
 	munmap(p->sh, p->sh->bytes);
 }
 
@@ -348,8 +150,8 @@ struct counts {
 static struct counts
 count(const struct node_pair *p)
 {
-	/* for frames alone: the side that receives */
-	const struct node_side *end = &p->sh->side[p->sh->role == NODE_FRAMES];
+	/* for frames alone: the side that receives, if there is one */
+	const struct node_side *end = &p->sh->side[p->sh->role == NODE_FRAMES && p->sh->sides == 2];
 
 	return (struct counts){.at_s = (double)bench_now_ns() * 1e-9,
 			       .done = __atomic_load_n(&end->count, __ATOMIC_RELAXED)};
@@ -442,49 +244,4 @@ node_pair_verify(const struct node_pair *p)
 		if (memcmp(a + i * sh->stride, b + i * sh->stride, sh->o.size) != 0)
 			return false;
 	return n != 0;
-}
-
-/* --- mode "wire" --------------------------------------------------------------------------------
- */
-
-double
-wire_run(struct node_pair *p, struct bench_report *r, const struct node_pair_sample *other)
-{
-	const struct bench_options *o = &p->sh->o;
-	double packets = RTE_MAX((o->size + o->mtu - 1) / o->mtu, 1u);
-	struct node_pair_sample s;
-
-	node_pair_run(p, NODE_RC, 0, &s);
-	packets *= s.rate;
-	bench_add(r, "messages", "M/s", s.rate * 1e-6);
-	bench_add(r, "goodput", "Gb/s", s.rate * o->size * 8e-9);
-	bench_add(r, "packets", "M/s", packets * 1e-6);
-	bench_add(r, "distance", "ns", RTE_MAX(s.distance_ns, other->distance_ns));
-	bench_add(r, "core_speed", "ns", RTE_MAX(s.speed_ns, other->speed_ns));
-	return packets;
-}
-
-bool
-wire_end(struct node_pair *p, struct bench_report *r)
-{
-	const struct bench_options o = p->sh->o;
-	bool equal = node_pair_verify(p);
-
-	node_pair_close(p);
-	bench_report_row(r, "wire, %s, RC %s, %u B, MTU %u, %u QP%s%s%s", bench_port_name[o.port],
-			 bench_op_name[o.op], o.size, o.mtu, o.qps, o.qps == 1 ? "" : "s",
-			 node_pair_far(r), equal ? "" : ": BYTES DIFFER");
-	return equal;
-}
-
-int
-bench_wire(const struct bench_options *o, struct bench_report *r)
-{
-	static const struct node_pair_sample none;
-	struct node_pair p;
-
-	node_pair_open(&p, o, NODE_RC, 0);
-	for (uint32_t i = 0; i < o->runs; i++)
-		wire_run(&p, r, &none);
-	return wire_end(&p, r) ? 0 : 1;
 }

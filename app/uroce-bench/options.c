@@ -18,11 +18,16 @@ const char *const bench_measure_name[BENCH_MEASURES + 1] = {
 };
 
 const char *const bench_port_name[BENCH_PORTS + 1] = {
-	[BENCH_PORT_MEMIF] = "memif",   [BENCH_PORT_VHOST] = "vhost",
-	[BENCH_PORT_AF_XDP] = "af_xdp", [BENCH_PORT_AF_PACKET] = "af_packet",
-	[BENCH_PORT_UDP] = "udp",       [BENCH_PORT_PACKET] = "packet",
+	[BENCH_PORT_EAL] = "EAL",
+	[BENCH_PORT_MEMIF] = "memif",
+	[BENCH_PORT_VHOST] = "vhost",
+	[BENCH_PORT_AF_XDP] = "af_xdp",
+	[BENCH_PORT_AF_PACKET] = "af_packet",
+	[BENCH_PORT_UDP] = "udp",
+	[BENCH_PORT_PACKET] = "packet",
 };
 
+static const char *const through_names[] = {"testpmd", NULL};
 static const char *const idle_names[] = {"poll", "adaptive", NULL};
 
 static bool
@@ -80,6 +85,14 @@ const struct cli_field bench_fields[] = {
 	 .min = BENCH_PORT_MEMIF,
 	 .help = "the port between the two processes; mode latency: memif, af_packet, udp or\n"
 		 "packet between two daemons [one daemon with two devices on --pair]"},
+	{ROW("allow", CLI_LIST, allow), .arg = "PCI",
+	 .help = "wire, instead of --port: a PCI device by its address, as uroced's; give two\n"
+		 "that a cable joins, or that reach each other. The first sends"},
+	{ROW("vdev", CLI_LIST, vdev), .arg = "VDEV",
+	 .help = "wire: any other port of DPDK, as uroced's, in the place of a --allow"},
+	{ROW("through", CLI_CHOICE, through), .arg = "PROGRAM", .names = through_names, .min = 1,
+	 .help = "wire: all packets pass a dpdk-testpmd (testpmd) that forwards them. It also\n"
+		 "forwards frames of testpmd of the same length, for comparison"},
 	NUMBER("link-mtu", link_mtu, "BYTES", 576, 65535, NULL,
 	       "MTU of the interface below the port; default: as --mtu needs"),
 	NUMBER("run-ms", run_ms, "MS", 5, 10000, "50", "duration of a measurement over a port"),
@@ -96,6 +109,9 @@ const struct cli_field bench_fields[] = {
 	 .given = offsetof(struct bench_options, split_given),
 	 .help = "share of the connections whose packets arrive at another worker than\n"
 		 "their QP's; 0: do not measure it [as with a random queue]"},
+	SWITCH("lines", lines,
+	       "count the cache lines that two workers write, with all packets on the\n"
+	       "right queue; measure no rates. The exit status is 1 if there are any"),
 	HEADING("Mode connect:"),
 	NUMBER("live", live, "N", 0, 20000, "0",
 	       "also measure with this many other connections alive"),
@@ -150,8 +166,14 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 	scale = strcmp(o->mode, "scale") == 0;
 	o->qps = o->qps != 0 ? o->qps : scale ? 16 : 1;
 	o->depth = o->depth != 0 ? o->depth : scale ? 16 : 128;
-	if (!scale && (o->workers != NULL || o->split_given))
-		cli_wrong(&bench_program, "--workers, --handed-over: only with mode scale");
+	if (!scale && (o->workers != NULL || o->split_given || o->lines))
+		cli_wrong(&bench_program,
+			  "--workers, --handed-over, --lines: only with mode scale");
+	if (o->allow.n + o->vdev.n != 0) {
+		if (o->port != BENCH_PORT_NONE)
+			cli_wrong(&bench_program, "--port and --allow or --vdev: only one of them");
+		o->port = BENCH_PORT_EAL;
+	}
 	if (o->policy != NULL && strcmp(o->mode, "engine") != 0)
 		cli_wrong(&bench_program, "--policy: only with mode engine");
 	if (o->op == BENCH_ATOMIC)
@@ -187,7 +209,7 @@ bench_main(int argc, char **argv)
 	if (m->check != NULL)
 		m->check(&o);
 	if (o.port != BENCH_PORT_NONE)
-		node_net_open();
+		node_net_open(o.port);
 	if (m->eal != NULL)
 		m->eal(&o, plain);
 	r = bench_report_start(&o);

@@ -18,8 +18,7 @@
 #include <rte_common.h>
 #include <rte_mbuf.h>
 #include "client.h"
-#include "rc_client.h"
-#include "uroce_abi/hello.h"
+#include "scale.h"
 
 #define SCALE_LISTS 8     /* different numbers of workers in one run */
 #define SCALE_MBUFS 4096u /* packet buffers for each worker */
@@ -35,32 +34,6 @@
 #define LOOK_US     2000
 #define WAIT_NS     60000000000ull
 
-/* The low bits of a step. */
-enum phase {
-	PHASE_REST,  /* post nothing; reached when nothing is in flight */
-	PHASE_SPEED, /* measure the core */
-	PHASE_RUN,
-	PHASE_STOP, /* do not call the client any more */
-};
-#define PHASES 4u /* power of two */
-
-/* A worker and both ends that live on it; written by this worker only while traffic runs. */
-struct station {
-	struct scale_set *set;
-	unsigned index;
-	struct worker *w;
-	struct rc_side side[2]; /* 0: requesters, 1: responders */
-	struct rc_client c[2];
-	uint8_t *host[2];
-	/* by worker: this one's calls client; the others' have doorbells of QPs that have moved */
-	struct uroce_db_ring *db[UROCE_MAX_WORKERS];
-	double speed_ns;
-	uint32_t failed; /* atomic: status of a failed completion */
-	/* atomic, read by the main thread */
-	uint64_t done __attribute__((aligned(64)));
-	uint32_t step; /* the last step that it has reached */
-} __attribute__((aligned(128)));
-
 /* What a set of workers has done between two moments. */
 struct scale_sample {
 	double messages;         /* a second, of all workers */
@@ -69,20 +42,6 @@ struct scale_sample {
 	double dropped;          /* of these, because a ring was full; per message */
 	double resent;           /* packets sent again, per message */
 	double speed_ns;         /* the largest bench_speed_here of a worker's core */
-};
-
-struct scale_set {
-	struct bench_options o;
-	unsigned n, split;
-	bool follow; /* QPs may move */
-	uint32_t slots, stride;
-	struct port *port; /* two */
-	struct mr_table mrs;
-	struct qp_table qps;
-	struct worker_set *ws;
-	struct station *at;
-	/* atomic: a number that changes with each phase, and the phase; read by all workers */
-	uint32_t step __attribute__((aligned(64)));
 };
 
 /* The numbers of workers to measure. */
@@ -284,9 +243,8 @@ station_open(struct scale_set *s, unsigned i)
 	}
 }
 
-/* Takes the workers' events, which must not be lost. */
-static void
-take_events(struct scale_set *s)
+void
+scale_events(struct scale_set *s)
 {
 	struct worker_event ev[32];
 	unsigned n = worker_events(s->ws, ev, 32);
@@ -305,9 +263,8 @@ take_events(struct scale_set *s)
 	}
 }
 
-/* Begins a phase and waits until every worker has reached it. */
-static void
-phase_begin(struct scale_set *s, enum phase phase)
+void
+scale_phase(struct scale_set *s, enum phase phase)
 {
 	uint64_t start = bench_now_ns();
 	uint32_t step = (s->step / PHASES + 1) * PHASES + phase;
@@ -315,7 +272,7 @@ phase_begin(struct scale_set *s, enum phase phase)
 	__atomic_store_n(&s->step, step, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < s->n; i++) {
 		while (__atomic_load_n(&s->at[i].step, __ATOMIC_ACQUIRE) != step) {
-			take_events(s);
+			scale_events(s);
 			usleep(LOOK_US);
 			if (bench_now_ns() - start > WAIT_NS)
 				bench_die("worker %u does not answer", i);
@@ -323,12 +280,7 @@ phase_begin(struct scale_set *s, enum phase phase)
 	}
 }
 
-/*
- * Opens n workers (1 .. UROCE_MAX_WORKERS) on the lcores 1 .. n, with o->qps connections each, of
- * which split percent have their ends on two workers (0 if n is 1). Control thread. Exits with 1 on
- * failure.
- */
-static struct scale_set *
+struct scale_set *
 scale_set_open(const struct bench_options *o, unsigned n, unsigned split, bool follow)
 {
 	struct scale_set *s = rc_zalloc(sizeof(*s));
@@ -366,7 +318,7 @@ scale_set_open(const struct bench_options *o, unsigned n, unsigned split, bool f
 		worker_call(s->at[i].w, open_on_worker, &s->at[i]);
 	for (unsigned i = 0; i < n; i++)
 		__atomic_store_n(&s->at[i].db[i]->overflow, 1, __ATOMIC_RELEASE);
-	phase_begin(s, PHASE_SPEED);
+	scale_phase(s, PHASE_SPEED);
 	return s;
 }
 
@@ -411,20 +363,20 @@ scale_set_run(struct scale_set *s, unsigned warm_up_us, struct scale_sample *sam
 	double before = slowest_core(s), seconds, messages;
 	struct totals a, b;
 
-	phase_begin(s, PHASE_RUN);
+	scale_phase(s, PHASE_RUN);
 	usleep(warm_up_us);
-	take_events(s);
+	scale_events(s);
 	read_totals(s, &a);
 	/* longer if others have taken all cores meanwhile */
 	do {
 		usleep(LOOK_US);
-		take_events(s);
+		scale_events(s);
 		read_totals(s, &b);
 		if (b.ns - a.ns > WAIT_NS)
 			bench_die("no message arrives");
 	} while (b.ns - a.ns < s->o.run_ms * 1000000ull || b.messages == a.messages);
-	phase_begin(s, PHASE_REST);
-	phase_begin(s, PHASE_SPEED);
+	scale_phase(s, PHASE_REST);
+	scale_phase(s, PHASE_SPEED);
 	seconds = (double)(b.ns - a.ns) * 1e-9;
 	messages = (double)(b.messages - a.messages);
 	*sample = (struct scale_sample){.slowest = 1e300};
@@ -466,10 +418,10 @@ scale_set_verify(const struct scale_set *s)
 	return true;
 }
 
-static void
+void
 scale_set_close(struct scale_set *s)
 {
-	phase_begin(s, PHASE_STOP);
+	scale_phase(s, PHASE_STOP);
 	worker_moves_stop(s->ws);
 	for (unsigned i = 0; i < s->n; i++) {
 		struct station *st = &s->at[i];
@@ -483,7 +435,7 @@ scale_set_close(struct scale_set *s)
 	}
 	for (unsigned i = 0; i < 2; i++)
 		worker_del_port(s->ws, &s->port[i]);
-	take_events(s);
+	scale_events(s);
 	worker_set_destroy(s->ws);
 	for (unsigned i = 0; i < s->n; i++) {
 		struct station *st = &s->at[i];
@@ -588,6 +540,13 @@ scale_check_options(const struct bench_options *o)
 	if (strcmp(o->mode, "scale") != 0)
 		return;
 	cpus_find();
+	if (o->lines) {
+		if (o->workers != NULL || o->split_given || o->sweep)
+			cli_wrong(&bench_program,
+				  "--lines: without --workers, --handed-over and --sweep");
+		counts_add(2);
+		return;
+	}
 	if (o->workers != NULL) {
 		counts_parse(o->workers);
 		return;
@@ -610,7 +569,8 @@ scale_eal_start(const struct bench_options *o, char **plain)
 		n += snprintf(lcores + n, sizeof(lcores) - (size_t)n, ",%u", cpus.cpu[i]);
 	n += snprintf(lcores + n, sizeof(lcores) - (size_t)n, ")");
 	for (unsigned i = 0; i < most; i++)
-		n += snprintf(lcores + n, sizeof(lcores) - (size_t)n, ",%u@%u", i + 1, cpus.cpu[i]);
+		n += snprintf(lcores + n, sizeof(lcores) - (size_t)n, ",%u@%u", i + 1,
+			      cpus.cpu[i % cpus.n]);
 	bench_eal_start(o->no_huge, lcores, MIB_BASE + MIB_WORKER * most, plain);
 }
 
@@ -688,6 +648,8 @@ bench_scale(const struct bench_options *o, struct bench_report *r)
 		k += (unsigned)snprintf(list + k, sizeof(list) - k, "%s%u", i == 0 ? "" : ",",
 					cpus.cpu[i]);
 	bench_report_text(r, "cpus", list);
+	if (o->lines)
+		return scale_lines(o, r) ? 0 : 1;
 	if (!o->sweep)
 		return measure_all(o, r) ? 0 : 1;
 	for (unsigned op = 0; op < RTE_DIM(ops); op++) {

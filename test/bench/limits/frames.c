@@ -45,9 +45,9 @@ sockets_open(const struct node_shared *sh, unsigned side)
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
 	int buffer = BUFFER;
 
-	inet_pton(AF_INET, sh->vdev[side], &at.sin_addr);
+	inet_pton(AF_INET, sh->device[side], &at.sin_addr);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0)
-		node_fail("no UDP socket on %s: %s", sh->vdev[side], strerror(errno));
+		node_fail("no UDP socket on %s: %s", sh->device[side], strerror(errno));
 	if (setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one)) != 0)
 		node_fail("this kernel has no UDP_GRO");
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer));
@@ -77,7 +77,7 @@ sockets_send(struct node_shared *sh, struct node_side *me, int fd, uint32_t step
 			     .msg_controllen = sizeof(control)};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
-	inet_pton(AF_INET, sh->vdev[1], &to.sin_addr);
+	inet_pton(AF_INET, sh->device[1], &to.sin_addr);
 	c->cmsg_level = IPPROTO_UDP;
 	c->cmsg_type = UDP_SEGMENT;
 	c->cmsg_len = CMSG_LEN(sizeof(segment));
@@ -245,12 +245,14 @@ drain(struct frames *f)
 static void
 run_frames(struct frames *f, unsigned side)
 {
+	static const uint8_t nobody[6] = {2, 0, 0, 0, 0, 2};
+
 	f->bytes = f->sh->frame;
 	if (f->port == NULL) {
 		sockets_run(f->sh, side, f->socket, f->step);
 		return;
 	}
-	make_head(f, f->sh->side[1 - side].mac);
+	make_head(f, f->sh->sides == 2 ? f->sh->side[1 - side].mac : nobody);
 	if (side == 0)
 		send_only(f);
 	else

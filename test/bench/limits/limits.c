@@ -29,11 +29,6 @@
 #define SWEEPS       5
 #define OVERHEAD     74u /* of a WRITE of one packet, Ethernet to ICRC */
 
-/* Header bytes of a packet, Ethernet to ICRC: with RETH, without it, with AETH. */
-#define WHOLE_OVERHEAD  OVERHEAD
-#define MIDDLE_OVERHEAD 58u
-#define AETH_OVERHEAD   62u
-
 static const uint32_t sizes[] = {64, 256, 512, 1024, 2048, 4096};
 
 static volatile uint32_t sum_sink;
@@ -121,8 +116,10 @@ packet_alone_ns(uint32_t payload, uint32_t message)
 static int
 limits_port(const struct bench_options *o, struct bench_report *r)
 {
+	char name[2 * NODE_DEVICE];
 	struct node_pair p;
 
+	node_net_name(o, name, sizeof(name));
 	node_pair_open(&p, o, NODE_FRAMES, 0);
 	for (unsigned i = 0; i < RTE_DIM(sizes) && sizes[i] <= o->mtu; i++) {
 		uint32_t frame = sizes[i] + OVERHEAD;
@@ -139,8 +136,8 @@ limits_port(const struct bench_options *o, struct bench_report *r)
 			bench_add(r, "distance", "ns", s.distance_ns);
 			bench_add(r, "core_speed", "ns", s.speed_ns);
 		}
-		bench_report_row(r, "port, %s, frames of %u B (payload %u B)%s",
-				 bench_port_name[o->port], frame, sizes[i], node_pair_far(r));
+		bench_report_row(r, "port, %s, frames of %u B (payload %u B)%s", name, frame,
+				 sizes[i], node_pair_far(r));
 	}
 	node_pair_close(&p);
 	return 0;
@@ -265,27 +262,6 @@ limits_sender(const struct bench_options *o, struct bench_report *r)
 
 /* --- a transfer, and directly after it what it is compared with ------------------------------ */
 
-static uint32_t
-packets_of(const struct bench_options *o)
-{
-	return o->size <= o->mtu ? 1 : (o->size + o->mtu - 1) / o->mtu;
-}
-
-/* Bytes of the frames that carry most of the payload. */
-static uint32_t
-frame_of(const struct bench_options *o)
-{
-	uint32_t payload = (RTE_MIN(o->size, o->mtu) + 3) & ~3u;
-
-	if (o->op == BENCH_ATOMIC)
-		return 86;
-	if (packets_of(o) > 1)
-		return payload + MIDDLE_OVERHEAD;
-	return payload + (o->op == BENCH_READ   ? AETH_OVERHEAD
-			  : o->op == BENCH_SEND ? MIDDLE_OVERHEAD
-						: WHOLE_OVERHEAD);
-}
-
 /*
  * Packets per second that the sender's core could make if it did only testpmd's work, the ICRC and,
  * if the driver does not copy, the copy into the port's buffers. On af_packet and af_xdp the
@@ -314,7 +290,7 @@ wire_limit(const struct bench_options *o, struct bench_report *r)
 		double bytes_ns = packet_alone_ns(RTE_MIN(o->size, o->mtu), o->size), packets,
 		       limit;
 
-		node_pair_run(&frames, NODE_FRAMES, frame_of(o), &port);
+		node_pair_run(&frames, NODE_FRAMES, wire_frame(o), &port);
 		packets = wire_run(&rc, r, &port);
 		/* sockets: compared with bare UDP sockets, the maximum that the kernel allows */
 		limit = node_net_is_socket(o->port) ? port.rate
@@ -335,11 +311,14 @@ wire_testpmd(const struct bench_options *o, struct bench_report *r)
 	struct testpmd_pair pmd;
 	struct node_pair rc;
 
+	/* two processes cannot have a NIC's port at the same time */
+	if (o->port == BENCH_PORT_EAL || o->through != BENCH_THROUGH_NONE)
+		return wire_in_turn(o, r);
 	node_pair_open(&rc, o, NODE_RC, 0);
 	testpmd_pair_open(&pmd, o, 1);
 	for (uint32_t i = 0; i < o->runs; i++) {
 		double packets = wire_run(&rc, r, &none),
-		       other = testpmd_pair_run(&pmd, frame_of(o), o->run_ms);
+		       other = testpmd_pair_run(&pmd, wire_frame(o), o->run_ms);
 
 		bench_add(r, "testpmd", "M/s", other * 1e-6);
 		bench_add(r, "versus_testpmd", "of it", packets / other);
@@ -496,7 +475,8 @@ const struct cli_program bench_program = {
 		 "  memory        CRC and copy between a message of --size and the buffers of a "
 		 "burst\n"
 		 "  sender        messages without a transport\n"
-		 "  port          frames alone over a port\n"
+		 "  port          frames alone over a port; with one --allow or --vdev only sent: "
+		 "no peer is needed\n"
 		 "  wire-limit    uroce-bench's mode wire, and the limit model of the same port\n"
 		 "  wire-testpmd  the same, and dpdk-testpmd on such a port\n"
 		 "  sockets       the latency of bare sockets\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-bench's modes `versus`, `loss`, `incast` and `report`; uroce-bench starts this (app/uroce-bench/main.c)."""
+"""uroce-bench's modes `versus`, `loss`, `incast`, `report` and `nic`; uroce-bench starts this (app/uroce-bench/main.c)."""
 import argparse
 import json
 import os
@@ -14,6 +14,7 @@ if "UROCE_BENCH_SOURCE" in os.environ:  # where it is installed, the kit is besi
 
 import machine  # noqa: E402
 import measure  # noqa: E402
+import nic  # noqa: E402
 import page  # noqa: E402
 import pictures  # noqa: E402
 import processes  # noqa: E402
@@ -92,6 +93,8 @@ def from_record(given):
 
 
 def main(argv):
+    if argv[0] == "nic":
+        return nic.main(argv[1:])
     given = options(argv)
     if given.html:
         try:
