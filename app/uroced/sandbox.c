@@ -365,6 +365,16 @@ is_family(uint64_t families, unsigned family)
 	return families >> family & 1;
 }
 
+/* A NIC under vfio that is given back: its configuration space, and the link to its group. */
+static void
+add_nic_rules(struct filter *f)
+{
+	RULE(f, SCMP_ACT_ALLOW, SCMP_SYS(pread64), 0);
+	RULE(f, SCMP_ACT_ALLOW, SCMP_SYS(pwrite64), 0);
+	RULE(f, SCMP_ACT_ALLOW, SCMP_SYS(readlink), 0);
+	RULE(f, SCMP_ACT_ALLOW, SCMP_SYS(readlinkat), 0);
+}
+
 /* Calls that depend on arguments, and calls whose refusal libc expects. */
 static void
 add_rules(struct filter *f, unsigned role, uint64_t families)
@@ -398,6 +408,8 @@ add_rules(struct filter *f, unsigned role, uint64_t families)
 	for (unsigned i = 0; i < FAMILIES; i++)
 		if (is_family(families, i))
 			RULE(f, allow, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, i));
+	if (families == UINT64_MAX)
+		add_nic_rules(f);
 }
 
 static void
