@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroced on PCI NICs under vfio-pci: a guest with an emulated IOMMU and two NICs of QEMU on one hub.
 
-    nic.py [DRIVER..]    virtio-net-pci, e1000e, vmxnet3, igb; default: all
+    nic.py [DRIVER..] [CASE..]    drivers virtio-net-pci, e1000e, vmxnet3, igb; functions of CASES; default: all
 
 igb needs QEMU 8 or later. Where this machine's is older, that of bookworm-backports is unpacked in the cache folder.
 Every driver has a separate guest. doc/hardware.md says what was found."""
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -103,10 +104,21 @@ class Nic(stock.Machine):
         self.good(f"nic_daemon {' '.join(words)} $(nic_dev 0 10.9.0.1/24 {keys}) $(nic_dev 1 10.9.0.2/24 {keys}) && "
                   "nic_until_link uroce0 up && nic_until_link uroce1 up")
 
+    def runs(self):
+        return self.guest.run("kill -0 $(cat /run/uroced.pid)", timeout=700)[0] == 0
+
     def stop(self):
         said = self.good("nic_stop")
         print("".join(f"# {line}\n" for line in said.splitlines()), end="", flush=True)
         return said
+
+
+def sandboxed(nic):
+    """The daemon limits its system calls and files although a NIC's driver runs in it, and had none refused."""
+    text = nic.good("urocectl --json show daemon")
+    words = dict(re.findall(r'"(sandbox|landlock|refused_calls)": "?(\w+)', text))
+    print(f"# {words}", flush=True)
+    assert words["sandbox"] == "kill" and int(words["landlock"]) > 0 and words["refused_calls"] == "0", text
 
 
 def unbound(nic):
@@ -122,7 +134,9 @@ def transfers(nic):
     nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
     nic.daemon()
     print(f"# {nic.good('nic_says')}", flush=True)
+    sandboxed(nic)
     nic.good("nic_data && transfers 18600 uroce-run && nic_perftest")
+    sandboxed(nic)
 
 
 def link(nic):
@@ -152,6 +166,17 @@ def large(nic):
     nic.stop()
 
 
+def wire(nic):
+    """uroce-bench wire from one NIC to the other, also through a testpmd. The rates of an emulated guest mean nothing."""
+    nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
+    for more in ("", "--through testpmd"):
+        said = nic.good(f"nic_wire --size 65536 {more}")
+        row = json.loads(said[said.index("{"):])["rows"][0]
+        assert "DIFFER" not in row["name"] and row["packets"]["median"] > 0, row
+        print(f"# {row['name']}: {row['packets']['median'] * 1e6:.0f} packets/s, of testpmd's: "
+              f"{row.get('versus_testpmd', {}).get('median')}", flush=True)
+
+
 def kernel_peer(nic):
     """The kernel's rxe behind the other NIC; frames to another MAC do not arrive."""
     nic.good(f"nic_bind 1 {nic.kernel} && nic_rxe")
@@ -161,6 +186,9 @@ def kernel_peer(nic):
 
 def unplugged(nic):
     """Hot-unplug: programs get DEVICE_FATAL, and the daemon lives."""
+    if not nic.runs():  # alone, or behind a case that failed
+        nic.good("nic_bind 0 vfio-pci")
+        nic.good("nic_daemon $(nic_dev 0 10.9.0.1/24) && nic_until_link uroce0 up")
     nic.good("nic_watch uroce0")
     nic.monitor.run("device_del nic0")
     nic.good("until_true grep -q DEVICE_FATAL /run/watch && until_true nic_absent 0 && nic_link uroce0 down && "
@@ -169,16 +197,26 @@ def unplugged(nic):
     assert "0000:01:00.0 is removed" in said, said
 
 
-CASES = (unbound, transfers, link, killed, large, kernel_peer, unplugged)
+CASES = (unbound, transfers, link, killed, large, wire, kernel_peer, unplugged)
 
 
-def run(name, more):
+def logged(nic, part):
+    """A case; if it fails, with the end of what the daemon has said."""
+    try:
+        part(nic)
+    except Exception:
+        print("".join(f"# {line}\n" for line in nic.guest.run("tail -n 30 /run/uroced.log", timeout=700)[1].splitlines()),
+              flush=True)
+        raise
+
+
+def run(name, more, cases):
     """One driver."""
     with lib.case(f"{name}: a guest with two NICs"):
         nic = Nic(name, more)
-        for part in CASES:
+        for part in cases:
             with lib.case(f"{name}: {part.__doc__.splitlines()[0]}"):
-                part(nic)
+                logged(nic, part)
         nic.guest.stop()
         said = nic.guest.proc.output()
         assert "BUG" not in said and "Oops" not in said, said
@@ -189,8 +227,9 @@ def main():
     for program in ("qemu-system-x86_64", "mmdebstrap"):
         if not shutil.which(program):
             lib.skip(f"{program} is not installed")
-    stock.build("$RUN_TARGETS app/uroce-bench/check/rcdata")
-    for name in sys.argv[1:] or NICS:
+    stock.build("$RUN_TARGETS app/uroce-bench/check/rcdata app/uroce-bench/uroce-bench")
+    cases = [part for part in CASES if part.__name__ in sys.argv[1:]] or CASES
+    for name in [name for name in NICS if name in sys.argv[1:]] or NICS:
         more = []
         if not qemu_has(name):
             try:
@@ -201,7 +240,7 @@ def main():
                 lib.skip_case(name, "this machine's QEMU has no such NIC, and that of bookworm-backports was not "
                                     "to be had")
                 continue
-        run(name, more)
+        run(name, more, cases)
     lib.finish()
 
 

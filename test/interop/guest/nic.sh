@@ -28,9 +28,9 @@ nic_huge() {
 # nic_dev N ADDRESS [KEY=VALUE,..]: the words that give uroced the device uroceN on nicN
 nic_dev() { echo "--allow $(nic_address "$1") --dev name=uroce$1,port=$(nic_address "$1"),addr=$2${3:+,$3}"; }
 
-# nic_daemon WORD..: uroced, until it is ready. Its log is /run/uroced.log.
+# nic_daemon WORD..: uroced, until it is ready; a system call that it may not make kills it. Its log is /run/uroced.log.
 nic_daemon() {
-	uroced --idle adaptive --mem 256 "$@" >/run/uroced.log 2>&1 &
+	uroced --sandbox kill --idle adaptive --mem 256 "$@" >/run/uroced.log 2>&1 &
 	echo $! >/run/uroced.pid
 	until_true nic_decided && grep -q '^uroced: ready' /run/uroced.log && return
 	cat /run/uroced.log
@@ -83,6 +83,12 @@ nic_perftest() {
 				uroce-run "ib_${op}_bw" -d uroce0 -x 1 -n 50 -s $bytes -F -p 18700 127.0.0.1 && wait $server || return
 		done
 	done
+}
+
+# nic_wire OPTION..: uroce-bench wire from nic0 to nic1, as JSON
+nic_wire() {
+	"$nic_build/app/uroce-bench/uroce-bench" wire --allow "$(nic_address 0)" --allow "$(nic_address 1)" --mtu 1024 --runs 1 \
+		--run-ms 3000 --no-probe --json "$@"
 }
 
 # nic_watch DEV: the events of a device, in /run/watch
