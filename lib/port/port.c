@@ -380,6 +380,28 @@ keep_tags(const struct port *p)
 			 "off in the driver (ethtool -K IFACE rxvlan off)");
 }
 
+/*
+ * The host behind a virtio NIC drops tagged frames of all VLANs until the driver names some. Other
+ * drivers let them pass while their filter is off.
+ */
+static void
+pass_vlan(const struct port *p)
+{
+	int on, rc;
+
+	if (p->vlan == 0 || strcmp(p->driver, "net_virtio") != 0)
+		return;
+	on = rte_eth_dev_get_vlan_offload(p->id);
+	if (on < 0)
+		return;
+	rc = rte_eth_dev_set_vlan_offload(p->id, on | RTE_ETH_VLAN_FILTER_OFFLOAD);
+	if (rc == 0)
+		rc = rte_eth_dev_vlan_filter(p->id, p->vlan, 1);
+	if (rc != 0)
+		PORT_LOG(WARNING, p->name, "frames of VLAN %u may not arrive: %s", p->vlan,
+			 rte_strerror(-rc));
+}
+
 /* Neighbour solicitations are sent to multicast MACs, which the port would otherwise filter out. */
 static void
 open_filters(const struct port *p, bool filtered)
@@ -562,6 +584,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	caps_ask(&p->caps, p->id, &info);
 	unplug_watch(p, &info);
 	keep_tags(p);
+	pass_vlan(p);
 	p->rx_fd = port_find_rx_fd(p);
 	if (p->shared)
 		rc = port_xdp_neigh_open(p);

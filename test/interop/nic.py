@@ -100,7 +100,10 @@ class Nic(stock.Machine):
         return super().good(f". guest/nic.sh; nic_build={stock.BUILD}\n{script}")
 
     def daemon(self, *words, keys=""):
-        """uroced on both NICs, until both links are up."""
+        """uroced on both NICs, until both links are up. An earlier one ends first."""
+        if self.runs():
+            self.stop()
+        self.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
         self.good(f"nic_daemon {' '.join(words)} $(nic_dev 0 10.9.0.1/24 {keys}) $(nic_dev 1 10.9.0.2/24 {keys}) && "
                   "nic_until_link uroce0 up && nic_until_link uroce1 up")
 
@@ -131,7 +134,6 @@ def unbound(nic):
 
 def transfers(nic):
     """Ready on both NICs; checked data, and connections by rdma_cm."""
-    nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
     nic.daemon()
     print(f"# {nic.good('nic_says')}", flush=True)
     sandboxed(nic)
