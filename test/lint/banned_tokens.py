@@ -32,6 +32,7 @@ BANNED = {
 COLD = {
     'lib/cq/cq.h': ('prefetch', 'in a function that stores, and without DPDK'),
     'lib/mem/mr_table.c': ('heap', 'the key table, made when a device starts and freed when it ends'),
+    'lib/qp/lines.h': ('heap', 'memory of whole cache lines, for those below'),
     'lib/qp/qp.c': ('heap', 'makes and frees QPs, which is all that it does'),
     'lib/qp/segs.c': ('heap', 'makes and frees segments of frames, with the worker'),
     'lib/qp/selective.c': ('heap', 'makes and frees pools of held requests, with the worker'),
