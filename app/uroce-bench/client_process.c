@@ -20,7 +20,7 @@
 
 #define MEM_BYTES       (64u * 1024) /* larger messages have one slot, as in mode "engine" */
 #define READS           16
-#define RNR_TIMER       1  /* 10 us */
+#define RNR_TIMER       1 /* 10 us */
 #define FIRST_PSN       0x1000u
 
 static void

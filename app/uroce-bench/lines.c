@@ -13,7 +13,6 @@
 
 #define STOP         SIGUSR2
 #define REGIONS      1024u
-#define BLOCK        4096u
 #define NAME_LEN     48
 #define LOOK_US      200
 #define OTHERS_LOOKS 20
@@ -42,6 +41,13 @@ static struct {
 } gate[LINES_THREADS];
 
 static __thread unsigned me;
+
+/* Memory is compared page by page first. */
+static size_t
+block_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 static void
 stop_here(int sig)
@@ -92,7 +98,7 @@ add_region(struct lines *l, const char *line, uint64_t *guard)
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &from, &to, perms, &name) <
 	    3)
 		return;
-	*guard = strcmp(perms, "---p") == 0 && to - from == BLOCK ? to : 0;
+	*guard = strcmp(perms, "---p") == 0 && to - from == block_bytes() ? to : 0;
 	if (perms[0] != 'r' || perms[1] != 'w' || strstr(line, "[stack]") != NULL ||
 	    from == after_guard)
 		return;
@@ -138,16 +144,18 @@ find_regions(struct lines *l)
 static void
 look(struct lines *l, unsigned writers)
 {
+	const size_t block = block_bytes();
+
 	for (unsigned i = 0; i < l->nregions; i++) {
 		struct region *r = &l->region[i];
 
-		for (size_t at = 0; at < r->bytes; at += BLOCK) {
-			if (memcmp(r->at + at, r->old + at, BLOCK) == 0)
+		for (size_t at = 0; at < r->bytes; at += block) {
+			if (memcmp(r->at + at, r->old + at, block) == 0)
 				continue;
-			for (size_t k = at; writers != 0 && k < at + BLOCK; k += LINES_BYTES)
+			for (size_t k = at; writers != 0 && k < at + block; k += LINES_BYTES)
 				if (memcmp(r->at + k, r->old + k, LINES_BYTES) != 0)
 					r->writers[k / LINES_BYTES] |= (uint8_t)writers;
-			memcpy(r->old + at, r->at + at, BLOCK);
+			memcpy(r->old + at, r->at + at, block);
 		}
 	}
 }

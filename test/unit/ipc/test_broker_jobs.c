@@ -75,6 +75,7 @@ UNIT_TEST(root_has_threads_left)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, chan), 0);
 	sem_init(&begun, 0, 0);
 	sem_init(&go_on, 0, 0);
+	sem_init(&ended, 0, 0);
 	sem_init(&root_ran, 0, 0);
 	jobs_open(chan[0]);
 	for (uint32_t uid = 1; uid <= USERS; uid++)
@@ -90,6 +91,8 @@ UNIT_TEST(root_has_threads_left)
 		sem_post(&go_on);
 	for (unsigned i = most; i < BROKER_THREADS; i++)
 		assert_int_equal(in_time(&begun), 0);
+	for (unsigned i = 0; i < BROKER_THREADS; i++) /* the next test uses the semaphores */
+		assert_int_equal(in_time(&ended), 0);
 	close(chan[1]);
 }
 
