@@ -8,7 +8,7 @@
 #   ./check.sh --long [--resume]  everything else, one at a time: all system tests, programs, rdma_cm, containers, rxe and
 #                                 stock kernels in a guest, packages, the thread sanitizer, many seeds. For an idle
 #                                 machine; --resume leaves out what passed before with the same files
-#   ./check.sh --ci               the first tier, then what fits of --long into UROCE_CI_MINUTES (35) altogether: unit
+#   ./check.sh --ci               the first tier, then what fits of --long into UROCE_CI_MINUTES (32) altogether: unit
 #                                 tests and demo.sh in a root of Debian 13 first, then the tests of what the last day's
 #                                 commits changed
 #   ./check.sh SUITE...           only these suites of meson, in the ordinary build
@@ -42,7 +42,7 @@ case ${1-} in
 	;;
 *) tier=suites ;;
 esac
-ci_minutes=${UROCE_CI_MINUTES-35}
+ci_minutes=${UROCE_CI_MINUTES-32}
 
 [ "$(id -u)" = 0 ] || setup_say "not root: the tests with network namespaces are skipped, and counted"
 # shellcheck disable=SC2086
