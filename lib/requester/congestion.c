@@ -93,7 +93,7 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 	bool sr = qp->conn.sr.state == QP_SR_ON;
 	uint32_t most = RTE_MIN(snd->cc.window_pkts, sr ? QP_SR_WINDOW : QP_READ_WINDOW_PKTS);
 
-	/* On a long path: what the window adds is too little for the link's rate (CC_RATE_PPS). */
+	/* READs without losses have no window; that of CC_RATE_PPS would not fill a long path. */
 	if (sr && snd->cc.window_pkts > CC_WINDOW_PKTS)
 		most = QP_SR_WINDOW;
 

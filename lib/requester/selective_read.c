@@ -88,10 +88,7 @@ ask_end(const struct qp_ask *a)
 	return psn_add(a->psn, a->n);
 }
 
-/*
- * A request that the peer answers after ask j was answered: the missing responses of ask j are
- * lost.
- */
+/* The peer has answered ask j, because it has answered a later one: what is missing is lost. */
 static uint32_t
 ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t j)
 {
