@@ -100,10 +100,18 @@ nic_watch() {
 nic_unwatch() { kill "$(cat /run/watch.pid)"; }
 nic_absent() { [ ! -e "/sys/bus/pci/devices/$(nic_address "$1")" ]; }
 
+# nic_has_interface ADDRESS: its folder in nic_dir. That of virtio is one of a device below the NIC.
+nic_has_interface() {
+	for nic_dir in "/sys/bus/pci/devices/$1"/net/* "/sys/bus/pci/devices/$1"/virtio*/net/*; do
+		[ -d "$nic_dir" ] && return
+	done
+	return 1
+}
+
 # nic_rxe: the kernel's rxe on nic1, which the kernel has
 nic_rxe() {
-	until_true [ -d "/sys/bus/pci/devices/$(nic_address 1)"/*net*/ ] || return
-	nic_if=$(basename "$(find -L "/sys/bus/pci/devices/$(nic_address 1)" -maxdepth 4 -path '*/net/*' | head -1)")
+	until_true nic_has_interface "$(nic_address 1)" || return
+	nic_if=$(basename "$nic_dir")
 	sysctl -qw "net.ipv6.conf.$nic_if.disable_ipv6=1"
 	echo "$nic_if" >/run/nic_if
 	modprobe -a rdma_rxe ib_uverbs rdma_ucm && ip addr add 10.9.0.2/24 dev "$nic_if" && ip link set "$nic_if" up &&
