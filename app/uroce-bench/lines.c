@@ -140,7 +140,7 @@ find_regions(struct lines *l)
 	}
 }
 
-/* What has changed since the last call was written by these threads: bits; 0: forget it. */
+/* Lines that changed since the last call count as written by these threads (bits; 0: by none). */
 static void
 look(struct lines *l, unsigned writers)
 {

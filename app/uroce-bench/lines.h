@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which cache lines do several threads write? All but one of the threads are stopped for a while;
- * what has changed in this process's memory then was written by that one. Finds false sharing
- * without a processor's counters. A store of the value that was there is not seen.
+ * Finds cache lines that several threads write (false sharing), without a processor's counters. One
+ * thread runs while the others are stopped: it has written all memory of the process that changes
+ * in this time. A store of the value that was there before is not seen.
  *
  * Not seen either: stacks of threads, and memory that was mapped after lines_open.
  */

@@ -124,7 +124,7 @@ struct testpmd {
 	FILE *to, *from;
 	unsigned nports;
 };
-/* Two testpmd: one sends on one core, one receives on the other; and what is between them. */
+/* Three testpmd: a sender and a receiver, on a core each, and one that forwards between them. */
 struct testpmd_pair {
 	struct testpmd side[2], between;
 };

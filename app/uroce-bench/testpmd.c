@@ -247,7 +247,7 @@ testpmd_close(struct testpmd *t)
 	t->pid = 0;
 }
 
-/* Only the ends stop: what is between them may be needed by others. */
+/* Stops or continues the two ends. A testpmd between them runs all the time. */
 static void
 signal_pair(const struct testpmd_pair *t, int sig)
 {

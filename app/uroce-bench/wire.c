@@ -31,7 +31,7 @@ double
 wire_run(struct node_pair *p, struct bench_report *r, const struct node_pair_sample *other)
 {
 	const struct bench_options *o = &p->sh->o;
-	double packets = RTE_MAX((o->size + o->mtu - 1) / o->mtu, 1u);
+	double packets = packets_of(o);
 	struct node_pair_sample s;
 
 	node_pair_run(p, NODE_RC, 0, &s);

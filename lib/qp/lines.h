@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that shares no cache line with other memory: for what one worker writes for every packet
- * or completion. malloc packs small objects, and two workers that write the same line take it from
- * each other. `uroce-bench scale --lines` finds such lines.
+ * Allocates whole cache lines, for objects that one worker writes for every packet or completion.
+ * malloc may put objects of two workers into one line, which each then takes from the other.
+ * `uroce-bench scale --lines` finds such lines.
  */
 #ifndef QP_LINES_H
 #define QP_LINES_H

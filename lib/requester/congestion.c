@@ -96,7 +96,6 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 	/* READs without losses have no window; that of CC_RATE_PPS would not fill a long path. */
 	if (sr && snd->cc.window_pkts > CC_WINDOW_PKTS)
 		most = QP_SR_WINDOW;
-
 	if (snd->resending)
 		return false;
 	if (qp->conn.cc_flow.param.policy != CC_FIXED)

@@ -88,7 +88,7 @@ ask_end(const struct qp_ask *a)
 	return psn_add(a->psn, a->n);
 }
 
-/* The peer has answered ask j, because it has answered a later one: what is missing is lost. */
+/* The peer has answered a request that comes after ask j: the missing responses of j are lost. */
 static uint32_t
 ask_overtaken(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t j)
 {

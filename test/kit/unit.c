@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,10 @@ unit_needs(bool (*can)(void))
 int
 unit_run(void)
 {
+	if (ntests == 0) {
+		fprintf(stderr, "unit: the program has no tests\n");
+		return 1;
+	}
 	if (can_run != NULL && !can_run())
 		return 77;
 	return _cmocka_run_group_tests("tests", tests, ntests, group_setup, group_teardown);

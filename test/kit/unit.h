@@ -44,8 +44,8 @@
 	_Static_assert(1, "a semicolon follows")
 
 /*
- * Runs the program's tests. Returns the number of those that failed, or 77. A program without a
- * main has one that does nothing else.
+ * Runs the program's tests. Returns the number of those that failed, 1 if there are none, or 77. A
+ * program without a main has one that does nothing else.
  */
 int unit_run(void);
 
