@@ -28,7 +28,7 @@ static unsigned main_nset;
 static bool main_mesh; /* schedules are of the mesh */
 
 struct main_opts {
-	uint64_t seed, start, runs, seconds, part;
+	uint64_t seed, start, runs, seconds, moves, part;
 	const char *list, *suite;
 	struct cli_list set;
 	bool has_seed, mesh, suites, verbose, keep_going, all, digest;
@@ -42,8 +42,10 @@ static const struct cli_field main_options[] = {
 	 .help = "run the one schedule of seed N"},
 	{ROW("runs", CLI_NUMBER, runs), .arg = "N", .help = "run N schedules [1000]"},
 	{ROW("start", CLI_NUMBER, start), .arg = "S", .def = "1",
-	 .help = "first seed of --runs and --seconds"},
+	 .help = "first seed of --runs, --seconds and --moves"},
 	{ROW("seconds", CLI_NUMBER, seconds), .arg = "T", .help = "run schedules for T seconds"},
+	{ROW("moves", CLI_NUMBER, moves), .arg = "N",
+	 .help = "run schedules until N QPs have moved (--set move=PPM)"},
 	{ROW("suite", CLI_TEXT, suite), .arg = "NAME", .help = "run a named suite of schedules"},
 	{ROW("part", CLI_NUMBER, part), .arg = "N", .def = "1",
 	 .help = "of --suite: only the first of N equal parts of its schedules"},
@@ -215,6 +217,17 @@ main_suite(struct main_opts *o, const char *name)
 		main_add_set(suite->set[i]);
 }
 
+/* Has the program run what the options want, after n schedules since t0? */
+static bool
+main_enough(const struct main_sims *s, const struct main_opts *o, uint64_t n, double t0)
+{
+	if (o->seconds != 0)
+		return main_clock() - t0 >= (double)o->seconds;
+	if (o->moves != 0)
+		return s->pair->more.moves + s->mesh->more.moves >= o->moves;
+	return n >= o->runs;
+}
+
 static unsigned
 main_runs(struct main_sims *s, const struct main_opts *o, uint64_t *runs)
 {
@@ -222,9 +235,7 @@ main_runs(struct main_sims *s, const struct main_opts *o, uint64_t *runs)
 	unsigned failed = 0;
 	uint64_t i;
 
-	for (i = 0; failed == 0 || o->keep_going; i++) {
-		if (o->seconds != 0 ? main_clock() - t0 >= (double)o->seconds : i >= o->runs)
-			break;
+	for (i = 0; (failed == 0 || o->keep_going) && !main_enough(s, o, i, t0); i++) {
 		failed += !main_schedule(s, o->start + i);
 		++*runs;
 	}
