@@ -133,6 +133,8 @@ struct cma_event {
  *	0 and path->addr; -EINPROGRESS: cma_resolved follows; another -errno: the call's result.
  * route: finds MTU, hop limit, flow label etc. of path, whose address part is resolved. Results as
  *	for resolve.
+ * label: chooses the flow label of a connection of QP qpn to path, which has that of route or of
+ *	cma_set_path. The peer takes it from the REQ. NULL: that of path.
  * cancel: cancels the resolve or route of id; cma_resolved must not follow.
  * dev: gets the attributes of a device; false: it does not exist.
  * mcast: joins or leaves a multicast group on a device, on the wire (IGMP, MLD). 0 or -errno; the
@@ -151,6 +153,7 @@ struct cma_ops {
 	int (*resolve)(void *ctx, uint32_t id, const struct cma_addr *src,
 		       const struct cma_addr *dst, uint8_t tos, struct cma_path *path);
 	int (*route)(void *ctx, uint32_t id, struct cma_path *path);
+	uint32_t (*label)(void *ctx, uint32_t id, uint32_t qpn, const struct cma_path *path);
 	void (*cancel)(void *ctx, uint32_t id);
 	bool (*dev)(void *ctx, uint16_t dev, struct cma_dev *out);
 	int (*mcast)(void *ctx, uint16_t dev, const uint8_t mgid[16], bool join);

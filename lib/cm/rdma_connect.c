@@ -79,6 +79,8 @@ connect_qp(struct cma *r, struct cma_id *id, const struct cm_param *c)
 		return -EINVAL;
 	if (!r->ops.dev(r->ctx, id->dev, &dev))
 		return -ENODEV;
+	if (r->ops.label != NULL)
+		id->path.addr.flow_label = r->ops.label(r->ctx, id->id, c->qpn, &id->path);
 	m = (struct cm_connect){
 		.addr = id->path.addr,
 		.service_id = cma_service(id, &id->dst),

@@ -35,6 +35,7 @@ ucma_open(struct daemon *d)
 		.bind = ucma_bind,
 		.resolve = ucma_resolve,
 		.route = ucma_route,
+		.label = ucma_label,
 		.cancel = ucma_cancel,
 		.dev = find_device,
 		.mcast = ucma_change_group,

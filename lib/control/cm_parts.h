@@ -94,6 +94,7 @@ int ucma_bind(void *ctx, const struct cma_addr *addr, uint16_t *dev);
 int ucma_resolve(void *ctx, uint32_t id, const struct cma_addr *src, const struct cma_addr *dst,
 		 uint8_t tos, struct cma_path *path);
 int ucma_route(void *ctx, uint32_t id, struct cma_path *path);
+uint32_t ucma_label(void *ctx, uint32_t id, uint32_t qpn, const struct cma_path *path);
 void ucma_cancel(void *ctx, uint32_t id);
 /* Takes the lookups that waited for this neighbour into svc->resolved. */
 void ucma_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16]);

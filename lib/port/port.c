@@ -582,6 +582,8 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 		return rc;
 	}
 	caps_ask(&p->caps, p->id, &info);
+	if (p->nrxq > 1)
+		port_rss_ask(&p->rss, p->id, &info);
 	unplug_watch(p, &info);
 	keep_tags(p);
 	pass_vlan(p);

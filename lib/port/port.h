@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <rte_mempool.h>
+#include "port/rss.h"
 
 /*
  * The capabilities of a port's device, whether uroce uses them or not: queried when the port
@@ -101,6 +102,7 @@ struct port {
 	uint64_t cnp_ns; /* set by the port's owner: see engine_set_cnp */
 	uint8_t cnp_dscp;
 	struct port_caps caps;
+	struct port_rss rss;              /* of several queues; else rss.n is 0 */
 	const struct engine_peers *peers; /* set by the port's owner: engine_set_peers */
 	bool strict;                  /* PORT_UDP, set by the port's owner: engine_set_unknown_id */
 	struct port_socket *sockets;  /* PORT_UDP, PORT_PACKET: one per queue; NULL: other kinds */

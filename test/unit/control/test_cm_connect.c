@@ -222,6 +222,51 @@ CM_TEST(a_client_that_dies_is_disconnected)
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 2);
 }
 
+/* The queue of 2 that the NIC puts the peer's packets into, with the label that its QP gets. */
+static int
+queue_of_peer(uint32_t passive)
+{
+	const uint8_t *gid = d.dev[0]->net.gid[1].gid;
+	struct ib_uverbs_qp_attr a;
+
+	attr_of(&two, passive, IBV_QPS_RTR, &a);
+	assert_memory_equal(a.ah_attr.grh.dgid, gid, 16);
+	return port_rss_queue(&d.dev[0]->port.rss, gid, gid,
+			      wire_udp_sport(a.ah_attr.grh.flow_label, 0, 0));
+}
+
+REQUIREMENT("CM-12")
+CM_TEST(packets_of_the_peer_come_to_the_worker_of_the_qp)
+{
+	struct port_rss *rss = &d.dev[0]->port.rss;
+	uint32_t active, passive;
+
+	rss->v4 = true;
+	rss->n = 128;
+	for (uint32_t i = 0; i < rss->n; i++)
+		rss->reta[i] = i % FAKE_WORKERS;
+	for (uint32_t i = 0; i < sizeof(rss->key) / 4; i++)
+		rss->key[i] = i * 0x9e3779b1u + 0x6d5a56da;
+	make_listener(&two, RDMA_PS_TCP);
+	for (uint16_t i = 0; i < 8; i++) {
+		struct qp qp = {.conn.qpn = 0x100u + 2u * i, .bind.worker = i % FAKE_WORKERS};
+		struct qp **slot = &d.qps.slot[qp.conn.qpn & d.qps.mask];
+
+		*slot = &qp;
+		fake_reset();
+		active = make_connection(qp.conn.qpn, &passive);
+		assert_int_equal(queue_of_peer(passive), qp.bind.worker);
+		*slot = NULL;
+		assert_int_equal(disconnect(&one, active), 0);
+		cm_deliver();
+		cm_event(&one, CMA_EV_DISCONNECTED, NULL);
+		cm_event(&two, CMA_EV_DISCONNECTED, NULL);
+		cm_end_id(&one, active);
+		cm_end_id(&two, passive);
+	}
+	memset(rss, 0, sizeof(*rss));
+}
+
 /* An accept with another user's QP fails, and rejects the peer, as every accept that fails. */
 REQUIREMENT("CM-04", "CM-12")
 CM_TEST(an_accept_with_a_qp_of_another_user_rejects)
