@@ -108,10 +108,9 @@ vforker(void *arg)
 	char byte;
 	pid_t pid;
 
-	sh->tid = (int)syscall(SYS_gettid);
-	sh->ready++;
 	pid = vfork();
 	if (pid == 0) {
+		sh->ready++; /* not earlier: the thread could be stopped before vfork */
 		syscall(SYS_read, vfork_pipe[0], &byte, 1);
 		_exit(0);
 	}
@@ -123,8 +122,8 @@ with_vfork(void)
 {
 	pthread_t t;
 
+	close(vfork_pipe[1]); /* or vfork's child, too, could keep its read from an end of file */
 	CHECK(pthread_create(&t, NULL, vforker, NULL) == 0);
-	close(vfork_pipe[1]);
 	steppers();
 }
 
