@@ -158,6 +158,11 @@ aim(struct uroce_send_wqe *w, uint32_t q, uint32_t choice)
 		w->ud.ah = 1 + choice % AHS;
 		w->ud.remote_qpn = WORLD_PEER + q;
 		w->ud.remote_qkey = WORLD_QKEY;
+	} else if (q == WORLD_LOOP) {
+		w->rdma.remote_addr = REGION_IOVA(REGION_RW) + choice * 8;
+		w->rdma.rkey = world_key(REGION_RW);
+		w->rdma.compare_add = choice;
+		w->rdma.swap = choice + 1;
 	} else {
 		w->rdma.remote_addr = 0x7f0000001000 + choice * 8;
 		w->rdma.rkey = 0xbeef01;
@@ -225,6 +230,11 @@ client_start(void)
 		SEND_OF(SEND_IMM, 0, 1, 50, 64),
 		SEND_OF(ATOMIC_CMP_SWAP, 0, 1, 51, 8),
 	};
+	static const uint8_t loop[][6] = {
+		SEND_OF(RDMA_WRITE, 0, 5, 32, 600),     SEND_OF(SEND, 0, 1, 40, 100),
+		SEND_OF(RDMA_READ, 0, 5, 44, 600),      SEND_OF(ATOMIC_FETCH_ADD, 0, 1, 42, 8),
+		SEND_OF(RDMA_WRITE_IMM, 0, 2, 50, 300),
+	};
 	static const uint8_t uc[][6] = {SEND_OF(SEND, 0, 4, 52, 500)};
 	static const uint8_t ud[][6] = {SEND_OF(SEND_IMM, 0, 1, 56, 300)};
 	/*
@@ -242,6 +252,7 @@ client_start(void)
 	}
 	post_sends(WORLD_RC, rc, sizeof(rc) / sizeof(rc[0]));
 	post_sends(WORLD_RC_SRQ, srq, sizeof(srq) / sizeof(srq[0]));
+	post_sends(WORLD_LOOP, loop, sizeof(loop) / sizeof(loop[0]));
 	post_sends(WORLD_UC, uc, 1);
 	post_sends(WORLD_UD, ud, 1);
 	post_sends(WORLD_UD_V6, ud, 1);

@@ -35,6 +35,16 @@ bth_offset(const uint8_t *frame, uint32_t len)
 	return off < len ? off : len;
 }
 
+#define CE 3u /* of the ECN bits, the last two of the traffic class */
+
+static bool
+is_marked(const uint8_t *frame)
+{
+	uint8_t second = frame[WIRE_ETH_LEN + 1]; /* byte of the IP header */
+
+	return ((frame[12] == 0x86 ? second >> 4 : second) & CE) == CE;
+}
+
 bool
 craft_take(struct craft *c, const uint8_t *frame, uint32_t len, struct rng *r)
 {
@@ -50,6 +60,7 @@ craft_take(struct craft *c, const uint8_t *frame, uint32_t len, struct rng *r)
 	c->opcode = bth.opcode;
 	c->solicited = bth.se_m_pad_ver & WIRE_BTH_SE;
 	c->migreq = bth.se_m_pad_ver & WIRE_BTH_MIGREQ;
+	c->marked = len > WIRE_ETH_LEN + 1 && is_marked(frame);
 	c->ackreq = rte_be_to_cpu_32(bth.a_psn) & WIRE_BTH_ACKREQ;
 	c->psn = rte_be_to_cpu_32(bth.a_psn) & WIRE_PSN_MASK;
 	/* Pad is not payload; without its count it would grow with every round. */
@@ -67,6 +78,8 @@ craft_opcode(uint32_t q, struct rng *r)
 
 	if (svc == WIRE_SVC_RC && rng_one_in(r, 6))
 		return WIRE_OPCODE_SACK;
+	if (svc != WIRE_SVC_UD && rng_one_in(r, 12))
+		return WIRE_OPCODE_CNP;
 	do
 		op = svc | (uint8_t)rng_below(r, WIRE_OP_MASK + 1);
 	while (wire_op_table[op].flags == 0);
@@ -215,6 +228,7 @@ craft_new(struct craft *c, uint32_t q, uint8_t opcode, uint32_t payload, struct 
 	c->solicited = rng_one_in(r, 4);
 	c->ackreq = rng_one_in(r, 2);
 	c->migreq = rng_one_in(r, 2);
+	c->marked = rng_one_in(r, 8);
 	c->rest_len = ext_len(opcode) + payload;
 	memset(c->rest, 0x5c, c->rest_len);
 	craft_redraw(c, r);
@@ -232,8 +246,13 @@ craft_finish(const struct craft *c, uint8_t *frame)
 				.psn = c->psn};
 	uint32_t ext = ext_len(c->opcode), rest = c->rest_len > ext ? c->rest_len : ext;
 	struct wire_tmpl t = peer->tmpl;
+	struct wire_path marked = peer->path;
 	uint32_t hdr;
 
+	marked.tclass |= CE;
+	if (c->marked)
+		wire_tmpl_init(&t, &marked,
+			       c->q < WORLD_QPS ? WORLD_QPN + c->q : WIRE_MULTICAST_QPN, 0xffff);
 	wire_tmpl_set_migreq(&t, c->migreq);
 	hdr = wire_hdr_put(&t, &f, rest - ext, frame);
 	/* Our extended headers overwrite those of the builder. */

@@ -20,7 +20,7 @@ rng_one_in(struct rng *r, uint32_t n)
 struct craft {
 	uint32_t q; /* enum world_qp, groups too: addresses and destination QPN */
 	uint8_t opcode;
-	bool solicited, ackreq, migreq;
+	bool solicited, ackreq, migreq, marked; /* by a switch: CE */
 	uint32_t psn;
 	uint32_t rest_len; /* extended headers and payload, without pad */
 	uint8_t rest[STEP_MAX_FRAME];

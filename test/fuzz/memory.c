@@ -44,6 +44,28 @@ memory_init(void)
 
 static const struct mem_ops copy_ops;
 
+/*
+ * Copies are late: they fail with -EAGAIN. The first write or atomic that may begin then has begun,
+ * and ends, with its result, once copies are not late any more, as in map/copier.h.
+ */
+static bool late_now;
+static struct {
+	enum { JOB_NONE, JOB_BEGUN, JOB_DONE, JOB_FAILED } state;
+	bool forgotten;
+	bool atomic;
+	struct mem_atomic op;
+	uint64_t orig;
+	struct mem_part part[MEM_MAX_PARTS];
+	uint32_t n;
+	uint8_t bytes[REGION_BYTES];
+} job;
+
+bool
+memory_is_late(void)
+{
+	return late_now || job.state == JOB_BEGUN;
+}
+
 static bool
 copy_ok(uint64_t va, uint32_t len)
 {
@@ -57,8 +79,22 @@ copy_out(void *ctx, uint64_t va, void *dst, uint32_t len)
 {
 	if (!copy_ok(va, len))
 		return -EFAULT;
+	if (memory_is_late())
+		return -EAGAIN;
 	memcpy(dst, memory[REGION_COPIED] + va, len);
 	return 0;
+}
+
+static bool
+job_may_begin(struct mem_late *late)
+{
+	if (late == NULL || job.state != JOB_NONE)
+		return false;
+	CHECK(late->state == MEM_LATE_NONE);
+	*late = (struct mem_late){.state = MEM_LATE_PENDING, .since_ns = world.now};
+	job.state = JOB_BEGUN;
+	job.forgotten = false;
+	return true;
 }
 
 static int
@@ -91,15 +127,6 @@ copy_release(struct mem_lent *lent)
 }
 
 static int
-copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, struct mem_late *late)
-{
-	if (!copy_ok(va, len))
-		return -EFAULT;
-	memcpy(memory[REGION_COPIED] + va, src, len);
-	return 0;
-}
-
-static int
 copy_in_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct mem_bytes *src,
 	      uint32_t nsrc, struct mem_late *late)
 {
@@ -113,11 +140,32 @@ copy_in_parts(void *ctx, const struct mem_part *part, uint32_t n, const struct m
 		left -= src[i].len;
 	}
 	mem_bytes_join(joined, src, nsrc);
+	for (uint32_t i = 0; rc == 0 && i < n; i++)
+		rc = copy_ok(part[i].va, part[i].len) ? 0 : -EFAULT;
+	if (rc == 0 && memory_is_late()) {
+		CHECK(sizeof(joined) - left <= sizeof(job.bytes) && n <= MEM_MAX_PARTS);
+		if (job_may_begin(late)) {
+			job.atomic = false;
+			job.n = n;
+			memcpy(job.part, part, n * sizeof(part[0]));
+			memcpy(job.bytes, joined, sizeof(joined) - left);
+		}
+		return -EAGAIN;
+	}
 	for (uint32_t i = 0; rc == 0 && i < n; i++) {
-		rc = copy_in(ctx, part[i].va, bytes, part[i].len, late);
+		memcpy(memory[REGION_COPIED] + part[i].va, bytes, part[i].len);
 		bytes += part[i].len;
 	}
 	return rc;
+}
+
+static int
+copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, struct mem_late *late)
+{
+	struct mem_part part = {.va = va, .len = len};
+	struct mem_bytes bytes = {.at = src, .len = len};
+
+	return copy_in_parts(ctx, &part, 1, &bytes, 1, late);
 }
 
 static int
@@ -127,9 +175,61 @@ copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, struct mem_late 
 	int rc = copy_out(ctx, va, orig, sizeof(*orig));
 	uint64_t next = a->swap ? a->value : *orig + a->value;
 
+	if (rc == -EAGAIN && job_may_begin(late)) {
+		job.atomic = true;
+		job.op = *a;
+		job.part[0].va = va;
+	}
 	if (rc == 0 && (!a->swap || *orig == a->compare))
-		rc = copy_in(ctx, va, &next, sizeof(next), late);
+		rc = copy_in(ctx, va, &next, sizeof(next), NULL);
 	return rc;
+}
+
+/* The thread has done the job. */
+static void
+job_end(void)
+{
+	const uint8_t *bytes = job.bytes;
+	int rc = 0;
+
+	if (job.state != JOB_BEGUN)
+		return;
+	job.state = JOB_DONE; /* not late any more */
+	if (job.atomic)
+		rc = copy_atomic(NULL, job.part[0].va, &job.op, NULL, &job.orig);
+	for (uint32_t i = 0; !job.atomic && rc == 0 && i < job.n; i++) {
+		rc = copy_in(NULL, job.part[i].va, bytes, job.part[i].len, NULL);
+		bytes += job.part[i].len;
+	}
+	job.state = job.forgotten ? JOB_NONE : rc == 0 ? JOB_DONE : JOB_FAILED;
+}
+
+static void
+job_poll(struct mem_late *late)
+{
+	CHECK(late->state == MEM_LATE_PENDING && job.state != JOB_NONE && !job.forgotten);
+	if (job.state == JOB_BEGUN)
+		return;
+	late->state = job.state == JOB_DONE ? MEM_LATE_DONE : MEM_LATE_NONE;
+	late->orig = job.orig;
+	job.state = JOB_NONE;
+}
+
+static void
+job_forget(struct mem_late *late)
+{
+	CHECK(late->state == MEM_LATE_PENDING && job.state != JOB_NONE && !job.forgotten);
+	job.forgotten = true;
+	if (job.state != JOB_BEGUN)
+		job.state = JOB_NONE;
+}
+
+void
+memory_late(bool on)
+{
+	late_now = on;
+	if (!on)
+		job_end();
 }
 
 static const struct mem_ops copy_ops = {.read = copy_out,
@@ -137,7 +237,9 @@ static const struct mem_ops copy_ops = {.read = copy_out,
 					.release = copy_release,
 					.write = copy_in,
 					.write_parts = copy_in_parts,
-					.atomic = copy_atomic};
+					.atomic = copy_atomic,
+					.late_poll = job_poll,
+					.late_forget = job_forget};
 
 static void
 add_region(uint32_t r)
@@ -198,6 +300,7 @@ memory_end(void)
 {
 	uint32_t r, i;
 
+	CHECK(job.state == JOB_NONE);
 	for (r = 0; r < REGION_WINDOW; r++) {
 		ASAN_UNPOISON_MEMORY_REGION(memory[r], bytes_of(r) + 2 * GUARD);
 		check_equal(r, 0, GUARD);

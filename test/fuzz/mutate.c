@@ -220,6 +220,22 @@ insert_other(struct edit *e, uint32_t i)
 		s->op = (uint8_t)(STEP_TIME + rng_below(&e->rng, 3));
 }
 
+/* Settings are on only here and there, because some of them keep frames out. */
+static void
+insert_setting(struct edit *e, uint32_t i)
+{
+	uint8_t *value = scratch(e, 1);
+	struct step *s = value != NULL ? insert(e, i) : NULL;
+
+	if (s == NULL)
+		return;
+	*value = (uint8_t)rng_below(&e->rng, 256);
+	*s = (struct step){.op = STEP_TUNE,
+			   .arg = (uint8_t)rng_below(&e->rng, TUNE_NUM),
+			   .len = 1,
+			   .body = value};
+}
+
 /* Change a frame's meaning, not its form. */
 static void
 change_frame(struct edit *e, uint32_t i)
@@ -247,6 +263,7 @@ change_frame(struct edit *e, uint32_t i)
 	case 4:
 		c.ackreq = !c.ackreq;
 		c.migreq = rng_one_in(&e->rng, 2);
+		c.marked = rng_one_in(&e->rng, 3);
 		c.solicited = rng_one_in(&e->rng, 2);
 		break;
 	default:
@@ -310,6 +327,8 @@ mutate(struct edit *e)
 
 	if (rng_one_in(&e->rng, 24) && (s = insert(e, rng_below(&e->rng, i + 1))) != NULL)
 		*s = (struct step){.op = STEP_SELECTIVE, .arg = (uint8_t)rng_below(&e->rng, 4)};
+	else if (rng_one_in(&e->rng, 16))
+		insert_setting(e, rng_below(&e->rng, i + 1));
 	else if (world_hostile && rng_one_in(&e->rng, 3))
 		insert_other(e, i);
 	else if (choice < 4 || e->n == 0)

@@ -16,16 +16,18 @@ peers_connect(uint32_t q, uint8_t svc)
 
 	memcpy(out->sgid, our_gids[is_v6(q)], 16);
 	memcpy(out->dgid, out->sgid, 16);
-	out->dgid[15] = 2;
+	s->path.loopback = q == WORLD_LOOP;
+	if (!s->path.loopback)
+		out->dgid[15] = 2;
 	memcpy(out->smac, peers_our_mac, 6);
-	memcpy(out->dmac, peer_mac, 6);
+	memcpy(out->dmac, s->path.loopback ? peers_our_mac : peer_mac, 6);
 	out->udp_sport = 0xc123;
 	out->hop_limit = 64;
 	s->path.path_ok = true;
 	*in = *out;
 	memcpy(in->sgid, out->dgid, 16);
 	memcpy(in->dgid, out->sgid, 16);
-	memcpy(in->smac, peer_mac, 6);
+	memcpy(in->smac, out->dmac, 6);
 	memcpy(in->dmac, peers_our_mac, 6);
 	wire_tmpl_init(&s->peer.tmpl, in, WORLD_QPN + q, 0xffff);
 	s->peer.svc = svc;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <pcap/pcap.h>
+#include <uroce_abi/ring.h>
 #include "craft.h"
 #include "wire/parse.h"
 #include "wire/psn.h"
@@ -163,9 +164,9 @@ static const struct line {
 	{WORLD_RC, WIRE_OP_READ_RESP_MIDDLE, 3, 1024},
 	{WORLD_RC, WIRE_OP_READ_RESP_LAST, 4, 352},
 	{WORLD_RC, WIRE_OP_ACK, 5},
-	{WORLD_RC, WIRE_OP_SEND_ONLY, 0xfffff8, 100},
-	{WORLD_RC, WIRE_OP_SEND_FIRST, 0xfffff9, 1024},
-	{WORLD_RC, WIRE_OP_SEND_LAST, 0xfffffa, 50},
+	{WORLD_RC, WIRE_OP_SEND_FIRST, 0xfffff8, 1024}, /* the second receive is too short for it */
+	{WORLD_RC, WIRE_OP_SEND_LAST, 0xfffff9, 50},
+	{WORLD_RC, WIRE_OP_SEND_ONLY, 0xfffffa, 100},
 	{WORLD_RC, WIRE_OP_WRITE_FIRST, 0xfffffb, 1024, 2500},
 	{WORLD_RC, WIRE_OP_WRITE_MIDDLE, 0xfffffc, 1024},
 	{WORLD_RC, WIRE_OP_WRITE_LAST, 0xfffffd, 452},
@@ -221,24 +222,89 @@ put_line(struct seed *s, const struct line *l, bool together, enum world_region 
 			    (uint16_t)craft_finish(&c, out));
 }
 
-/* The talk in order, or with every late'th line behind the three that follow it. */
-static int
-make_talk(const char *dir, const char *name, bool selective, uint32_t late, bool together,
-	  enum world_region region)
+/* Ways in which the talk takes place. */
+static const struct way {
+	const char *name;
+	bool selective, together;
+	uint32_t late; /* every late'th line is behind the three that follow it; 0: none */
+	enum world_region region;
+	bool twice;      /* each line is repeated at once */
+	bool slow;       /* its memory answers only after each line; the first lines are left out */
+	uint8_t tune[2]; /* the first step: a setting and its value */
+	uint8_t sends;   /* WRITEs of WORLD_RC, behind the first line */
+} ways[] = {
+	{.name = "talk"},
+	{.name = "talk_together", .together = true},
+	{.name = "talk_copied", .together = true, .region = REGION_COPIED},
+	{.name = "talk_copied_late", .selective = true, .late = 4, .region = REGION_COPIED},
+	{.name = "talk_late", .late = 5},
+	{.name = "talk_selective", .selective = true, .together = true},
+	{.name = "talk_selective_late", .selective = true, .late = 5},
+	{.name = "talk_selective_very_late", .selective = true, .late = 4, .together = true},
+	{.name = "talk_twice", .twice = true},
+	{.name = "talk_slow", .slow = true, .region = REGION_COPIED},
+	{.name = "talk_slow_twice", .slow = true, .twice = true, .region = REGION_COPIED},
+	{.name = "talk_slow_selective", .slow = true, .selective = true, .region = REGION_COPIED},
+	{.name = "talk_zero_copy", .together = true, .tune = {TUNE_ZERO_COPY, 1}},
+	{.name = "talk_loop_zero_copy", .tune = {TUNE_LOOP_ZERO_COPY, 1}},
+	{.name = "talk_dcqcn", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 1}, .sends = 8},
+	{.name = "talk_swift", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 2}, .sends = 8},
+	{.name = "talk_timely", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 3}, .sends = 8},
+	{.name = "talk_unknown_id", .tune = {TUNE_UNKNOWN_ID, 1}},
+	{.name = "talk_paused", .tune = {TUNE_PAUSE, 1}},
+	{.name = "talk_moved", .tune = {TUNE_MOVE, WORLD_RC}},
+};
+#define SLOW_FROM 13u /* talk's first request of the peer */
+#define SLOW_TO   25u
+
+static void
+put_tune(struct seed *s, uint8_t what, uint8_t value)
 {
+	s->used += step_put(s->bytes + s->used, STEP_TUNE, what, &value, 1);
+}
+
+static void
+put_send(struct seed *s)
+{
+	static const uint8_t body[] = {UROCE_WR_RDMA_WRITE, 0, 6, 32, 600 & 0xff, 600 >> 8};
+
+	s->used += step_put(s->bytes + s->used, STEP_SEND, WORLD_RC, body, sizeof(body));
+}
+
+static void
+put_lines(struct seed *s, const struct way *w, const struct line *l)
+{
+	if (w->slow)
+		put_tune(s, TUNE_LATE, 1);
+	put_line(s, l, w->together, w->region);
+	if (w->twice)
+		put_line(s, l, w->together, w->region);
+	if (!w->slow)
+		return;
+	put_tune(s, TUNE_LATE, 0);
+	s->used += step_put(s->bytes + s->used, STEP_TIME, 18, NULL, 0);
+}
+
+static int
+make_talk(const char *dir, const struct way *w)
+{
+	uint32_t from = w->slow ? SLOW_FROM : 0, to = w->slow ? SLOW_TO : LINES;
 	static struct seed s;
 
 	memset(&s, 0, sizeof(s));
-	for (uint8_t q = WORLD_RC; selective && q <= WORLD_RC_SRQ; q++)
+	for (uint8_t q = WORLD_RC; w->selective && q <= WORLD_RC_SRQ; q++)
 		s.used += step_put(s.bytes + s.used, STEP_SELECTIVE, (uint8_t)(2 * q + 1), NULL, 0);
-	for (uint32_t i = 0; i < LINES; i++) {
-		if (late == 0 || i % late != 0)
-			put_line(&s, &talk[i], together, region);
-		if (late != 0 && i >= 3 && (i - 3) % late == 0)
-			put_line(&s, &talk[i - 3], together, region);
+	put_tune(&s, w->tune[0], w->tune[1]);
+	for (uint32_t i = from; i < to; i++) {
+		if (w->late == 0 || i % w->late != 0)
+			put_lines(&s, w, &talk[i]);
+		if (w->late != 0 && i >= 3 && (i - 3) % w->late == 0)
+			put_lines(&s, w, &talk[i - 3]);
+		for (uint32_t k = 0; i == from && k < w->sends; k++)
+			put_send(&s);
 	}
 	s.used += step_put(s.bytes + s.used, STEP_TIME, 30, NULL, 0);
-	return write_seed(&s, dir, name);
+	return write_seed(&s, dir, w->name);
 }
 
 int
@@ -254,14 +320,7 @@ main(int argc, char **argv)
 	world_run((const uint8_t *)"", 0);
 	for (i = 2; i < argc && rc == 0; i++)
 		rc = make_seed(argv[1], argv[i]);
-	rc = rc == 0 ? make_talk(argv[1], "talk", false, 0, false, REGION_RW) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_together", false, 0, true, REGION_RW) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_copied", false, 0, true, REGION_COPIED) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_copied_late", true, 4, false, REGION_COPIED) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_late", false, 5, false, REGION_RW) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_selective", true, 0, true, REGION_RW) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_selective_late", true, 5, false, REGION_RW) : rc;
-	rc = rc == 0 ? make_talk(argv[1], "talk_selective_very_late", true, 4, true, REGION_RW)
-		     : rc;
+	for (uint32_t k = 0; k < sizeof(ways) / sizeof(ways[0]) && rc == 0; k++)
+		rc = make_talk(argv[1], &ways[k]);
 	return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

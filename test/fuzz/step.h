@@ -19,6 +19,7 @@ enum step_op {
 	STEP_DEREG,     /* region arg goes */
 	STEP_SELECTIVE, /* QP arg / 2 agrees on selective repeat (arg odd), or no longer */
 	STEP_SCRIBBLE,  /* writes to shared memory arg, now or later (race.c) */
+	STEP_TUNE,      /* setting arg (enum world_tune); body: its value, a byte */
 	STEP_OPS,
 };
 

@@ -8,10 +8,13 @@
 #include "wire/parse.h"
 #include "world_parts.h"
 
-#define POOL_MBUFS 511
-#define BURST      8 /* frames that arrive together, at most */
-#define START_NS   1000000000ull
-#define MAX_ROUNDS 100000 /* of an engine that should come to rest */
+#define POOL_MBUFS  511
+#define BURST       8   /* frames that arrive together, at most */
+#define KEPT        128 /* of them may hold early requests */
+#define START_NS    1000000000ull
+#define LATE_ROUNDS 8
+#define LATE_NS     1000000 /* more than between two attempts at late memory */
+#define MAX_ROUNDS  100000  /* of an engine that should come to rest */
 
 struct world world;
 bool world_hostile;
@@ -32,6 +35,7 @@ static const struct {
 	[WORLD_UC] = {QP_TYPE_UC, QP_RTS, 1, 0x002000, 0x003000, WIRE_SVC_UC},
 	[WORLD_UD] = {QP_TYPE_UD, QP_RTS, 5, 0, 0x004000, WIRE_SVC_UD},
 	[WORLD_UD_V6] = {QP_TYPE_UD, QP_RTS, 5, 0, 0x005000, WIRE_SVC_UD},
+	[WORLD_LOOP] = {QP_TYPE_RC, QP_RTS, 3, 0xfffffc, 0xfffffc, WIRE_SVC_RC},
 };
 
 void
@@ -49,9 +53,10 @@ world_init(void)
 	world_tx_pool = rte_pktmbuf_pool_create("tx", POOL_MBUFS, 0, 0,
 						RTE_PKTMBUF_HEADROOM + WIRE_MAX_OVERHEAD + 4096, 0);
 	CHECK(world_rx_pool != NULL && world_tx_pool != NULL);
-	held = qp_sr_pool_create(NULL, 0);
+	held = qp_sr_pool_create(world_rx_pool, KEPT);
 	CHECK(held != NULL);
 	memory_init();
+	tune_init();
 }
 
 static bool
@@ -59,6 +64,21 @@ on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
 {
 	rte_pktmbuf_free(m);
 	return true;
+}
+
+static bool
+on_host(void *ctx, uint16_t dev, struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(m);
+	return true;
+}
+
+static enum drop_reason
+on_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
+{
+	CHECK(pkt->qpn == WORLD_CONSUMER && wire_icrc_check(pkt));
+	rte_pktmbuf_free(m);
+	return DROP_NUM;
 }
 
 /* A frame for a QP of another worker is linear, whatever its source. */
@@ -103,6 +123,8 @@ on_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 
 static const struct engine_ops ops = {
 	.slow_path = on_slow_path,
+	.host = on_host,
+	.consumer = on_datagram,
 	.handoff = on_handoff,
 	.set_timer = on_set_timer,
 	.cq_event = on_cq_event,
@@ -132,7 +154,7 @@ raise_to(uint32_t q, enum qp_state to)
 			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
 		.port_num = 1,
 		.path_mtu = kind[q].mtu_code,
-		.dest_qp_num = WORLD_PEER + q,
+		.dest_qp_num = q == WORLD_LOOP ? WORLD_QPN + q : WORLD_PEER + q,
 		.rq_psn = kind[q].rq_psn,
 		.sq_psn = kind[q].sq_psn,
 		.qkey = WORLD_QKEY,
@@ -187,6 +209,7 @@ make_qp(uint32_t q)
 		.dev_mtu = 5,
 		.sig_all = true,
 		.user_handle = q,
+		.uid = q % 2,
 		.cap = {ENTRIES, ENTRIES, MAX_SGE, MAX_SGE, MAX_INLINE},
 		.counters = &world.counters,
 	};
@@ -227,6 +250,7 @@ world_start(void)
 	engine_init(&world.worker.engine, world_tx_pool, world.sqes, &world.mrs, &world.qps,
 		    WORLD_WORKER, &ops, NULL);
 	engine_set_sr(&world.worker.engine, held);
+	tune_reset();
 	engine_add_dev(&world.worker.engine, WORLD_DEV, peers_our_mac, &world.counters);
 	world.worker.engine.env.counters = &world.counters;
 	cq_open(&world.scq);
@@ -236,11 +260,27 @@ world_start(void)
 	world.ahs = (struct qp_ah_table){.slot = world.ah_slot, .nslots = AHS};
 	for (q = 0; q < AHS; q++)
 		world.ah_slot[(1 + q) & (AHS - 1)] = &world.ah[q];
-	for (q = 0; q < WORLD_QPS; q++)
+	for (q = 0; q < WORLD_LOOP; q++)
 		make_qp(q);
 	bell_open();
+	make_qp(WORLD_LOOP);
 	peers_groups();
 	client_start();
+}
+
+static struct rte_mbuf *looped[ENGINE_TX_CAP];
+static uint32_t nlooped;
+
+static void
+loopback_frames(void)
+{
+	struct rte_mbuf *given[ENGINE_TX_CAP];
+	uint32_t n = nlooped;
+
+	nlooped = 0;
+	memcpy(given, looped, n * sizeof(given[0]));
+	if (n != 0)
+		engine_rx_loopback(&world.worker.engine, world.now, WORLD_DEV, given, n);
 }
 
 /* Run until the engine rests, as a worker and its port would. */
@@ -253,17 +293,25 @@ run(void)
 
 	world.worker.now_ns = world.now;
 	do {
+		loopback_frames();
 		rang = world_hostile ? doorbell_poll(&world.worker) + hot_queue_poll(&world.worker)
 				     : 0;
 		more = engine_run(&world.worker.engine, world.now);
 		for (i = 0; i < env->tx_n; i++) {
+			if (env->tx[i]->hash.usr == QP_TX_LOOPBACK) {
+				looped[nlooped++] = env->tx[i];
+				continue;
+			}
+			CHECK(env->tx[i]->hash.usr == QP_TX_WIRE);
 			check_frame(env->tx[i]);
 			rte_pktmbuf_free(env->tx[i]);
 		}
 		env->tx_n = 0;
 		client_reap();
 		CHECK(++rounds < MAX_ROUNDS);
-	} while (more || rang > 0);
+		/* A QP whose memory is late tries again in each round. */
+		more &= !memory_is_late() || rounds < LATE_ROUNDS;
+	} while (more || rang > 0 || nlooped > 0);
 }
 
 /* After any previous packet the parser gives the same result: v and want. */
@@ -310,6 +358,27 @@ parse(const uint8_t *frame, uint16_t len)
 	return v;
 }
 
+/* Packets that wait for late memory, and are not counted yet. */
+static uint32_t
+late_packets(void)
+{
+	const struct rx_late *late = &world.worker.engine.late;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < late->n; i++)
+		n += !late->pkt[i].counted;
+	return n;
+}
+
+/* All received frames are in the pool, or kept. */
+static void
+check_rx_pool(void)
+{
+	uint32_t kept = held->kept.n - held->kept.nfree + world.worker.engine.late.n;
+
+	CHECK(rte_mempool_in_use_count(world_rx_pool) <= kept);
+}
+
 static struct rte_mbuf *burst[BURST];
 static uint16_t nburst;
 
@@ -327,15 +396,16 @@ burst_rx(bool bad_form)
 		return;
 	nburst = 0;
 	memcpy(given, burst, n * sizeof(given[0]));
-	counted = counters_accounted(ctr) + ctr->ctr[COUNTER_RX_HANDOFF];
+	counted = counters_accounted(ctr) + ctr->ctr[COUNTER_RX_HANDOFF] + late_packets();
 	engine_rx(&world.worker.engine, world.now, WORLD_DEV, given, n);
-	CHECK(counters_accounted(ctr) + ctr->ctr[COUNTER_RX_HANDOFF] == counted + n);
+	CHECK(counters_accounted(ctr) + ctr->ctr[COUNTER_RX_HANDOFF] + late_packets() ==
+	      counted + n);
 	/* Whatever the response is, nothing of the packet is executed (NAK-07). */
 	CHECK(!bad_form || memory_sum() == before);
-	/* They are free again, but their pool does not write to their bytes. */
+	/* Most are free again, but their pool does not write to their bytes. */
 	for (uint16_t i = 0; i < n; i++)
 		memory_fence_frame(burst[i], false);
-	CHECK(rte_mempool_avail_count(world_rx_pool) == POOL_MBUFS);
+	check_rx_pool();
 }
 
 static void
@@ -378,13 +448,22 @@ pass(uint64_t ns)
 	uint32_t fired = 0;
 	struct qp *qp;
 
-	while ((qp = next_timer(end)) != NULL) {
-		world.now = qp->bind.timer_at_ns > world.now ? qp->bind.timer_at_ns : world.now;
-		engine_timer(&world.worker.engine, world.now, qp);
+	for (;;) {
+		uint64_t paced = engine_next_ns(&world.worker.engine);
+
+		qp = next_timer(end < paced ? end : paced);
+		if (qp == NULL && paced > end)
+			break;
+		if (qp != NULL) {
+			world.now = RTE_MAX(qp->bind.timer_at_ns, world.now);
+			engine_timer(&world.worker.engine, world.now, qp);
+		} else {
+			world.now = RTE_MAX(paced, world.now + 1);
+		}
 		run();
 		CHECK(++fired < MAX_ROUNDS);
 	}
-	world.now = end;
+	world.now = RTE_MAX(end, world.now);
 }
 
 static void
@@ -441,6 +520,9 @@ take_step(const struct step *s)
 		if (world_hostile)
 			race_scribble(s->arg, s->body, s->len);
 		break;
+	case STEP_TUNE:
+		tune_step(s->arg, s->len > 0 ? s->body[0] : 0);
+		break;
 	case STEP_OPS:
 		break;
 	}
@@ -457,6 +539,8 @@ world_end(void)
 	struct uroce_qp_attr err = {.qp_state = QP_ERR};
 	uint32_t q;
 
+	tune_step(TUNE_PAUSE, 0);
+	tune_step(TUNE_PAUSE, 2);
 	for (q = 0; q < WORLD_QPS; q++) {
 		struct qp *qp = world.side[q].qp;
 
@@ -467,6 +551,8 @@ world_end(void)
 	}
 	run();
 	check_step();
+	memory_late(false);
+	pass(LATE_NS);
 	race_reset(); /* the queues go */
 	client_end();
 	for (q = 0; q < WORLD_QPS; q++) {
@@ -484,7 +570,8 @@ world_end(void)
 	CHECK(qp_sqe_pool_whole(world.sqes) && qp_sr_pool_whole(held));
 	qp_sqe_pool_free(world.sqes);
 	memory_end();
-	CHECK(rte_mempool_avail_count(world_tx_pool) == POOL_MBUFS);
+	tune_end();
+	CHECK(rte_mempool_full(world_rx_pool) && rte_mempool_full(world_tx_pool));
 }
 
 void

@@ -24,6 +24,7 @@ enum world_qp {
 	WORLD_UC,
 	WORLD_UD,
 	WORLD_UD_V6,
+	WORLD_LOOP, /* connected to itself */
 	WORLD_QPS,
 	/* For frames only: a multicast group, IPv4 and IPv6, whose members are the UD QPs and
 	   others. */
@@ -33,8 +34,10 @@ enum world_qp {
 };
 
 /* QPNs without this bit belong to another worker, to which their frames are handed. */
-#define WORLD_OURS   0x100u /* QPNs with this bit are ours .. */
-#define WORLD_WORKER 1u     /* .. this worker's; those without it another's */
+#define WORLD_OURS     0x100u /* QPNs with this bit are ours .. */
+#define WORLD_WORKER   1u     /* .. this worker's; those without it another's */
+
+#define WORLD_CONSUMER (WORLD_QPN + WORLD_QPS) /* a QPN without a QP */
 
 enum world_region {
 	REGION_RW,     /* all remote rights */
@@ -50,6 +53,23 @@ enum world_region {
 #define LOCAL_SLOTS    64u
 #define LOCAL_SLOT     1024u
 #define LOCAL_SLOT_USE 600u /* bytes of a slot that work requests name; the rest is guard */
+
+/* Settings that a step changes (tune.c). */
+enum world_tune {
+	TUNE_ZERO_COPY, /* payloads stay in the client's memory */
+	TUNE_LOOP_ZERO_COPY,
+	TUNE_COPIES, /* .. but every one is copied, as while users pause */
+	TUNE_CONGESTION,
+	TUNE_PAUSE,    /* one of the two users */
+	TUNE_MOVE,     /* a QP leaves the engine and comes back */
+	TUNE_CONSUMER, /* of datagrams for WORLD_CONSUMER */
+	TUNE_CNP,
+	TUNE_HOST,       /* frames that are not RoCE go to the kernel */
+	TUNE_UNKNOWN_ID, /* as on port udp */
+	TUNE_PEERS,
+	TUNE_LATE, /* copies of REGION_COPIED */
+	TUNE_NUM,
+};
 
 /* The fields that a frame for a QP needs to pass the engine's first checks. */
 struct world_peer {

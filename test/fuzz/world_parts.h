@@ -4,8 +4,8 @@
  *
  *   world.c    QPs, and the steps of an input      memory.c   regions and their guards
  *   client.c   posting and completions             check.c    what must hold after each step
- *   peers.c    addresses, multicast groups      race.c     writes to the rings while the engine
- * reads
+ *   peers.c    addresses, multicast groups      tune.c     settings
+ *   race.c     writes to the rings while the engine reads
  */
 #ifndef FUZZ_WORLD_PARTS_H
 #define FUZZ_WORLD_PARTS_H
@@ -96,6 +96,8 @@ void memory_init(void);
 void memory_reset(void); /* contents and table */
 void memory_end(void);   /* checks guards and unchanged memory, then frees the table */
 void memory_drop(uint32_t region);
+void memory_late(bool on); /* copies are late from now on, or no longer */
+bool memory_is_late(void);
 uint64_t memory_sum(void); /* of all contents: another once a byte changed */
 /* The frame in an mbuf, and nothing beside it that may be read (with ASan). */
 void memory_fence_frame(struct rte_mbuf *m, bool on);
@@ -106,6 +108,12 @@ extern const uint8_t peers_our_mac[6];
 void peers_connect(uint32_t q, uint8_t svc);
 /* Two groups; each has a UD QP as a member, and a QP of another worker. QPs are connected. */
 void peers_groups(void);
+
+/* tune.c */
+void tune_init(void);
+void tune_reset(void); /* the engine is new */
+void tune_step(uint32_t what, uint32_t value);
+void tune_end(void); /* all that was lent is back */
 
 /* client.c */
 struct qp_ring wq_open(struct wq *w, uint32_t stride, uint32_t max_inline);
@@ -125,7 +133,7 @@ void race_add(void *at, uint32_t n);
 void race_scribble(uint32_t which, const uint8_t *body, uint32_t len);
 
 /* check.c */
-void check_frame(const struct rte_mbuf *m); /* one that the engine sends */
+void check_frame(const struct rte_mbuf *m); /* one that the engine sends to the wire */
 void check_step(void);
 
 #endif
