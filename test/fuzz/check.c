@@ -83,8 +83,8 @@ check_snd(const struct qp *qp)
 	      psn_le(s->high_psn, s->alloc_psn));
 	if (s->limited)
 		CHECK(qp->conn.rq_out == receives_taken(qp));
-	/* Who waits for an answer has a deadline. */
-	CHECK(s->una_psn == s->high_psn || qp_deadline_earliest(&qp->conn) != 0);
+	/* Who waits for an answer has a deadline, or sends again when its pace allows. */
+	CHECK(s->una_psn == s->high_psn || qp_deadline_earliest(&qp->conn) != 0 || qp->bind.parked);
 }
 
 static void

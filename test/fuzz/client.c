@@ -67,6 +67,7 @@ bell_open(void)
 	world.bell = (struct worker_doorbell){.ring = world.bell_ring,
 					      .waiter = &world.bell_ring->waiter,
 					      .overflow = on_overflow};
+	world.scq.cq.waiter = world.rcq.cq.waiter = &world.bell_ring->waiter;
 	world.worker.doorbells = &world.bell;
 	world.worker.ndoorbells = 1;
 }
@@ -110,13 +111,14 @@ at(const uint8_t *body, uint32_t len, uint32_t i)
 static void
 put_sges(uint8_t *to, uint32_t n, uint32_t slot, uint32_t bytes)
 {
-	uint32_t i;
+	uint32_t i, r = world.sges,
+		    slots = r == REGION_LOCAL ? LOCAL_SLOTS : REGION_BYTES / LOCAL_SLOT;
 
 	for (i = 0; i < n; i++) {
-		struct uroce_sge sge = {.addr = REGION_IOVA(REGION_LOCAL) +
-						(uint64_t)((slot + i) % LOCAL_SLOTS) * LOCAL_SLOT,
+		struct uroce_sge sge = {.addr = REGION_IOVA(r) +
+						(uint64_t)((slot + i) % slots) * LOCAL_SLOT,
 					.length = bytes,
-					.lkey = world_key(REGION_LOCAL)};
+					.lkey = world_key(r)};
 
 		memcpy(to + i * sizeof(sge), &sge, sizeof(sge));
 	}
@@ -256,6 +258,14 @@ client_start(void)
 	post_sends(WORLD_UC, uc, 1);
 	post_sends(WORLD_UD, ud, 1);
 	post_sends(WORLD_UD_V6, ud, 1);
+}
+
+void
+client_arm(uint32_t how)
+{
+	world.scq.hdr->arm = how % 4;
+	world.rcq.hdr->arm = how / 4 % 4;
+	world.rcq.cq.watched = how / 16 % 2;
 }
 
 static bool

@@ -67,7 +67,9 @@ craft_take(struct craft *c, const uint8_t *frame, uint32_t len, struct rng *r)
 	if (c->rest_len >= ext_len(c->opcode) + WIRE_BTH_PAD(bth.se_m_pad_ver))
 		c->rest_len -= WIRE_BTH_PAD(bth.se_m_pad_ver);
 	q = (rte_be_to_cpu_32(bth.fb_qpn) & WIRE_QPN_MASK) - WORLD_QPN;
-	c->q = q < WORLD_QPS ? q : rng_below(r, WORLD_PEERS);
+	if (q == WORLD_QPS)
+		q = WORLD_CONSUMER;
+	c->q = q < WORLD_QPS || q == WORLD_CONSUMER ? q : rng_below(r, WORLD_PEERS);
 	return q < WORLD_QPS;
 }
 
@@ -251,8 +253,7 @@ craft_finish(const struct craft *c, uint8_t *frame)
 
 	marked.tclass |= CE;
 	if (c->marked)
-		wire_tmpl_init(&t, &marked,
-			       c->q < WORLD_QPS ? WORLD_QPN + c->q : WIRE_MULTICAST_QPN, 0xffff);
+		wire_tmpl_init(&t, &marked, world_qpn(c->q), 0xffff);
 	wire_tmpl_set_migreq(&t, c->migreq);
 	hdr = wire_hdr_put(&t, &f, rest - ext, frame);
 	/* Our extended headers overwrite those of the builder. */

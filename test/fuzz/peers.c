@@ -46,8 +46,11 @@ peers_groups(void)
 	static const uint8_t mac[2][6] = {{0x01, 0, 0x5e, 1, 2, 3}, {0x33, 0x33, 0, 0, 0, 0x77}};
 	uint32_t g;
 
+	world.other[WORLD_CONSUMER - WORLD_GROUP] = world.side[WORLD_UD].peer;
+	wire_tmpl_init(&world.other[WORLD_CONSUMER - WORLD_GROUP].tmpl,
+		       &world.side[WORLD_UD].peer.path, world_qpn(WORLD_CONSUMER), 0xffff);
 	for (g = 0; g < 2; g++) {
-		struct world_peer *p = &world.group[g];
+		struct world_peer *p = &world.other[g];
 
 		p->path = world.side[WORLD_UD + g].peer.path;
 		p->svc = WIRE_SVC_UD;
@@ -70,5 +73,13 @@ peers_groups(void)
 const struct world_peer *
 world_peer(enum world_qp q)
 {
-	return q < WORLD_QPS ? &world.side[q].peer : &world.group[q - WORLD_GROUP];
+	return q < WORLD_QPS ? &world.side[q].peer : &world.other[q - WORLD_GROUP];
+}
+
+uint32_t
+world_qpn(enum world_qp q)
+{
+	if (q == WORLD_GROUP || q == WORLD_GROUP_V6)
+		return WIRE_MULTICAST_QPN;
+	return q < WORLD_QPS ? WORLD_QPN + q : WORLD_QPN + WORLD_QPS;
 }

@@ -192,12 +192,69 @@ static const struct line {
 	{WORLD_UC, WIRE_OP_WRITE_FIRST, 0x2000, 256, 300},
 	{WORLD_UC, WIRE_OP_WRITE_LAST, 0x2001, 44},
 	{WORLD_UC, WIRE_OP_SEND_ONLY, 0x2002, 99},
+	{WORLD_UD, WIRE_OP_SEND_ONLY, 0, 100},
+	{WORLD_UD_V6, WIRE_OP_SEND_ONLY_IMM, 0, 100},
+	{WORLD_GROUP, WIRE_OP_SEND_ONLY, 0, 100},
+	{WORLD_CONSUMER, WIRE_OP_SEND_ONLY, 0, 256},
 };
 #define LINES (sizeof(talk) / sizeof(talk[0]))
 
+/* Ways in which the talk takes place. */
+static const struct way {
+	const char *name;
+	bool selective, together;
+	uint32_t late; /* every late'th line is behind the three that follow it; 0: none */
+	enum world_region region;
+	bool twice;      /* each line is repeated at once */
+	bool slow;       /* its memory answers only after each line; the first lines are left out */
+	uint8_t tune[2]; /* the first step: a setting and its value */
+	uint8_t sends;   /* WRITEs behind the first line, of .. */
+	uint8_t sender;
+	uint8_t credits;   /* of ACKs; 0: they limit nothing */
+	uint32_t deformed; /* every so many'th line is malformed; 0: none */
+} ways[] = {
+	{.name = "talk"},
+	{.name = "talk_together", .together = true},
+	{.name = "talk_copied", .together = true, .region = REGION_COPIED},
+	{.name = "talk_copied_late", .selective = true, .late = 4, .region = REGION_COPIED},
+	{.name = "talk_late", .late = 5},
+	{.name = "talk_selective", .selective = true, .together = true},
+	{.name = "talk_selective_late", .selective = true, .late = 5},
+	{.name = "talk_selective_very_late", .selective = true, .late = 4, .together = true},
+	{.name = "talk_twice", .twice = true},
+	{.name = "talk_slow", .slow = true, .region = REGION_COPIED},
+	{.name = "talk_slow_twice", .slow = true, .twice = true, .region = REGION_COPIED},
+	{.name = "talk_slow_selective", .slow = true, .selective = true, .region = REGION_COPIED},
+	{.name = "talk_zero_copy", .together = true, .tune = {TUNE_ZERO_COPY, 1}, .sends = 8},
+	{.name = "talk_loop_zero_copy",
+	 .tune = {TUNE_LOOP_ZERO_COPY, 1},
+	 .sends = 8,
+	 .sender = WORLD_LOOP},
+	{.name = "talk_dcqcn", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 1}, .sends = 8},
+	{.name = "talk_swift", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 2}, .sends = 8},
+	{.name = "talk_timely", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 3}, .sends = 8},
+	{.name = "talk_unknown_id", .tune = {TUNE_UNKNOWN_ID, 1}},
+	{.name = "talk_paused", .tune = {TUNE_PAUSE, 1}},
+	{.name = "talk_loop_waits",
+	 .tune = {TUNE_LOOP_ZERO_COPY, 3},
+	 .sends = 8,
+	 .sender = WORLD_LOOP},
+	{.name = "talk_sges", .tune = {TUNE_SGES, 1}, .together = true, .sends = 8},
+	{.name = "talk_credits", .credits = 3, .sends = 8},
+	{.name = "talk_armed", .tune = {TUNE_ARM, 0x1a}},
+	{.name = "talk_consumer", .tune = {TUNE_CONSUMER, 1}},
+	{.name = "talk_host", .tune = {TUNE_HOST, 1}, .deformed = 1},
+	{.name = "talk_peers", .tune = {TUNE_PEERS, 1}},
+	{.name = "talk_deformed", .deformed = 3},
+	{.name = "talk_moved", .tune = {TUNE_MOVE, WORLD_RC}},
+};
+
 static void
-put_line(struct seed *s, const struct line *l, bool together, enum world_region region)
+put_line(struct seed *s, const struct way *w, const struct line *l, bool deformed)
 {
+	enum world_region region = w->region;
+	uint32_t len;
+
 	uint8_t op = world_peer(l->q)->svc | l->op;
 	uint32_t flags = wire_op_table[op].flags;
 	uint8_t out[STEP_MAX_FRAME];
@@ -217,43 +274,15 @@ put_line(struct seed *s, const struct line *l, bool together, enum world_region 
 		((struct wire_atomiceth *)c.rest)->rkey = rte_cpu_to_be_32(world_key(region));
 	}
 	if (flags & WIRE_F_AETH)
-		c.rest[0] = WIRE_SYN_ACK | 31;
-	s->used += step_put(s->bytes + s->used, STEP_FRAME, together, out,
-			    (uint16_t)craft_finish(&c, out));
+		c.rest[0] = WIRE_SYN_ACK | (w->credits != 0 ? w->credits : 31);
+	len = craft_finish(&c, out);
+	if (deformed && rng_one_in(&s->rng, 2))
+		craft_spoil(out, len, &s->rng);
+	else if (deformed)
+		craft_deform(out, len, &s->rng);
+	s->used += step_put(s->bytes + s->used, STEP_FRAME, w->together, out, (uint16_t)len);
 }
 
-/* Ways in which the talk takes place. */
-static const struct way {
-	const char *name;
-	bool selective, together;
-	uint32_t late; /* every late'th line is behind the three that follow it; 0: none */
-	enum world_region region;
-	bool twice;      /* each line is repeated at once */
-	bool slow;       /* its memory answers only after each line; the first lines are left out */
-	uint8_t tune[2]; /* the first step: a setting and its value */
-	uint8_t sends;   /* WRITEs of WORLD_RC, behind the first line */
-} ways[] = {
-	{.name = "talk"},
-	{.name = "talk_together", .together = true},
-	{.name = "talk_copied", .together = true, .region = REGION_COPIED},
-	{.name = "talk_copied_late", .selective = true, .late = 4, .region = REGION_COPIED},
-	{.name = "talk_late", .late = 5},
-	{.name = "talk_selective", .selective = true, .together = true},
-	{.name = "talk_selective_late", .selective = true, .late = 5},
-	{.name = "talk_selective_very_late", .selective = true, .late = 4, .together = true},
-	{.name = "talk_twice", .twice = true},
-	{.name = "talk_slow", .slow = true, .region = REGION_COPIED},
-	{.name = "talk_slow_twice", .slow = true, .twice = true, .region = REGION_COPIED},
-	{.name = "talk_slow_selective", .slow = true, .selective = true, .region = REGION_COPIED},
-	{.name = "talk_zero_copy", .together = true, .tune = {TUNE_ZERO_COPY, 1}},
-	{.name = "talk_loop_zero_copy", .tune = {TUNE_LOOP_ZERO_COPY, 1}},
-	{.name = "talk_dcqcn", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 1}, .sends = 8},
-	{.name = "talk_swift", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 2}, .sends = 8},
-	{.name = "talk_timely", .tune = {TUNE_CONGESTION, 4 * WORLD_RC + 3}, .sends = 8},
-	{.name = "talk_unknown_id", .tune = {TUNE_UNKNOWN_ID, 1}},
-	{.name = "talk_paused", .tune = {TUNE_PAUSE, 1}},
-	{.name = "talk_moved", .tune = {TUNE_MOVE, WORLD_RC}},
-};
 #define SLOW_FROM 13u /* talk's first request of the peer */
 #define SLOW_TO   25u
 
@@ -264,21 +293,25 @@ put_tune(struct seed *s, uint8_t what, uint8_t value)
 }
 
 static void
-put_send(struct seed *s)
+put_send(struct seed *s, uint8_t q, uint8_t sges)
 {
-	static const uint8_t body[] = {UROCE_WR_RDMA_WRITE, 0, 6, 32, 600 & 0xff, 600 >> 8};
+	const uint8_t body[] = {UROCE_WR_RDMA_WRITE, 0, sges, 32, 600 & 0xff, 600 >> 8};
 
-	s->used += step_put(s->bytes + s->used, STEP_SEND, WORLD_RC, body, sizeof(body));
+	s->used += step_put(s->bytes + s->used, STEP_SEND, q, body, sizeof(body));
 }
 
 static void
-put_lines(struct seed *s, const struct way *w, const struct line *l)
+put_lines(struct seed *s, const struct way *w, uint32_t i)
 {
+	const struct line *l = &talk[i];
+	bool deformed = w->deformed != 0 && i % w->deformed == w->deformed - 1;
+
 	if (w->slow)
 		put_tune(s, TUNE_LATE, 1);
-	put_line(s, l, w->together, w->region);
-	if (w->twice)
-		put_line(s, l, w->together, w->region);
+	/* in front of the line, whose PSN it takes */
+	if (w->twice || deformed)
+		put_line(s, w, l, deformed);
+	put_line(s, w, l, false);
 	if (!w->slow)
 		return;
 	put_tune(s, TUNE_LATE, 0);
@@ -297,11 +330,11 @@ make_talk(const char *dir, const struct way *w)
 	put_tune(&s, w->tune[0], w->tune[1]);
 	for (uint32_t i = from; i < to; i++) {
 		if (w->late == 0 || i % w->late != 0)
-			put_lines(&s, w, &talk[i]);
+			put_lines(&s, w, i);
 		if (w->late != 0 && i >= 3 && (i - 3) % w->late == 0)
-			put_lines(&s, w, &talk[i - 3]);
+			put_lines(&s, w, i - 3);
 		for (uint32_t k = 0; i == from && k < w->sends; k++)
-			put_send(&s);
+			put_send(&s, w->sender, k % 2 ? 1 : 6);
 	}
 	s.used += step_put(s.bytes + s.used, STEP_TIME, 30, NULL, 0);
 	return write_seed(&s, dir, w->name);

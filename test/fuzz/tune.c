@@ -40,6 +40,7 @@ void
 tune_reset(void)
 {
 	engine_set_segs(&world.worker.engine, segs);
+	world.sges = REGION_LOCAL;
 }
 
 void
@@ -87,6 +88,7 @@ tune_step(uint32_t what, uint32_t value)
 		break;
 	case TUNE_LOOP_ZERO_COPY:
 		engine_set_loop_zero_copy(e, value % 2 ? 64 : UINT32_MAX);
+		world.loop_waits = value / 2 % 2;
 		break;
 	case TUNE_COPIES:
 		engine_set_copies(e, value % 2);
@@ -102,7 +104,7 @@ tune_step(uint32_t what, uint32_t value)
 		move(e, world.side[value % WORLD_QPS].qp);
 		break;
 	case TUNE_CONSUMER:
-		engine_set_consumer(e, value % 2 ? WORLD_CONSUMER : 0);
+		engine_set_consumer(e, value % 2 ? world_qpn(WORLD_CONSUMER) : 0);
 		break;
 	case TUNE_CNP:
 		engine_set_cnp(e, WORLD_DEV, value % 2 ? 1 : 0, value / 2 % 64);
@@ -118,6 +120,12 @@ tune_step(uint32_t what, uint32_t value)
 		break;
 	case TUNE_LATE:
 		memory_late(value % 2);
+		break;
+	case TUNE_ARM:
+		client_arm(value);
+		break;
+	case TUNE_SGES:
+		world.sges = value % 2 ? REGION_COPIED : REGION_LOCAL;
 		break;
 	case TUNE_NUM:
 		break;

@@ -76,7 +76,7 @@ on_host(void *ctx, uint16_t dev, struct rte_mbuf *m)
 static enum drop_reason
 on_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
 {
-	CHECK(pkt->qpn == WORLD_CONSUMER && wire_icrc_check(pkt));
+	CHECK(pkt->qpn == world_qpn(WORLD_CONSUMER) && wire_icrc_check(pkt));
 	rte_pktmbuf_free(m);
 	return DROP_NUM;
 }
@@ -111,6 +111,19 @@ on_cq_event(void *ctx, struct cq *cq)
 }
 
 static void
+on_cq_waiter(void *ctx, struct cq *cq)
+{
+	CHECK(world_hostile);
+	waiter_found(&world.worker, cq);
+}
+
+static void
+on_cq_watched(void *ctx, const struct qp *qp, bool written)
+{
+	CHECK(qp->bind.recv_cq->watched);
+}
+
+static void
 on_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 {
 	if (world_hostile)
@@ -128,6 +141,8 @@ static const struct engine_ops ops = {
 	.handoff = on_handoff,
 	.set_timer = on_set_timer,
 	.cq_event = on_cq_event,
+	.cq_waiter = on_cq_waiter,
+	.cq_watched = on_cq_watched,
 	.async_event = on_async_event,
 };
 
@@ -278,6 +293,8 @@ loopback_frames(void)
 	uint32_t n = nlooped;
 
 	nlooped = 0;
+	for (uint32_t i = 0; i < n && world.loop_waits; i++)
+		engine_own(&world.worker.engine, looped[i]);
 	memcpy(given, looped, n * sizeof(given[0]));
 	if (n != 0)
 		engine_rx_loopback(&world.worker.engine, world.now, WORLD_DEV, given, n);
@@ -297,6 +314,7 @@ run(void)
 		rang = world_hostile ? doorbell_poll(&world.worker) + hot_queue_poll(&world.worker)
 				     : 0;
 		more = engine_run(&world.worker.engine, world.now);
+		waiters_notify(&world.worker);
 		for (i = 0; i < env->tx_n; i++) {
 			if (env->tx[i]->hash.usr == QP_TX_LOOPBACK) {
 				looped[nlooped++] = env->tx[i];
@@ -544,6 +562,7 @@ world_end(void)
 	for (q = 0; q < WORLD_QPS; q++) {
 		struct qp *qp = world.side[q].qp;
 
+		engine_last_turn(&world.worker.engine, world.now, qp);
 		last[q] = (struct world_psns){.epsn = qp->conn.rcv.epsn,
 					      .una = qp->conn.snd.una_psn,
 					      .high = qp->conn.snd.high_psn};

@@ -30,14 +30,13 @@ enum world_qp {
 	   others. */
 	WORLD_GROUP = WORLD_QPS,
 	WORLD_GROUP_V6,
+	WORLD_CONSUMER, /* datagrams for a QPN without a QP (engine_set_consumer) */
 	WORLD_PEERS,
 };
 
 /* QPNs without this bit belong to another worker, to which their frames are handed. */
-#define WORLD_OURS     0x100u /* QPNs with this bit are ours .. */
-#define WORLD_WORKER   1u     /* .. this worker's; those without it another's */
-
-#define WORLD_CONSUMER (WORLD_QPN + WORLD_QPS) /* a QPN without a QP */
+#define WORLD_OURS   0x100u /* QPNs with this bit are ours .. */
+#define WORLD_WORKER 1u     /* .. this worker's; those without it another's */
 
 enum world_region {
 	REGION_RW,     /* all remote rights */
@@ -56,18 +55,20 @@ enum world_region {
 
 /* Settings that a step changes (tune.c). */
 enum world_tune {
-	TUNE_ZERO_COPY, /* payloads stay in the client's memory */
-	TUNE_LOOP_ZERO_COPY,
-	TUNE_COPIES, /* .. but every one is copied, as while users pause */
+	TUNE_ZERO_COPY,      /* payloads stay in the client's memory */
+	TUNE_LOOP_ZERO_COPY, /* the same of frames that loop back; these may have to wait */
+	TUNE_COPIES,         /* .. but every one is copied, as while users pause */
 	TUNE_CONGESTION,
 	TUNE_PAUSE,    /* one of the two users */
 	TUNE_MOVE,     /* a QP leaves the engine and comes back */
-	TUNE_CONSUMER, /* of datagrams for WORLD_CONSUMER */
+	TUNE_CONSUMER, /* there is one of WORLD_CONSUMER's datagrams */
 	TUNE_CNP,
 	TUNE_HOST,       /* frames that are not RoCE go to the kernel */
 	TUNE_UNKNOWN_ID, /* as on port udp */
 	TUNE_PEERS,
 	TUNE_LATE, /* copies of REGION_COPIED */
+	TUNE_ARM,  /* the client waits for events */
+	TUNE_SGES, /* the client posts memory of REGION_COPIED */
 	TUNE_NUM,
 };
 
@@ -88,6 +89,9 @@ extern bool world_hostile;
 void world_init(void);
 /* All as at the start, then the steps of the input, then all back: nothing leaks. */
 void world_run(const uint8_t *data, size_t size);
+
+/* The QPN of frames to a peer. */
+uint32_t world_qpn(enum world_qp q);
 
 /* After world_run, for the mutator: where the QP was at its end. */
 struct world_psns {

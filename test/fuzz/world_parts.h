@@ -71,8 +71,10 @@ struct world {
 	struct qp_ah *ah_slot[AHS];
 	struct qp_ah_table ahs;
 	struct mr mr[WORLD_REGIONS];
-	bool gone[WORLD_REGIONS];   /* deregistered */
-	struct world_peer group[2]; /* WORLD_GROUP, WORLD_GROUP_V6 */
+	bool gone[WORLD_REGIONS];                         /* deregistered */
+	struct world_peer other[WORLD_PEERS - WORLD_QPS]; /* from WORLD_GROUP on */
+	uint8_t sges;    /* region of the SGEs that the client posts */
+	bool loop_waits; /* looped frames are owned before they are received */
 	struct engine_member member[4];
 	struct engine_addrs addrs;
 };
@@ -123,8 +125,9 @@ void bell_open(void);    /* the doorbell ring, after all queues */
 void client_start(void); /* posts the work that every input begins with */
 void client_recv(uint32_t q, const uint8_t *body, uint32_t len);
 void client_send(uint32_t q, const uint8_t *body, uint32_t len);
-void client_reap(void); /* takes completions; checks that each WQE has one, in order */
-void client_end(void);  /* all QPs are in ERR: every WQE has completed */
+void client_arm(uint32_t how); /* for events: each CQ, and whether the second is watched */
+void client_reap(void);        /* takes completions; checks that each WQE has one, in order */
+void client_end(void);         /* all QPs are in ERR: every WQE has completed */
 
 /* race.c */
 void race_reset(void); /* nothing waits; which memory there is */
