@@ -340,6 +340,38 @@ make_talk(const char *dir, const struct way *w)
 	return write_seed(&s, dir, w->name);
 }
 
+/*
+ * Messages that arrive together and are stored together: SENDs into copied memory, behind those
+ * that take the receives of client_start, and WRITEs. slow: the memory answers at the end only.
+ */
+static int
+make_run(const char *dir, const char *name, bool slow)
+{
+	static const uint8_t receive[] = {1, 2, 600 & 0xff, 600 >> 8};
+	static const struct way w = {.together = true, .region = REGION_COPIED};
+	static struct seed s;
+	uint32_t psn = 0xfffff8;
+
+	memset(&s, 0, sizeof(s));
+	put_tune(&s, TUNE_SGES, 1);
+	for (uint32_t i = 0; i < 11; i++)
+		s.used += step_put(s.bytes + s.used, STEP_RECV, WORLD_RC, receive, sizeof(receive));
+	for (uint32_t i = 0; i < 24; i++, psn = psn_add(psn, 1)) {
+		bool write = i >= 14 && i < 19;
+		struct line l = {.op = write ? WIRE_OP_WRITE_ONLY : WIRE_OP_SEND_ONLY,
+				 .psn = psn,
+				 .len = 100,
+				 .all = 100};
+
+		if (slow && i == 8)
+			put_tune(&s, TUNE_LATE, 1);
+		put_line(&s, &w, &l, false);
+	}
+	put_tune(&s, TUNE_LATE, 0);
+	s.used += step_put(s.bytes + s.used, STEP_TIME, 18, NULL, 0);
+	return write_seed(&s, dir, name);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -355,5 +387,7 @@ main(int argc, char **argv)
 		rc = make_seed(argv[1], argv[i]);
 	for (uint32_t k = 0; k < sizeof(ways) / sizeof(ways[0]) && rc == 0; k++)
 		rc = make_talk(argv[1], &ways[k]);
+	rc = rc == 0 ? make_run(argv[1], "run", false) : rc;
+	rc = rc == 0 ? make_run(argv[1], "run_slow", true) : rc;
 	return rc == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
