@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
-#include "qp/conn_print.h"
+#include "conn_print.h"
 #include "qp/image.h"
 
 void

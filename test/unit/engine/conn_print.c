@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <rte_common.h>
-#include "qp/conn_print.h"
+#include "conn_print.h"
 
 struct field {
 	const char *name;
