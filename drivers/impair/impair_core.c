@@ -4,10 +4,6 @@
 #include "impair_frame.h"
 #include "wire/psn.h"
 
-#define NAME(id, text) [IMPAIR_##id] = text,
-const char *const impair_counter_name[IMPAIR_NCOUNTERS] = {IMPAIR_COUNTERS(NAME)};
-#undef NAME
-
 /* One call of impair_core_burst. */
 struct burst {
 	struct impair_core *c;

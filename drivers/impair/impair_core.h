@@ -4,9 +4,8 @@
  * a parameter and one 64-bit seed for all randomness. No clock, no port, no heap. impair.h attaches
  * it to receive queues of ports; impair_spec.h parses configurations.
  *
- *   in -> judge (random faults, rules) -> corrupt, mark, duplicate -> bottleneck -> delay ->
- * reorder
- *      -> due frames, in the order of their due times -> out
+ *   in -> judge (random faults, rules) -> corrupt, mark, duplicate -> bottleneck -> delay
+ *      -> reorder -> due frames, in the order of their due times -> out
  *
  * The bottleneck is a link of a rate with a queue in front of it. The queue has a limit in bytes,
  * and marks frames of IP that support ECN (ECT), of any protocol, by its length: never up to kmin,
@@ -52,7 +51,6 @@
 enum impair_counter { IMPAIR_COUNTERS(IMPAIR_ENUM) IMPAIR_NCOUNTERS };
 #undef IMPAIR_ENUM
 #define IMPAIR_NFAULTS IMPAIR_RATE /* counters before it are faults */
-extern const char *const impair_counter_name[IMPAIR_NCOUNTERS];
 
 struct impair_params {         /* parameters of faults */
 	uint32_t reorder_by;   /* frames, >= 1 */

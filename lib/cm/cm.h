@@ -15,18 +15,21 @@
  * call only delays retransmissions.
  *
  * Timers (CM-04), and the message that sets each:
- *   REQ            retransmitted after the response timeout that the REQ states for its receiver
- *   REP            retransmitted after the response timeout that the peer's REQ states for its
- * sender DREQ, LAP      retransmitted after the timeout of this side's REQ or REP (see also
- * cm_hurry) SIDR_REQ       retransmitted after the timeout that the caller gives all of them
- * retransmitted at most max_retries (of the REQ) times, then UNREACHABLE after an MRA   also
- * delayed by the service timeout that the MRA states A peer's response timeout is clamped to
- * CM_MIN_TIMEOUT .. CM_MAX_TIMEOUT. Otherwise a peer could make this side send thousands of MADs a
- * second, or keep an id for hours. The kernel states 20 (4.3 s) and 15 retries. CM_DEFAULT_TIMEOUT
- * is shorter, because the response timeout is about the peer's CM, not its program: a CM whose
- * program is slow answers the second copy of a REQ or REP with an MRA. A lost MAD then costs half a
- * second instead of four. SIDR has no MRA: all its copies together have to wait for the peer's
- * program, hence CM_SIDR_TIMEOUT.
+ *   REQ        the response timeout that it states for its receiver
+ *   REP        the response timeout that the peer's REQ states for its sender
+ *   DREQ, LAP  the timeout of this side's REQ or REP (see also cm_hurry)
+ *   SIDR_REQ   the timeout that the caller gives
+ *   an MRA     delays the next retransmission by the service timeout that it states
+ *
+ * After each timeout the message is retransmitted, at most max_retries (of the REQ) times; then the
+ * peer is UNREACHABLE.
+ *
+ * A peer's response timeout is clamped to CM_MIN_TIMEOUT .. CM_MAX_TIMEOUT. Otherwise a peer could
+ * make this side send thousands of MADs a second, or keep an id for hours. The kernel states 20
+ * (4.3 s) and 15 retries. CM_DEFAULT_TIMEOUT is shorter, because the response timeout is about the
+ * peer's CM, not its program: a CM whose program is slow answers the second copy of a REQ or REP
+ * with an MRA. A lost MAD then costs half a second instead of four. SIDR has no MRA: all its copies
+ * together have to wait for the peer's program, hence CM_SIDR_TIMEOUT.
  *
  * May include wire and counters.
  */

@@ -3,11 +3,11 @@
  * The queue pair and its life: create, modify, query, free. Only the worker that owns a QP touches
  * it. The control thread creates and frees it, and sends requests to the owner for everything else.
  *
- *   qp.h        the object; modify and query. qp.c has the functions of deadline.h, env.h, srq.h
- * and view.h, too, modify.c those of congestion.h, and recorder.c those of fault.h conn.h struct
- * qp_conn: protocol state of a connection conn_print.h  a connection as text deadline.h  times at
- * which a QP has to act although nothing has arrived bind.h      struct qp_bind: queues, rings,
- * timer, counters of this machine image.h     a connection as bytes, to continue it in another QP
+ *   qp.h        the object; modify and query
+ *   conn.h      struct qp_conn: protocol state of a connection
+ *   bind.h      struct qp_bind: queues, rings, timer, counters of this machine
+ *   deadline.h  times at which a QP has to act although nothing has arrived
+ *   image.h     a connection as bytes, to continue it in another QP
  *   table.h     QPs by number
  *   emit.h      frames into env->tx
  *   retire.h    ends of WQEs: completions, the error state, flushing
@@ -16,7 +16,8 @@
  *   doorbell.h  the doorbell protocol between client and worker
  *   prefetch.h  data that a worker prefetches before a QP's turn
  *
- * May include wire, mem, cq, net, counters.
+ * qp.c has the functions of deadline.h, env.h, srq.h and view.h, too, modify.c those of
+ * congestion.h, and recorder.c those of fault.h. May include wire, mem, cq, net, counters.
  */
 #ifndef QP_QP_H
 #define QP_QP_H

@@ -161,7 +161,7 @@ void rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hd
  *   expected   it has the ePSN: executed now (rsp_execute)
  *   duplicate  executed before: answered again (rsp_duplicate)
  *   early      a packet before it is missing: dropped with a sequence NAK, or, with selective
- * repeat, held until the missing packets have come (reorder.h)
+ *              repeat, held until the missing packets have come (reorder.h)
  *
  * The engine frees the packet's mbuf at the end of the burst (engine_rx), unless an early packet is
  * held. Code that holds one

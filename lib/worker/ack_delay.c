@@ -6,8 +6,8 @@
  * delivery of a message and its ACK. If the client posts an answer meanwhile, both leave in one
  * call, the ACK behind the answer: it is shorter, so the two can form one super-frame.
  *
- *   A client on the worker's CPU that yields while its CQ is empty (uroce_cq_hdr.yield_cpu) gets
- * the core for one yield, or one sleep of the worker if a yield does not reach it (waiter.c). A
+ * A client on the worker's CPU that yields while its CQ is empty (uroce_cq_hdr.yield_cpu) gets the
+ * core for one yield, or one sleep of the worker if a yield does not reach it (waiter.c). A
  * client elsewhere, if it polls, has DELAY_SPIN_NS, in which the worker polls its queue only.
  *
  * An ACK waits once, and only if all frames to send are ACKs. The peer's requester does not care
