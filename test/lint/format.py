@@ -1,6 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every C file is formatted by clang-format 14, Debian 12's version; others differ in detail."""
+"""
+Every C file is formatted by clang-format 14, Debian 12's version; others differ in detail. It joins the lines of a
+comment's list if one of them is too long: lists are indented, and text beside a list is not.
+"""
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +12,8 @@ import sys
 import tree
 
 SKIPPED = 77  # to meson
+# A comment's line that is indented, is no end of a sentence, and has text below it that is not indented.
+JOINED = re.compile(r'^\s*\*   +\S.*[^.;:\s]$(?=\n\s*\* \S)', re.M)
 
 
 def main():
@@ -22,6 +28,8 @@ def main():
     problems = [f'{name}: run clang-format-14 -i on it' for name in bad]
     if run.returncode and not bad:
         problems = [run.stderr]
+    problems += [f'{name}: these lines of a list were joined: {line.strip()}' for name in names
+                 for line in JOINED.findall(tree.text(name))]
     tree.finish(f'format of {len(names)} files', problems)
 
 

@@ -119,6 +119,10 @@ class Lint(unittest.TestCase):
     def test_format(self):
         self.put('lib/qp/bad.c', SPDX + 'int  x ;\n')
         self.expect('format.py', 'lib/qp/bad.c')
+        self.put('lib/qp/bad.c', SPDX + '/*\n *   a.h  one thing\n * b.h another thing\n */\nint x;\n')
+        self.expect('format.py', 'joined: *   a.h  one thing')
+        self.put('lib/qp/bad.c', SPDX + '/*\n *   a.h  one thing\n *   b.h  another\n */\nint x;\n')
+        self.assertEqual(self.lint('format.py')[0], 0)
 
     def test_licence(self):
         self.put('lib/qp/bad.c', 'int x;\n')

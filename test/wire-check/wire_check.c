@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wire-check FILE...: every RoCEv2 frame of a capture (pcap or pcapng, Ethernet) parses, is built
- * again byte for byte from its parsed fields, and has a right ICRC. Prints
+ * again byte for byte from its parsed fields, and has a right ICRC. Prints for each file
+ *
  *   FILE: frames N parsed N rebuilt N icrc N
- * a file; what is wrong with a frame goes to stderr. A frame that uroce refuses for nothing but its
+ *
+ * What is wrong with a frame goes to stderr. A frame that uroce refuses for nothing but its
  * transport version still counts as parsed: the tool is about layout. Exit status: 0 all equal,
  * 1 something differs, 2 a file could not be read.
  * wire-check --emit FILE: writes a capture of lib/wire's own frames, see emit.h.
