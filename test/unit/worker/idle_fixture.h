@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker that has nothing but idle.c and waiter.c; clock and scheduler are this file's. One file
- * of a test includes it.
+ * A worker that has nothing but idle.c and waiter.c; clock, scheduler and CPU are this file's. One
+ * file of a test includes it.
  */
 #ifndef UNIT_WORKER_IDLE_FIXTURE_H
 #define UNIT_WORKER_IDLE_FIXTURE_H
@@ -19,6 +19,8 @@
 #define SPIN_NS     5000 /* idle.c's ALONE_NS */
 
 #define LONG_NS     36000000 /* one beside threads that compute */
+
+#define CPU         1 /* the worker's: the kernel may move the test's thread at any time */
 
 /* idle.c's */
 #define FIRST_NS   50000
@@ -38,6 +40,12 @@ sched_yield(void)
 	os.yields++;
 	os.now_ns += os.yield_ns;
 	return 0;
+}
+
+int
+sched_getcpu(void)
+{
+	return CPU;
 }
 
 uint64_t

@@ -15,7 +15,7 @@ complete_for_waiter(void)
 	cq_init(&cq, hdr, 1);
 	assert_false(cq_has_waiter(&cq));
 	cq.waiter = &db.waiter;
-	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 7);
+	db.waiter = uroce_waiter(CPU, 7);
 	assert_true(cq_has_waiter(&cq));
 	waiter_found(&worker, &cq);
 	waiters_notify(&worker);
@@ -48,7 +48,7 @@ TEST(worker_polls_while_its_client_sleeps)
 	empty();
 	assert_int_equal(os.sleeps, 1);
 	close(worker.client_fd);
-	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 8);
+	db.waiter = uroce_waiter(CPU, 8);
 	for (unsigned i = 0; i < 100; i++)
 		empty();
 	assert_int_equal(os.sleeps, 1);
@@ -60,7 +60,7 @@ TEST(completions_to_two_cqs_of_a_context_wake_it_once)
 	struct uroce_cq_hdr hdr[2][4] = {{{0}}};
 	struct cq cq[2];
 
-	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 7);
+	db.waiter = uroce_waiter(CPU, 7);
 	for (unsigned i = 0; i < 2; i++) {
 		cq_init(&cq[i], hdr[i], 1);
 		cq[i].waiter = &db.waiter;
@@ -80,7 +80,7 @@ TEST(client_elsewhere_is_woken_and_does_not_get_this_core)
 
 	cq_init(&cq, hdr, 1);
 	cq.waiter = &db.waiter;
-	db.waiter = uroce_waiter((uint32_t)sched_getcpu() + 1, 7);
+	db.waiter = uroce_waiter(CPU + 1, 7);
 	waiter_found(&worker, &cq);
 	waiters_notify(&worker);
 	assert_int_equal(futex.wakes, 1);
@@ -94,7 +94,7 @@ TEST(client_that_waits_for_long_is_woken)
 {
 	uint64_t start = worker.now_ns = os.now_ns;
 
-	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 1);
+	db.waiter = uroce_waiter(CPU, 1);
 	while (futex.wakes == 0) {
 		waiter_seen(&worker, &bell);
 		worker.now_ns += ROUND_NS;
@@ -102,7 +102,7 @@ TEST(client_that_waits_for_long_is_woken)
 	}
 	assert_true(worker.now_ns >= start + UROCE_WAITER_NS);
 	/* the time of the next one begins anew */
-	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 2);
+	db.waiter = uroce_waiter(CPU, 2);
 	waiter_seen(&worker, &bell);
 	worker.now_ns += UROCE_WAITER_NS - ROUND_NS;
 	waiter_seen(&worker, &bell);
@@ -117,7 +117,7 @@ TEST(wake_ups_without_completions_are_bounded)
 {
 	worker.now_ns = os.now_ns;
 	for (unsigned i = 0; i < 1000; i++) {
-		db.waiter = bell.waited = uroce_waiter((uint32_t)sched_getcpu(), i);
+		db.waiter = bell.waited = uroce_waiter(CPU, i);
 		bell.waited_ns = 0;
 		waiter_seen(&worker, &bell);
 		worker.now_ns += ROUND_NS;
@@ -127,7 +127,7 @@ TEST(wake_ups_without_completions_are_bounded)
 
 TEST(worker_that_goes_to_sleep_wakes_its_waiting_client)
 {
-	db.waiter = uroce_waiter((uint32_t)sched_getcpu(), 1);
+	db.waiter = uroce_waiter(CPU, 1);
 	until_asleep();
 	assert_int_equal(futex.wakes, 1);
 	assert_int_equal(db.waiter, 0);
