@@ -22,8 +22,8 @@
 
 /* Shared with the process whose threads are stopped. */
 static struct shared {
-	_Atomic uint64_t steps[NTHREADS], caller_steps, handled, born;
-	atomic_uint ready, stop;
+	_Atomic uint64_t steps[NTHREADS], caller_steps, handled, born, ready;
+	atomic_uint stop;
 	atomic_int tid; /* of its first thread */
 } * sh;
 
@@ -127,22 +127,35 @@ with_vfork(void)
 	steppers();
 }
 
+static pid_t started;
+
+/* Waits until *counter, which the process that was started changes, is above value. */
+static void
+until_more_than(const _Atomic uint64_t *counter, uint64_t value)
+{
+	siginfo_t ended = {0};
+
+	while (*counter <= value) {
+		/* Any thread may wait here, so no assertion of cmocka. */
+		CHECK(waitid(P_PID, (id_t)started, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		      ended.si_pid == 0);
+		sched_yield();
+	}
+}
+
 static pid_t
 start(void (*run)(void), unsigned ready)
 {
-	pid_t pid;
-
 	memset(sh, 0, sizeof(*sh));
-	pid = fork();
-	if (pid == 0) {
+	started = fork();
+	if (started == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		run();
 		_exit(0);
 	}
-	assert_true(pid > 0);
-	while (sh->ready < ready)
-		sched_yield();
-	return pid;
+	assert_true(started > 0);
+	until_more_than(&sh->ready, ready - 1);
+	return started;
 }
 
 static void
@@ -160,13 +173,6 @@ sum(void)
 	for (unsigned i = 0; i < NTHREADS; i++)
 		n += sh->steps[i];
 	return n;
-}
-
-static void
-until_more_than(const _Atomic uint64_t *counter, uint64_t value)
-{
-	while (*counter <= value)
-		sched_yield();
 }
 
 /* A pause, by a thread that ends afterwards, as the contract wants it. */
@@ -205,12 +211,12 @@ paused(pid_t pid, pid_t caller, void (*meanwhile)(pid_t))
 
 /*
  * A pause that succeeds, if need be after others: on a busy machine a thread may stop late (EBUSY),
- * and stays traced (EPERM) until the kernel has ended the thread that traced it.
+ * and stays traced (EPERM) until the kernel has ended the thread that traced it. late: one was late
+ * before.
  */
 static void
-assert_pauses(pid_t pid, pid_t caller, void (*meanwhile)(pid_t))
+assert_pauses_after(bool late, pid_t pid, pid_t caller, void (*meanwhile)(pid_t))
 {
-	bool late = false;
 	int rc;
 
 	do {
@@ -218,6 +224,12 @@ assert_pauses(pid_t pid, pid_t caller, void (*meanwhile)(pid_t))
 		late |= rc == -EBUSY;
 	} while (rc == -EBUSY || (late && rc == -EPERM));
 	assert_int_equal(rc, 0);
+}
+
+static void
+assert_pauses(pid_t pid, pid_t caller, void (*meanwhile)(pid_t))
+{
+	assert_pauses_after(false, pid, caller, meanwhile);
 }
 
 /* The caller goes on, and the others stand still. */
@@ -304,8 +316,8 @@ UNIT_TEST(thread_that_cannot_stop_fails_the_pause)
 	assert_int_equal(paused(pid, pid, only_the_caller_runs), -EBUSY);
 	all_run();
 	close(vfork_pipe[1]); /* its read returns */
-	/* The thread is in vfork until its child has ended. */
-	assert_pauses(pid, pid, only_the_caller_runs);
+	/* The thread is in vfork until its child has ended, and traced until its tracer has. */
+	assert_pauses_after(true, pid, pid, only_the_caller_runs);
 	all_run();
 	finish(pid);
 }
