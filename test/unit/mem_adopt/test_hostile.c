@@ -379,8 +379,13 @@ client_huge_vanish(void)
 		.piece = {{.va = VA, .len = 1024 * HUGE, .kind = UROCE_PIECE_FD}},
 	};
 	struct reg r = {.addr = (uint8_t *)VA};
+	long spare = huge_pages_spare();
 	int err;
 
+	/* The machine may have many: these are taken first. */
+	if (spare > 0)
+		map_file(-1, (size_t)spare * HUGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB);
 	CHECK(ftruncate(fd, 1024 * HUGE) == 0);
 	CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
 	/* The daemon's mapping may be refused, or fail on access: either way it lives. */
