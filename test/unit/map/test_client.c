@@ -24,7 +24,7 @@ client_start(uid_t uid)
 	if (c.pid == 0) {
 		/* A change of the uid makes a process undumpable, and its /proc/PID/mem root's. */
 		if (setresuid(uid, uid, uid) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 ||
-		    write(ready[1], "", 1) != 1)
+		    prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || write(ready[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();

@@ -273,13 +273,14 @@ harness_count(unsigned n)
 static void
 client_main(void (*client)(void), unsigned as_uid)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a client that hangs ends with the test's limit */
 	if (as_uid != 0) {
 		CHECK(setresgid(as_uid, as_uid, as_uid) == 0);
 		CHECK(setresuid(as_uid, as_uid, as_uid) == 0);
 		/* As a program that was started by that user. */
 		CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
 	}
+	/* A client that hangs ends with the test. A change of the uid would undo this. */
+	CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
 	client();
 	_exit(0);
 }

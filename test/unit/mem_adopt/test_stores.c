@@ -143,7 +143,10 @@ register_once(struct buffer *b, size_t off, size_t len)
 	mr_pieces_settle();
 }
 
-/* However long a busy machine lets them wait, the threads and the handler have to store. */
+/*
+ * However long a busy machine lets them wait, the threads and the handler have to store. The reader
+ * ends at its first error.
+ */
 static bool
 all_have_run(void)
 {
@@ -172,7 +175,8 @@ storm(struct buffer *b)
 		rounds += 2;
 		clock_gettime(CLOCK_MONOTONIC, &t);
 	} while (rounds < harness_count(MIN_ROUND) ||
-		 (t.tv_sec - t0.tv_sec < RUN_S && rounds < MAX_ROUND) || !all_have_run());
+		 (t.tv_sec - t0.tv_sec < RUN_S && rounds < MAX_ROUND) ||
+		 !(all_have_run() || read_errors != 0));
 	b->stop = true;
 	for (unsigned i = 0; i <= NTHREADS; i++)
 		pthread_join(th[i], NULL);
