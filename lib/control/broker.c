@@ -14,6 +14,7 @@
 #include "control/log.h"
 #include "control/log_event.h"
 #include "control/session.h"
+#include "map/mrfill.h"
 
 #define SECOND_NS 1000000000ull
 #define LIMIT_NS  (2 * SECOND_NS) /* limit that a request waits for its client's memory */
@@ -273,8 +274,8 @@ on_message(struct watch *w, uint32_t events)
 		rc = broker_receive(w->fd, &m, fds, &nfds);
 		if (rc == 1)
 			handle(b, &m, fds, nfds);
-		while (nfds > 0)
-			close(fds[--nfds]); /* of memory and local files: checked by the broker */
+		while (nfds > 0) /* of memory and local files: checked by the broker */
+			mrfill_close(fds[--nfds]);
 	}
 	if (rc != 1 && rc != -EAGAIN && rc != -EINTR)
 		restart(d);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "ipc/broker_parts.h"
+#include "map/mrfill.h"
 
 #define IDLE_MAX    4u /* idle threads that are kept */
 #define STACK_BYTES (256u << 10)
@@ -307,8 +308,11 @@ void
 job_free(struct job *job)
 {
 	for (unsigned i = 0; i < job->nfds; i++) {
-		/* Files that can be sealed are memory: their close does not block. */
-		if (fcntl(job->fds[i], F_GET_SEALS) >= 0)
+		/*
+		 * Files that can be sealed are memory: their close does not block. But it may be
+		 * the last one, and free all that the client has put into them.
+		 */
+		if (fcntl(job->fds[i], F_GET_SEALS) >= 0 && mrfill_is_small(job->fds[i]))
 			close(job->fds[i]);
 		else
 			jobs_close(job->cmd.uid, job->fds[i]);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "map/mrfill.h"
 #include "map/page.h"
@@ -10,6 +11,7 @@
 #define AT_ONCE     (256u << 10) /* up to this many bytes the caller does the work itself */
 #define UNMAP_ONCE  (4u << 20)
 #define BATCH_BYTES (2u << 20)
+#define BLOCK_BYTES 512 /* of st_blocks */
 
 struct unmap {
 	STAILQ_ENTRY(unmap) link;
@@ -211,9 +213,9 @@ queue_unmap(uint8_t *at, size_t len, int fd, void *debt)
 }
 
 bool
-mrfill_unmap(uint8_t *at, size_t len, void *debt)
+mrfill_unmap(uint8_t *at, size_t len, bool last, void *debt)
 {
-	if (len > UNMAP_ONCE && queue_unmap(at, len, -1, debt))
+	if ((last || len > UNMAP_ONCE) && queue_unmap(at, len, -1, debt))
 		return true;
 	munmap(at, len);
 	return false;
@@ -237,9 +239,19 @@ mrfill_unmapped(void)
 	return debt;
 }
 
+bool
+mrfill_is_small(int fd)
+{
+	struct stat st;
+
+	/* Pages may lie beyond the end. */
+	return fstat(fd, &st) == 0 && st.st_size <= UNMAP_ONCE &&
+	       st.st_blocks <= UNMAP_ONCE / BLOCK_BYTES;
+}
+
 void
 mrfill_close(int fd)
 {
-	if (!queue_unmap(NULL, 0, fd, NULL))
+	if (mrfill_is_small(fd) || !queue_unmap(NULL, 0, fd, NULL))
 		close(fd);
 }

@@ -35,18 +35,22 @@ void mrfill_start(struct mrfill *f, uint8_t *at, size_t len);
 void mrfill_cancel(struct mrfill *f);
 
 /*
- * munmap an unused range of base pages, in the background if it is long. Returns
- * true if it is still mapped; mrfill_unmapped returns debt later, when it is unmapped.
+ * munmap an unused range of base pages, in the background if it is long, or if it may be the last
+ * reference to a file (last): that frees all pages of the file, however large it is. Returns true
+ * if it is still mapped; mrfill_unmapped returns debt later, when it is unmapped.
  */
-bool mrfill_unmap(uint8_t *at, size_t len, void *debt);
+bool mrfill_unmap(uint8_t *at, size_t len, bool last, void *debt);
 
 /* Debt of a range that has been unmapped in the background; NULL: none at present. */
 void *mrfill_unmapped(void);
 
 /*
- * Close a memfd after all unmaps queued before: dropping the last reference frees its pages, which
- * may take long.
+ * Returns true if a file in memory has so few pages that dropping its last reference, which frees
+ * them, takes no time.
  */
+bool mrfill_is_small(int fd);
+
+/* Close a file in memory, in the background after all unmaps queued before unless it is small. */
 void mrfill_close(int fd);
 
 #endif

@@ -67,7 +67,7 @@ win_free(struct mrwin *w)
 	w->kept->nidle--;
 	TAILQ_REMOVE(bucket_of(w->kept, w->slot, w->off), w, link);
 	sigbus_guard_del((uintptr_t)w);
-	(void)mrfill_unmap(w->base, WIN_BYTES, NULL);
+	(void)mrfill_unmap(w->base, WIN_BYTES, false, NULL); /* its slot has the file open */
 	free(w);
 }
 

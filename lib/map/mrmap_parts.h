@@ -26,6 +26,7 @@ struct mrmap {
 	struct mrwin *win; /* window of a small region; base is NULL then */
 	struct mrfill fill;
 	bool base_pages;      /* mrfill.h applies */
+	bool last;            /* has files that the client may have closed (mrfill_unmap) */
 	struct peer_mem *mem; /* COPY */
 };
 

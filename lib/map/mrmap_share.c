@@ -349,7 +349,7 @@ mrmap_unshare(struct mrmap *map, void *debt)
 	}
 	sigbus_guard_del((uintptr_t)map);
 	if (map->base != NULL && map->base_pages)
-		later = mrfill_unmap(map->base, map->bytes, debt);
+		later = mrfill_unmap(map->base, map->bytes, map->last, debt);
 	else if (map->base != NULL)
 		munmap(map->base, map->bytes);
 	map->base = NULL;
@@ -379,8 +379,10 @@ share_window(struct mrmap *map, const struct mrmap_found *found, struct mrkept *
 static int
 map_run(struct mrmap *map, const struct mrmap_run *r, const int *fds, struct mrkept *kept)
 {
-	int fd = r->fd & MRMAP_FD_KEPT ? mrkept_fd(kept, r->fd & ~MRMAP_FD_KEPT) : fds[r->fd];
+	bool is_kept = (r->fd & MRMAP_FD_KEPT) != 0;
+	int fd = is_kept ? mrkept_fd(kept, r->fd & ~MRMAP_FD_KEPT) : fds[r->fd];
 
+	map->last |= !is_kept;
 	return fd >= 0 ? map_fd(map, fd, r->va, r->len, r->off) : -EINVAL;
 }
 

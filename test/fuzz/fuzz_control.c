@@ -620,6 +620,11 @@ finish(void)
 	}
 	require(TAILQ_EMPTY(&d->ending), "a session does not end");
 	require(fake_qps == 0 && fake_doorbells == 0, "a worker has something left");
+	/* regions are unmapped in the background */
+	for (unsigned i = 0; d->quota.used_all[QUOTA_REG_MEM] != 0 && i < 20000; i++) {
+		mr_debts_settle();
+		poll(NULL, 0, 1);
+	}
 	for (unsigned k = 0; k < QUOTA_NKINDS; k++)
 		require(d->quota.used_all[k] == 0, quota_name(k));
 	ucma_close(d);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The broker's threads: when jobs hang, and when answers overtake them. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -13,8 +17,12 @@
 
 #define USERS     (BROKER_THREADS / BROKER_USER_THREADS)
 #define PAGE_MOST 65536 /* of arm64 */
-#define FINDS     12    /* registrations of one client, one after the other */
+#define HUGE      (64 << 20)
+#define FINDS     12 /* registrations of one client, one after the other */
 
+static pthread_t self;
+static int watched = -1;     /* a descriptor .. */
+static unsigned closed_here; /* .. and how often this thread has closed it */
 static sem_t begun, go_on, ended, root_ran;
 static bool late; /* a thread that sends a message gets no CPU time for a while afterwards */
 
@@ -28,6 +36,15 @@ sendmsg(int fd, const struct msghdr *msg, int flags)
 	if (late)
 		nanosleep(&nap, NULL);
 	return n;
+}
+
+/* Replaces libc's. */
+int
+close(int fd)
+{
+	if (fd == watched && pthread_equal(pthread_self(), self))
+		closed_here++;
+	return (int)syscall(SYS_close, fd);
 }
 
 static void
@@ -217,5 +234,36 @@ UNIT_TEST(failed_pause_is_over_when_it_is_answered)
 	late = false;
 	while (__atomic_load_n(&k.refs, __ATOMIC_ACQUIRE) != 1)
 		;
+	close(chan[1]);
+}
+
+/*
+ * The memory of a request may have been left to the broker, which frees it when it closes it. The
+ * main thread serves all clients, and so closes only small files.
+ */
+UNIT_TEST(main_thread_frees_no_huge_memory)
+{
+	static const off_t bytes[] = {PAGE_MOST, HUGE};
+	int chan[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, chan), 0);
+	jobs_open(chan[0]);
+	self = pthread_self();
+	for (unsigned i = 0; i < 2; i++) {
+		struct job *job = calloc(1, sizeof(*job));
+
+		assert_non_null(job);
+		watched = memfd_create("left", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+		assert_return_code(watched, 0);
+		assert_return_code(ftruncate(watched, bytes[i]), 0);
+		closed_here = 0;
+		job->fds[0] = watched;
+		job->nfds = 1;
+		job_free(job);
+		while (fcntl(watched, F_GETFD) >= 0)
+			sched_yield();
+		assert_int_equal(closed_here, bytes[i] == HUGE ? 0 : 1);
+	}
+	watched = -1;
 	close(chan[1]);
 }
