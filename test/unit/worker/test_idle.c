@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <rte_ethdev.h>
@@ -340,4 +341,30 @@ TEST(time_of_work_is_no_gap)
 	}
 	empty();
 	assert_int_equal(os.sleeps, 0);
+}
+
+#define IDLE_CONTEXTS 768 /* of a user, by default */
+
+/*
+ * Each context has a ring. A worker that wrote something to each when it goes to sleep would take
+ * away the lines of all clients' processes: here such a write ends the test with a SIGSEGV.
+ */
+TEST(sleep_writes_nothing_to_the_rings_of_idle_contexts)
+{
+	static struct worker_doorbell bells[IDLE_CONTEXTS];
+	size_t len = IDLE_CONTEXTS * sizeof(struct uroce_db_ring);
+	struct uroce_db_ring *silent =
+		mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(silent != MAP_FAILED);
+	for (unsigned i = 0; i < IDLE_CONTEXTS; i++)
+		bells[i] =
+			(struct worker_doorbell){.ring = &silent[i], .waiter = &silent[i].waiter};
+	worker.doorbells = bells;
+	worker.ndoorbells = IDLE_CONTEXTS;
+	for (unsigned i = 0; i < 3; i++)
+		until_asleep();
+	worker.doorbells = &bell;
+	worker.ndoorbells = 1;
+	munmap(silent, len);
 }
