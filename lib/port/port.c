@@ -127,10 +127,27 @@ port_list(char *list, size_t room)
 	return strlen(list);
 }
 
+/*
+ * Returns true if frames come to as many queues as the arguments of --vdev say, configured or not.
+ * What comes to a queue that is not configured is lost, or goes to the kernel (net_af_xdp).
+ */
+static bool
+feeds_all_queues(const struct port *p)
+{
+	static const char *const drivers[] = {"net_af_packet", "net_af_xdp"};
+
+	for (unsigned i = 0; i < RTE_DIM(drivers); i++) {
+		if (strcmp(p->driver, drivers[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Fills in the port's identity: id, names, queues. */
 static int
 identify(struct port *p, const struct port_params *params, struct rte_eth_dev_info *info)
 {
+	unsigned nqueues;
 	int rc;
 
 	memset(p, 0, sizeof(*p));
@@ -154,8 +171,10 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 	p->kind = is_memif(p) ? PORT_ETHDEV_GUARDED : PORT_ETHDEV;
 	p->memif_client = is_memif(p) && !port_devarg_is(info, "role", "server") &&
 			  !port_devarg_is(info, "role", "master");
-	p->nrxq = at_most(params->nqueues, info->max_rx_queues);
-	p->ntxq = at_most(params->nqueues, info->max_tx_queues);
+	/* transmit queues, too: net_af_xdp has its queues in pairs */
+	nqueues = feeds_all_queues(p) ? UINT16_MAX : params->nqueues;
+	p->nrxq = at_most(nqueues, info->max_rx_queues);
+	p->ntxq = at_most(nqueues, info->max_tx_queues);
 	if (p->nrxq == 0 || p->ntxq == 0) {
 		PORT_LOG(ERR, p->name, "no queues");
 		return -EINVAL;

@@ -110,8 +110,12 @@ struct port {
 };
 
 struct port_params {
-	const char *name;  /* ethdev name */
-	unsigned nqueues;  /* requested, >= 1; the port may have fewer */
+	const char *name; /* ethdev name */
+	/*
+	 * Requested, >= 1. The port may have fewer, and has more if its driver feeds all queues of
+	 * the device's arguments (net_af_packet's qpairs=). Each receive queue must be polled.
+	 */
+	unsigned nqueues;
 	uint32_t link_mtu; /* 0: the MTU of the port or the interface under it */
 	/*
 	 * NULL: the port's MAC, or a random one if it has none. A kernel interface (af_packet,
