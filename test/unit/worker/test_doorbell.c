@@ -140,7 +140,7 @@ TEST(storm_of_one_client_is_one_scan_in_an_iteration)
 	}
 }
 
-/* An iteration has room for some scans, whoever asks for them, and each ring has its turn. */
+/* An iteration has room for some scans of all clients together, and each ring has its turn. */
 TEST(storm_of_many_contexts_is_a_bounded_number_of_scans)
 {
 	unsigned turns = RINGS / SCANS + 1, before;
