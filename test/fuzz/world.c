@@ -174,7 +174,7 @@ raise_to(uint32_t q, enum qp_state to)
 		.sq_psn = kind[q].sq_psn,
 		.qkey = WORLD_QKEY,
 		.max_rd_atomic = 4,
-		.max_dest_rd_atomic = q == WORLD_RC ? 16 : 1,
+		.max_dest_rd_atomic = q == WORLD_RC || q == WORLD_LOOP ? 16 : 1,
 		.min_rnr_timer = 12,
 		.timeout = 14,
 		.retry_cnt = 3,
