@@ -19,10 +19,11 @@ check_response(const struct qp *qp, const struct wire_pkt *pkt)
 		      psn_le(pkt->psn, qp->conn.rcv.epsn));
 	else if (!(pkt->op->flags & WIRE_F_ACK) || kind == WIRE_SYN_ACK)
 		CHECK(psn_lt(pkt->psn, qp->conn.rcv.epsn));
-	else if (kind == WIRE_SYN_RNR || pkt->syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ))
+	else if (pkt->syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ))
 		CHECK(pkt->psn == qp->conn.rcv.epsn);
-	else /* fatal: of a READ it may come late */
-		CHECK(kind == WIRE_SYN_NAK && psn_le(pkt->psn, qp->conn.rcv.epsn));
+	else /* RNR, or fatal: of a READ it may come late */
+		CHECK((kind == WIRE_SYN_RNR || kind == WIRE_SYN_NAK) &&
+		      psn_le(pkt->psn, qp->conn.rcv.epsn));
 }
 
 void
