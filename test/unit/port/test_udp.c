@@ -189,7 +189,7 @@ roce_peer(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	struct sockaddr_in at = lo_address(WIRE_UDP_PORT);
-	struct timeval tv = {.tv_sec = 30};
+	struct timeval tv = {.tv_sec = HANGS_S};
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);

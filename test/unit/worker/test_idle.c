@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <rte_ethdev.h>
 #include "idle_fixture.h"
+#include "../../kit/hang.h"
 
 #define TEST(name) UNIT_TEST_IN(name, setup, NULL)
 
@@ -199,7 +200,7 @@ TEST(spurious_descriptor_does_not_keep_the_worker_awake)
 /* An interface that was down leaves an error in the socket, which is fetched. */
 TEST(error_of_a_ports_socket_is_fetched)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET};
+	struct sockaddr_in to = {.sin_family = AF_INET}, nobody;
 	socklen_t len = sizeof(to);
 	struct pollfd p = {.events = POLLIN};
 	int gone = socket(AF_INET, SOCK_DGRAM, 0);
@@ -207,17 +208,21 @@ TEST(error_of_a_ports_socket_is_fetched)
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_int_equal(bind(gone, (struct sockaddr *)&to, len), 0);
 	assert_int_equal(getsockname(gone, (struct sockaddr *)&to, &len), 0);
-	close(gone);
+	/* It keeps the port from others, and receives only from an address that nobody has. */
+	nobody = to;
+	nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+	assert_int_equal(connect(gone, (struct sockaddr *)&nobody, len), 0);
 	p.fd = queue.fd = socket(AF_INET, SOCK_DGRAM, 0);
 	assert_int_equal(connect(p.fd, (struct sockaddr *)&to, len), 0);
 	assert_int_equal(send(p.fd, "", 1, 0), 1); /* the peer is absent */
-	assert_int_equal(poll(&p, 1, 10000), 1);
+	assert_int_equal(poll(&p, 1, HANGS_S * 1000), 1);
 	assert_true(p.revents & POLLERR);
 	until_asleep();
 	assert_int_equal(queue.fd, p.fd);
 	assert_int_equal(poll(&p, 1, 0), 0);
 	a_second();
 	assert_int_equal(os.slept_ns, WOKEN_NS);
+	close(gone);
 	close(p.fd);
 }
 
