@@ -305,13 +305,14 @@ def looped_mads():
     server.result(60)
     rest(lambda: daemon.show("stats"))
     assert ctl(daemon, dev, "stop")["lost"] == 0
+    sent = daemon.show("cm_stats")["cm_stats"][0]["total"]["tx_REQ"]  # again, if the server was late
     link.stop()
     for message, attribute in (("ConnectRequest", "0x0010"), ("ConnectReply", "0x0013"), ("ReadyToUse", "0x0014"),
                                ("DisconnectRequest", "0x0015"), ("DisconnectReply", "0x0016")):
         found = tshark(path, f"infiniband.mad.mgmtclass == 0x07 and infiniband.mad.attributeid == {attribute}")
         assert found, f"no {message}"
     requests = tshark(path, "infiniband.mad.mgmtclass == 0x07 and infiniband.mad.attributeid == 0x0010")
-    assert len(requests) == 1, f"captured more than once: {requests}"
+    assert len(requests) == sent > 0, f"{sent} sent, captured: {requests}"
     assert not tshark(path, "_ws.malformed or _ws.short")
     lib.sh("editcap", "-F", "pcap", path, path.with_suffix(".pcap"))
     return path.with_suffix(".pcap")
