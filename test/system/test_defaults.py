@@ -132,14 +132,15 @@ def two_machines():
     said = pair(b, a, "10.9.0.2", "ib_write_bw", "-x", "1", "-n", "200").client.output()
     assert re.search(r"^\s*65536\s+200\s", said, re.M), said
     # programs of one thread get their own memory adopted, without a userfaultfd (doc/memory.md)
-    server = b.spawn("uroce-run", "ib_write_bw", "-x", "1", "-D", "3")
+    server = b.spawn("uroce-run", "ib_write_bw", "-x", "1", "-D", "3600")
     lib.until("the server listens", lambda: server.listens(18515))
-    client = a.spawn("uroce-run", "ib_write_bw", "-x", "1", "-D", "3", "10.9.0.2")
+    client = a.spawn("uroce-run", "ib_write_bw", "-x", "1", "-D", "3600", "10.9.0.2")
     regions = lib.until("a region is registered", lambda: json.loads(
         b.spawn("urocectl", "--json", "show", "mr").result(60))["mr"])
     assert {region["path"] for region in regions} == {"adopted"}, regions
-    client.result(60)
-    server.result(60)
+    assert client.poll() is None and server.poll() is None, client.tail() + server.tail()
+    for proc in (client, server):
+        proc.kill()
     for proc in daemons:
         stop(proc)
 
