@@ -80,10 +80,11 @@ def public_copy():
 spawn = Proc
 
 
-def public_program(name):
-    """A copy, which every user can run, of a program of this folder."""
+@functools.cache
+def public_program(name, folder="test/system"):
+    """A copy, which every user can run, of a program of a folder of the build."""
     path = public_copy() / name
-    shutil.copy(BUILD / "test/system" / name, path)
+    shutil.copy(BUILD / folder / name, path)
     path.chmod(0o755)
     return path
 

@@ -18,11 +18,16 @@ def start():
     return lib.Link("pair", *(lib.Side(daemon, f"uroce{i}", "127.0.0.1") for i in range(2)), 4096)
 
 
-def attack(link, what):
-    public = lib.public_copy()
-    proc = lib.spawn(["setpriv", "--reuid", MALLORY, "--regid", MALLORY, "--clear-groups",
-                      public / "app/uroce-run/uroce-run", "--socket", link.a.daemon.socket,
-                      lib.public_program("punch"), "uroce0", what], link.a.daemon.ns, lib.asan_env())
+def spawn_as(uid, link, *argv):
+    """Starts a program on the devices of link as this user."""
+    return lib.spawn(["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups",
+                      lib.public_copy() / "app/uroce-run/uroce-run", "--socket", link.a.daemon.socket, *argv],
+                     link.a.daemon.ns, lib.asan_env())
+
+
+def attack(link, *argv, uid=MALLORY):
+    """The same for one that says when it begins."""
+    proc = spawn_as(uid, link, *argv)
     lib.until("attack", lambda: "attacks" in proc.output() or proc.poll() is not None)
     assert proc.poll() is None, proc.tail()
     return proc
@@ -33,7 +38,7 @@ def main():
     for what in ("region", "doorbells", "rings"):
         link = start()
         with lib.case(f"{what}: the daemon pauses the user, and others go on"):
-            mallory = attack(link, what)
+            mallory = attack(link, lib.public_program("punch"), "uroce0", what)
             said = f"uid {MALLORY}: workers had to wait for its memory"
             for _ in range(RUNS):
                 lib.verbs_pair(link.a, link.b, "ibv_rc_pingpong", ["-d", "{dev}", "-g", "1", "-n", "2000"])
@@ -51,4 +56,5 @@ def main():
     lib.finish()
 
 
-main()
+if __name__ == "__main__":
+    main()
