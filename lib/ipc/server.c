@@ -44,14 +44,22 @@ parent_dir_open(struct ipc_server *s, mode_t mode)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Removes a socket file without a listener. 0, -EADDRINUSE, or -EEXIST for other files. */
+static const char *
+name_of(const struct ipc_server *s)
+{
+	const char *slash = strrchr(s->addr.sun_path, '/');
+
+	return slash != NULL ? slash + 1 : s->addr.sun_path;
+}
+
+/* Removes a socket file without a listener from dir. 0, -EADDRINUSE, or -EEXIST for other files. */
 static int
-stale_socket_remove(const struct ipc_server *s)
+stale_socket_remove(const struct ipc_server *s, int dir)
 {
 	struct stat st;
 	int probe, rc = 0;
 
-	if (lstat(s->addr.sun_path, &st) < 0)
+	if (fstatat(dir, name_of(s), &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode))
 		return -EEXIST;
@@ -63,17 +71,57 @@ stale_socket_remove(const struct ipc_server *s)
 	    errno != ECONNREFUSED)
 		rc = -EADDRINUSE;
 	close(probe);
-	if (rc == 0 && unlink(s->addr.sun_path) < 0)
+	if (rc == 0 && unlinkat(dir, name_of(s), 0) < 0)
 		rc = -errno;
 	return rc;
 }
 
+/*
+ * Sets group and mode of the socket that bind has made in dir, and remembers its inode. In a folder
+ * of another user its name may mean another file by now. So the file is opened and checked first,
+ * and nothing else is changed. Returns 0 or -errno; -EEXIST if it is not the socket.
+ */
+static int
+socket_own(struct ipc_server *s, int dir, mode_t mode, gid_t group)
+{
+	int fd = openat(dir, name_of(s), O_PATH | O_NOFOLLOW | O_CLOEXEC), rc = 0;
+	char path[32];
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fstat(fd, &st) < 0) {
+		rc = -errno;
+	} else if (!S_ISSOCK(st.st_mode) || st.st_nlink != 1) {
+		rc = -EEXIST;
+	} else {
+		s->dev = st.st_dev;
+		s->ino = st.st_ino;
+		if ((group != IPC_GROUP_KEEP &&
+		     fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH) < 0) ||
+		    chmod(path, mode) < 0)
+			rc = -errno;
+	}
+	close(fd);
+	return rc;
+}
+
+/* Removes the socket file from dir, unless another file has taken its place. */
+static void
+socket_remove(const struct ipc_server *s, int dir)
+{
+	struct stat st;
+
+	if (fstatat(dir, name_of(s), &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == s->dev &&
+	    st.st_ino == s->ino)
+		unlinkat(dir, name_of(s), 0);
+}
+
 /* Binds, sets group and permissions, and only then listens: nobody connects before. */
 static int
-socket_open(struct ipc_server *s, mode_t mode, gid_t group)
+socket_open(struct ipc_server *s, int dir, mode_t mode, gid_t group)
 {
-	const char *path = s->addr.sun_path;
-	struct stat st;
 	mode_t old;
 	int rc;
 
@@ -83,22 +131,16 @@ socket_open(struct ipc_server *s, mode_t mode, gid_t group)
 	old = umask(0177);
 	rc = bind(s->fd, (struct sockaddr *)&s->addr, sizeof(s->addr)) < 0 ? -errno : 0;
 	umask(old);
-	if (rc < 0) {
-		close(s->fd);
-		s->fd = -1;
-		return rc;
-	}
-	if ((group != IPC_GROUP_KEEP && chown(path, (uid_t)-1, group) < 0) ||
-	    chmod(path, mode) < 0 || lstat(path, &st) < 0 || listen(s->fd, 64) < 0) {
+	if (rc == 0)
+		rc = socket_own(s, dir, mode, group);
+	if (rc == 0 && listen(s->fd, 64) < 0)
 		rc = -errno;
-		close(s->fd);
-		s->fd = -1;
-		unlink(path);
-		return rc;
-	}
-	s->dev = st.st_dev;
-	s->ino = st.st_ino;
-	return 0;
+	if (rc == 0)
+		return 0;
+	socket_remove(s, dir);
+	close(s->fd);
+	s->fd = -1;
+	return rc;
 }
 
 /* rmdir by path, so the directory is removed only if it is empty. */
@@ -129,9 +171,9 @@ ipc_server_listen(struct ipc_server *s, const char *path, mode_t mode, gid_t gro
 	/* Two daemons that start together must not each treat the other's socket as stale. */
 	rc = flock(dir, LOCK_EX) < 0 ? -errno : 0;
 	if (rc == 0)
-		rc = stale_socket_remove(s);
+		rc = stale_socket_remove(s, dir);
 	if (rc == 0)
-		rc = socket_open(s, mode, group);
+		rc = socket_open(s, dir, mode, group);
 	close(dir);
 	if (rc < 0 && s->made_dir)
 		made_dir_remove(s);

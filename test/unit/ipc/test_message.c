@@ -517,3 +517,69 @@ UNIT_TEST(listening_socket_is_made_and_removed)
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(rmdir(dir), 0);
 }
+
+/* In its own folder a user may replace the socket at any time: here, right after bind. */
+static void (*after_bind)(const char *path);
+static char victim[64];
+
+/* Replaces libc's. */
+int
+bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	int rc = (int)syscall(SYS_bind, fd, addr, len);
+
+	if (after_bind != NULL)
+		after_bind(((const struct sockaddr_un *)addr)->sun_path);
+	return rc;
+}
+
+static void
+link_instead(const char *path)
+{
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink(victim, path), 0);
+}
+
+/* A second name of another file: a link of the user to it. */
+static void
+file_instead(const char *path)
+{
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(link(victim, path), 0);
+}
+
+/* Mode and group of another file are not changed, whatever lies in the socket's place. */
+UNIT_TEST(replaced_socket_gives_no_other_file_away)
+{
+	static void (*const instead[])(const char *path) = {link_instead, file_instead};
+	gid_t groups[] = {IPC_GROUP_KEEP, geteuid() == 0 ? 65534 : getegid()};
+	char dir[] = "/tmp/uroce-test-XXXXXX", path[64];
+	struct stat was, is;
+	struct ipc_server s;
+	int fd;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/sock", dir);
+	snprintf(victim, sizeof(victim), "%s/victim", dir);
+	fd = open(victim, O_CREAT | O_WRONLY, 0600);
+	assert_return_code(fd, errno);
+	assert_int_equal(fstat(fd, &was), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		after_bind = instead[i / 2];
+		assert_true(ipc_server_listen(&s, path, 0666, groups[i % 2]) < 0);
+		after_bind = NULL;
+		assert_int_equal(fstat(fd, &is), 0);
+		assert_int_equal(is.st_mode, was.st_mode);
+		assert_int_equal(is.st_gid, was.st_gid);
+		assert_int_equal(unlink(path), 0); /* it is not the daemon's: it remains */
+	}
+	close(fd);
+	assert_int_equal(unlink(victim), 0);
+	/* left alone it gets both */
+	assert_int_equal(ipc_server_listen(&s, path, 0666, groups[1]), 0);
+	assert_int_equal(lstat(path, &is), 0);
+	assert_int_equal(is.st_mode, S_IFSOCK | 0666);
+	assert_int_equal(is.st_gid, groups[1]);
+	ipc_server_close(&s);
+	assert_int_equal(rmdir(dir), 0);
+}
