@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -138,6 +139,9 @@
 	CALL(getcpu, W | C)
 #endif
 
+#ifndef AF_XDP
+#define AF_XDP 44
+#endif
 #ifndef SYS_SECCOMP
 #define SYS_SECCOMP 1 /* si_code */
 #endif
@@ -149,7 +153,7 @@
 #define FAMILIES    64u
 #define THREAD_S    1
 #define MAX_WORKER  30 /* calls of a filter */
-#define MAX_CONTROL 80
+#define MAX_CONTROL 81
 #define MAX_BROKER  60
 
 /* Roles. */
@@ -174,7 +178,7 @@ static const struct {
 #define OF_B(name, roles) +((roles)&B) / B
 enum {
 	CALLS_WORKER = 3 SANDBOX_CALLS(OF_W) SANDBOX_CALLS_MACHINE(OF_W),
-	CALLS_CONTROL = 7 SANDBOX_CALLS(OF_C) SANDBOX_CALLS_MACHINE(OF_C),
+	CALLS_CONTROL = 8 SANDBOX_CALLS(OF_C) SANDBOX_CALLS_MACHINE(OF_C),
 	CALLS_BROKER = 6 SANDBOX_CALLS(OF_B) SANDBOX_CALLS_MACHINE(OF_B),
 };
 _Static_assert(CALLS_WORKER <= MAX_WORKER, "workers");
@@ -375,6 +379,22 @@ add_nic_rules(struct filter *f)
 	RULE(f, SCMP_ACT_ALLOW, SCMP_SYS(readlinkat), 0);
 }
 
+/*
+ * net_af_xdp with the driver's program takes its sockets out of the program's map and the program
+ * off the interface when it closes. Nothing can be loaded.
+ */
+static void
+add_xdp_rules(struct filter *f)
+{
+	static const unsigned commands[] = {
+		BPF_MAP_LOOKUP_ELEM,   BPF_MAP_UPDATE_ELEM,  BPF_MAP_DELETE_ELEM,
+		BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID, BPF_OBJ_GET_INFO_BY_FD,
+	};
+
+	for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		RULE(f, SCMP_ACT_ALLOW, SCMP_SYS(bpf), 1, SCMP_A0(SCMP_CMP_EQ, commands[i]));
+}
+
 /* Calls that depend on arguments, and calls whose refusal libc expects. */
 static void
 add_rules(struct filter *f, unsigned role, uint64_t families)
@@ -408,6 +428,8 @@ add_rules(struct filter *f, unsigned role, uint64_t families)
 	for (unsigned i = 0; i < FAMILIES; i++)
 		if (is_family(families, i))
 			RULE(f, allow, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, i));
+	if (is_family(families, AF_XDP))
+		add_xdp_rules(f);
 	if (families == UINT64_MAX)
 		add_nic_rules(f);
 }

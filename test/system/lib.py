@@ -95,18 +95,25 @@ def enough(*procs):
         proc.popen.send_signal(signal.SIGUSR1)
 
 
-def raw_socket(ns, iface):
-    """A packet socket on an interface of another namespace; sends and receives whole frames."""
+@contextlib.contextmanager
+def entered(ns):
+    """This thread in another network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/self/ns/net", "rb") as home, open(f"/run/netns/{ns}", "rb") as there:
         if libc.setns(there.fileno(), 0):
             raise OSError(ctypes.get_errno(), f"setns {ns}")
         try:
-            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            sock.bind((iface, 0))
+            yield
         finally:
             if libc.setns(home.fileno(), 0):
                 raise OSError(ctypes.get_errno(), "setns back")
+
+
+def raw_socket(ns, iface):
+    """A packet socket on an interface of another namespace; sends and receives whole frames."""
+    with entered(ns):
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        sock.bind((iface, 0))
     return sock
 
 

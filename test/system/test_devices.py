@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The devices as unmodified programs see them: ibv_devices, ibv_devinfo."""
+import fcntl
+import os
 import re
+import struct
 
 import lib
 
@@ -83,6 +86,39 @@ def check_more_queues_than_workers():
     daemon.stop()
 
 
+TUNSETIFF, IFF_TAP, IFF_NO_PI, IFF_MULTI_QUEUE = 0x400454ca, 2, 0x1000, 0x100
+
+
+def tap_queues(ns, name, n):
+    """Descriptors of a new TAP interface with n queues: what is written into one arrives on that queue."""
+    def opened():
+        fd = os.open("/dev/net/tun", os.O_RDWR)
+        fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE))
+        return fd
+
+    with lib.entered(ns):
+        return [opened() for _ in range(n)]
+
+
+def check_xdp_queues():
+    """af_xdp with two queues and one worker: what arrives on each is received. Then the interface has no program."""
+    ns = lib.netns()
+    queues = tap_queues(ns, "eth0", 2)
+    lib.sh("ip", "-n", ns, "link", "set", "eth0", "up")
+    daemon = lib.Daemon(["net_af_xdp0,iface=eth0,queue_count=2"], ["name=uroce0,port=net_af_xdp0,addr=10.9.0.101/24"], ns,
+                        lib.ONE_WORKER)
+    lib.until("the link is up", daemon.link_up)
+    assert daemon.show("port")["port"][0]["rx_queues"] == 2
+    arp = bytes.fromhex("ffffffffffff 020000000002 0806 0001 0800 06 04 0001 020000000002 0a090002 000000000000 0a090065")
+    for i, queue in enumerate(queues):
+        os.write(queue, arp.ljust(60, b"\0"))
+        lib.until(f"the frame on queue {i} is received", lambda n=i + 1: daemon.counters()["rx_frames"] == n)
+    daemon.stop()
+    assert "xdp" not in lib.sh("ip", "-n", ns, "link", "show", "dev", "eth0")
+    for queue in queues:
+        os.close(queue)
+
+
 def check_capabilities(link):
     """`show port` reports the capabilities that the driver had at the start."""
     for side in (link.a, link.b):
@@ -147,6 +183,8 @@ def main():
             link.stop()
     with lib.case("af_packet with more queues than workers: every flow arrives"):
         check_more_queues_than_workers()
+    with lib.case("af_xdp with more queues than workers, and its end"):
+        check_xdp_queues()
     with lib.case("capabilities of a port that has RSS and flow rules"):
         daemon = lib.Daemon(["net_tap0,iface=roce0"], ["name=uroce0,port=net_tap0"], lib.netns())
         can = daemon.show("port")["port"][0]["capabilities"]
