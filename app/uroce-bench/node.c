@@ -311,9 +311,8 @@ port_start(struct node_shared *sh, unsigned side, struct port *port, struct rte_
 	if (!port->started)
 		node_fail("%s finds no peer", name);
 	if (port->nrxq != 1)
-		node_fail("%s has %u receive queues, and one thread receives from one: take "
-			  "qpairs= or "
-			  "queue_count= out of --vdev",
+		node_fail("%s has %u receive queues, and its only thread polls one: remove "
+			  "qpairs= or queue_count= from --vdev",
 			  name, port->nrxq);
 }
 

@@ -129,7 +129,7 @@ port_list(char *list, size_t room)
 
 /*
  * Returns true if frames come to as many queues as the arguments of --vdev say, configured or not.
- * What comes to a queue that is not configured is lost, or goes to the kernel (net_af_xdp).
+ * Frames for a queue that is not configured are lost, or go to the kernel (net_af_xdp).
  */
 static bool
 feeds_all_queues(const struct port *p)

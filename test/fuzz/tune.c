@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sets, and what the worker does beside it: settings of the engine, its device and
- * QPs. */
+/*
+ * Settings of the engine, its device and QPs: what an operator changes, and what a worker does in
+ * addition to running the engine.
+ */
 #include <string.h>
 #include "cc/param.h"
 #include "qp/congestion.h"

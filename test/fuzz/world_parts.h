@@ -4,7 +4,7 @@
  *
  *   world.c    QPs, and the steps of an input      memory.c   regions and their guards
  *   client.c   posting and completions             check.c    what must hold after each step
- *   peers.c    addresses, multicast groups      tune.c     settings
+ *   peers.c    addresses, multicast groups         tune.c     settings
  *   race.c     writes to the rings while the engine reads
  */
 #ifndef FUZZ_WORLD_PARTS_H

@@ -5,7 +5,7 @@
  *
  *   FILE: frames N parsed N rebuilt N icrc N
  *
- * What is wrong with a frame goes to stderr. A frame that uroce refuses for nothing but its
+ * Errors in a frame are printed to stderr. A frame that uroce refuses for nothing but its
  * transport version still counts as parsed: the tool is about layout. Exit status: 0 all equal,
  * 1 something differs, 2 a file could not be read.
  * wire-check --emit FILE: writes a capture of lib/wire's own frames, see emit.h.

@@ -351,8 +351,8 @@ TEST(time_of_work_is_no_gap)
 #define IDLE_CONTEXTS 768 /* of a user, by default */
 
 /*
- * Each context has a ring. A worker that wrote something to each when it goes to sleep would take
- * away the lines of all clients' processes: here such a write ends the test with a SIGSEGV.
+ * Each context has a ring. If a worker wrote to all of them before it sleeps, it would take their
+ * cache lines from the clients. Here such a write ends the test with SIGSEGV.
  */
 TEST(sleep_writes_nothing_to_the_rings_of_idle_contexts)
 {
