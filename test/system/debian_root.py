@@ -19,7 +19,8 @@ sys.path.insert(0, str(SOURCE / "scripts"))
 import userns  # noqa: E402
 
 TREE = "/srv/uroce"  # not in /root: tests run programs of it as another user
-PROGRAMS = (*container_kit.RDMA_PACKAGES, "python3-pyverbs")  # and rdma-core, with the tests of pyverbs
+PROGRAMS = (*container_kit.RDMA_PACKAGES, "python3-pyverbs",  # and rdma-core, with the tests of pyverbs
+            "ucx-utils", "openmpi-bin")
 # Runs the rest of its arguments in a root, with the file systems that a machine has. $2: a command for the root.
 ENTER = """root=$1; prepare=$2; shift 2
 for fs in dev sys; do mount --rbind /$fs "$root/$fs"; done
@@ -43,7 +44,7 @@ def kept(folder, release, *options):
 
 
 def programs_of(release):
-    """The folder with the release's rdma-core and perftest. Makes it at the first call (250 MB)."""
+    """The folder with the release's rdma-core, perftest, UCX and Open MPI. Makes it at the first call (up to 620 MB)."""
     name = f"{release}-{hashlib.sha256(' '.join(PROGRAMS).encode()).hexdigest()[:8]}"
     return kept(lib.BUILD / "distros" / name, release, "--include=" + ",".join(PROGRAMS))
 
