@@ -58,6 +58,17 @@ hook_run(const struct port_queue *q, struct rte_mbuf **m, uint16_t got, uint16_t
 	return likely(h == NULL) ? got : h->func(q->port, q->queue, m, got, n, h->arg);
 }
 
+uint32_t
+port_queue_overflow(const struct port_queue *q, uint64_t *lost)
+{
+	const struct port_socket *s = q->socket;
+
+	if (s == NULL || s->stats.rx_socket_full == *lost)
+		return 0;
+	*lost = s->stats.rx_socket_full; /* less than before: the socket was opened again */
+	return *lost != 0 ? s->rx_buffer : 0;
+}
+
 uint16_t
 port_queue_rx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 {

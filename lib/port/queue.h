@@ -68,6 +68,13 @@ port_queue_tx(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 	return port_queue_tx_other(q, m, n);
 }
 
+/*
+ * Returns the bytes that the queue's socket holds, with the kernel's overhead, if it has lost
+ * frames because it was full since the last call with *lost, which is 0 at first; else, and for an
+ * ethdev, 0.
+ */
+uint32_t port_queue_overflow(const struct port_queue *q, uint64_t *lost);
+
 /* Returns true if the queue has a callback that may hold frames back (drivers/impair). */
 static inline bool
 port_queue_hooked(const struct port_queue *q)

@@ -30,7 +30,7 @@ socket_set(const struct port_socket *s, int level, int option, int value)
 }
 
 void
-socket_buffers(const struct port_socket *s, bool tell)
+socket_buffers(struct port_socket *s, bool tell)
 {
 	int have = 0;
 	socklen_t len = sizeof(have);
@@ -39,9 +39,10 @@ socket_buffers(const struct port_socket *s, bool tell)
 		socket_set(s, SOL_SOCKET, SO_RCVBUF, BUFFER_WANTED);
 	if (!socket_set(s, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_WANTED))
 		socket_set(s, SOL_SOCKET, SO_SNDBUF, BUFFER_WANTED);
-	if (!tell)
+	if (getsockopt(s->fd, SOL_SOCKET, SO_RCVBUF, &have, &len) < 0)
 		return;
-	if (getsockopt(s->fd, SOL_SOCKET, SO_RCVBUF, &have, &len) == 0 && have < BUFFER_ENOUGH)
+	s->rx_buffer = (uint32_t)have;
+	if (tell && have < BUFFER_ENOUGH)
 		PORT_LOG(NOTICE, s->name,
 			 "the socket's receive buffer holds %d KiB only, so packets may be lost: "
 			 "`sysctl net.core.rmem_max=%d` permits a larger one",

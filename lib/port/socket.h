@@ -132,6 +132,7 @@ struct port_socket {
 	bool packet;    /* of a PORT_PACKET, else of a PORT_UDP */
 	uint8_t mac[6]; /* of the device */
 	uint32_t ifindex;
+	uint32_t rx_buffer; /* bytes that the kernel keeps, with its overhead */
 	struct rte_mempool *pool;
 	struct udp_icrc_rows rows;
 	struct socket_tx tx;
@@ -217,10 +218,10 @@ void port_socket_close(struct port *p);
 /* Sets an integer option. Returns false if the kernel refuses it. */
 bool socket_set(const struct port_socket *s, int level, int option, int value);
 /*
- * Requests large buffers. With CAP_NET_ADMIN the system's limit does not apply. tell: logs it if
- * the receive buffer stays too small.
+ * Requests large buffers, and sets rx_buffer. With CAP_NET_ADMIN the system's limit does not apply.
+ * tell: logs it if the receive buffer stays too small.
  */
-void socket_buffers(const struct port_socket *s, bool tell);
+void socket_buffers(struct port_socket *s, bool tell);
 
 /* udp.c. */
 

@@ -129,6 +129,12 @@ struct qp_env {
 	 * or more. Set by the owner.
 	 */
 	bool behind;
+	/*
+	 * Until this time, the responses outstanding to a QP's READs have read_bytes at most: a
+	 * socket of this thread has just lost frames because it was full. Set by the owner.
+	 */
+	uint64_t read_limit_ns;
+	uint32_t read_bytes;
 	uint8_t plain; /* QP_PLAIN_*, for tests that need such a peer */
 	/*
 	 * The user (qp_user_place) whose memory this thread may be using; 0: nobody's, or unknown.

@@ -329,26 +329,38 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	return REQ_SENT;
 }
 
-/* Requests n responses of a READ, from the cursor on. */
+/* Responses to READs that may be outstanding (qp_env.read_bytes). */
+static uint32_t
+read_responses_max(const struct qp_env *env, const struct qp *qp)
+{
+	if (likely(env->now_ns >= env->read_limit_ns))
+		return QP_READ_CHUNK_PKTS;
+	return RTE_MAX(env->read_bytes / qp->conn.mtu, 1u);
+}
+
+/* Requests responses of a READ, from the cursor on: n, or as many as may be outstanding. */
 static enum req_step
 send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	uint32_t k = snd->cur_pkt, off = k * qp->conn.mtu;
+	uint32_t k = snd->cur_pkt, off = k * qp->conn.mtu, most = read_responses_max(env, qp);
+	bool again = snd->next_psn != snd->high_psn;
 	struct wire_fields f = {
 		.opcode = WIRE_OP_READ_REQ,
 		.ackreq = true,
 		.psn = snd->next_psn,
 		.va = e->wqe.rdma.remote_addr + off,
 		.rkey = e->wqe.rdma.rkey,
-		.dmalen = k + n == e->npkts ? e->length - off : n * qp->conn.mtu,
 	};
 	/* A part of a READ, after the first, that was never requested. */
-	bool part = unlikely(k != 0) && snd->next_psn == snd->high_psn;
+	bool part = unlikely(k != 0) && !again;
 	enum req_step step;
 
-	if (!snd->resending && snd->rd_psns != 0 && (snd->rd_psns + n > QP_READ_CHUNK_PKTS || part))
+	if (!snd->resending && snd->rd_psns != 0 && (snd->rd_psns + n > most || part))
 		return REQ_BLOCKED;
+	if (!again)
+		n = RTE_MIN(n, most);
+	f.dmalen = k + n == e->npkts ? e->length - off : n * qp->conn.mtu;
 	step = send_request(env, qp, e, &f, n);
 	if (unlikely(part) && step == REQ_SENT)
 		qp->conn.loss.part_psn = f.psn | QP_PART_SENT;

@@ -49,6 +49,21 @@ worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, unsig
 		counters->ctr[COUNTER_RX_BYTES] += m[i]->pkt_len;
 }
 
+/*
+ * Frames that come while this thread has no CPU stay in the socket. READ responses of a QP may have
+ * half of its buffer: the kernel counts its own overhead, and others send, too.
+ */
+static void
+watch_overflow(struct worker *w, struct worker_rxq *q)
+{
+	uint32_t bytes = port_queue_overflow(&q->q, &q->lost);
+
+	if (likely(bytes == 0))
+		return;
+	w->engine.env.read_bytes = bytes / 2;
+	w->engine.env.read_limit_ns = w->now_ns + WORKER_OVERFLOW_NS;
+}
+
 static unsigned
 ports_rx(struct worker *w)
 {
@@ -65,6 +80,8 @@ ports_rx(struct worker *w)
 
 		if (n == 0)
 			continue;
+		if (unlikely(q->socket != NULL))
+			watch_overflow(w, &w->rxqs[i]);
 		worker_count_rx(&w->counters[dev], m, n);
 		if (unlikely(w->watches != 0))
 			captured_rx(&w->engine, w->now_ns, dev, m, n);

@@ -71,13 +71,20 @@
  */
 #define WORKER_PORT_DEAD_NS 100000000ull
 
+/*
+ * A socket that was full holds READ responses back for this long (qp_env.read_limit_ns). If they
+ * still are too many for it after that, it is full once more, and only then.
+ */
+#define WORKER_OVERFLOW_NS 1000000000ull
+
 /* Kind of a frame of the control thread or the kernel, in addition to QP_TX_*: not RoCE. */
 #define TX_CONTROL 2u
 
 struct worker_rxq {
 	struct port_queue q;
-	bool inward; /* as in struct port_params */
-	int fd;      /* of port_rx_fd */
+	bool inward;   /* as in struct port_params */
+	int fd;        /* of port_rx_fd */
+	uint64_t lost; /* for port_queue_overflow */
 };
 
 /* Sending on a device by this worker. */

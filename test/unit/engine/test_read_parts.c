@@ -160,3 +160,52 @@ BENCH_TEST(a_response_that_ends_within_a_part_is_refused)
 	send_cqe(c, 1, QP_WC_BAD_RESP_ERR);
 	state_expect(c, QP_ERR);
 }
+
+/* The limit holds for parts of a READ and for READs together, and then ends. */
+REQUIREMENT("REQ-08")
+BENCH_TEST(responses_outstanding_fit_a_socket_that_was_full)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.max_rd_atomic = 4;
+	c = conn_open(*state, cfg);
+	c->b->engine.env.read_limit_ns = UINT64_MAX;
+	c->b->engine.env.read_bytes = 3 * MTU - 1;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 3 * MTU});
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	post(c, (struct wr){.id = 3, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	asks(c, 0, 2);
+	responds(c, WIRE_OP_READ_RESP_FIRST, 0);
+	pkt_none(c);
+	responds(c, WIRE_OP_READ_RESP_LAST, 1);
+	assert_int_equal(pkt_expect(c, WIRE_OP_READ_REQ, SQ + 2).dmalen, MTU);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 3);
+	pkt_none(c);
+	responds(c, WIRE_OP_READ_RESP_ONLY, 2);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 4);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 3, 0, MTU);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 4, 0, MTU);
+	send_cqe(c, 3, QP_WC_SUCCESS);
+	c->b->engine.env.read_limit_ns = c->b->engine.env.now_ns;
+	post(c, (struct wr){.id = 4, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = LEN});
+	assert_int_equal(pkt_expect(c, WIRE_OP_READ_REQ, SQ + 5).dmalen, LEN);
+}
+
+/* A buffer of less than a packet still lets one response come at a time. */
+REQUIREMENT("REQ-08")
+BENCH_TEST(a_tiny_socket_lets_one_response_come)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	c->b->engine.env.read_limit_ns = UINT64_MAX;
+	c->b->engine.env.read_bytes = 1;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
+	asks(c, 0, 1);
+	responds(c, WIRE_OP_READ_RESP_ONLY, 0);
+	asks(c, 1, 1);
+	responds(c, WIRE_OP_READ_RESP_ONLY, 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}

@@ -360,6 +360,49 @@ UNIT_TEST(nobody_joins_the_sockets_of_a_port)
 	port_close(&p);
 }
 
+static void
+send_to_3(void)
+{
+	struct sockaddr_in to = lo_address(WIRE_UDP_PORT);
+	int none = 0;
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 2);
+	setsockopt(peer, IPPROTO_UDP, UDP_SEGMENT, &none, sizeof(none));
+	assert_int_equal(sendto(peer, message, 64, 0, (struct sockaddr *)&to, sizeof(to)), 64);
+}
+
+/* What q's socket holds, if it says that it was full, after one more datagram. */
+static uint32_t
+overflow_of(const struct port_queue *q, uint64_t *lost)
+{
+	struct rte_mbuf *m[64];
+
+	send_to_3();
+	rte_pktmbuf_free_bulk(m, port_queue_rx(q, m, RTE_DIM(m)));
+	return port_queue_overflow(q, lost);
+}
+
+UNIT_TEST(a_socket_that_was_full_says_so_once)
+{
+	struct port p = open_port("127.0.0.3", 1, 0);
+	struct port_queue q = port_queue_of(&p, 0);
+	uint64_t lost = 0;
+	uint32_t held = 0;
+	int least = 1;
+
+	assert_int_equal(overflow_of(&q, &lost), 0);
+	assert_return_code(setsockopt(port_rx_fd(&p, 0), SOL_SOCKET, SO_RCVBUF, &least,
+				      sizeof(least)),
+			   errno);
+	for (int i = 0; i < 100; i++)
+		send_to_3();
+	assert_true(COMES_TRUE((held = overflow_of(&q, &lost)) != 0));
+	assert_in_range(held, 1 << 16, 1 << 30); /* as before it was made small */
+	assert_in_range(lost, 1, 100);
+	assert_int_equal(overflow_of(&q, &lost), 0);
+	port_close(&p);
+}
+
 UNIT_TEST(no_buffer_is_lost)
 {
 	uint32_t all = 2047;
