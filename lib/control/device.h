@@ -42,7 +42,7 @@ struct device {
 	uint64_t next_guess_ns; /* next check of wrong_keys */
 	enum devspec_sr sr_mode;
 	struct sr_peers sr;  /* peers that have agreed to selective repeat */
-	uint64_t wrong_keys; /* wrong keys tried by peers, at the last check (device.c) */
+	uint64_t wrong_keys; /* wrong keys tried by peers, at the last check (guess.c) */
 	/* multicast routers of these versions count as present until then; 0: none (cm_group.c) */
 	uint64_t igmp_v1_until_ns, igmp_v2_until_ns, mld_v1_until_ns;
 };
@@ -71,6 +71,13 @@ int device_hostif_open(struct device *dev, const char *name);
 void device_hostif_close(struct device *dev);
 /* Adds or removes an address of the kernel's interface, if there is one. 0 or -errno. */
 int device_hostif_addr(struct device *dev, const struct net_addr *a, bool add);
+
+/*
+ * guess.c: reports peers that keep trying R_Keys (MEM-01), at most every two seconds. Workers count
+ * keys that match no region and stop receiving for a QP whose peer tries too many (struct
+ * qp_wrong_keys). A program's mistake costs its connection and stays below the limit.
+ */
+void guess_look(struct device *dev);
 
 /* A device's local CA ACK delay: 4.096 us * 2^15, for a busy shared core. */
 #define DEVICE_ACK_DELAY 15

@@ -185,7 +185,7 @@ struct obj_qp { /* referenced by its multicast groups, which ibv_destroy_qp(3) d
 	uint64_t gid_slots;           /* a bit for each GID index that they use */
 	/* References to the keys of both paths, in any order; NULL: none. */
 	struct used_key *conn_key[2];
-	uint32_t wrong_keys;    /* of its peer, at the last check (device.c) */
+	uint32_t wrong_keys;    /* of its peer, at the last check (guess.c) */
 	struct {                /* balance.c */
 		uint64_t bytes; /* at the last look */
 		uint64_t rest_until_ns;
