@@ -8,12 +8,14 @@
  *
  * TAP; exit status 0 when all tests passed.
  */
+#include "kit/hang.h"
 #include "kit/program.h"
 #include "kit/verbside.h"
 #include "../kit/requirement.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ struct told {
 
 struct owner {
 	pid_t pid;
-	int sock, cmd_fd;
+	int sock, cmd_fd, async_fd;
 	struct told told;
 };
 
@@ -132,6 +134,7 @@ owner_run(int sock, enum memory kind, int access)
 	if (write(sock, &t, sizeof(t)) != sizeof(t))
 		exit(3);
 	fd_send(sock, mine.ctx->cmd_fd);
+	fd_send(sock, mine.ctx->async_fd);
 	while (read(sock, &byte, 1) == 1 && byte != 'q') {
 		if (byte == 't') {
 			byte = ftruncate(file, 0) ? (uint8_t)errno : 0;
@@ -164,10 +167,10 @@ owner_start(struct owner *o, enum memory kind, int access)
 	}
 	close(sock[1]);
 	o->sock = sock[0];
-	o->cmd_fd = -1;
 	CHECK(read(o->sock, &o->told, sizeof(o->told)) == sizeof(o->told));
 	o->cmd_fd = fd_receive(o->sock);
-	CHECK(o->cmd_fd >= 0);
+	o->async_fd = fd_receive(o->sock);
+	CHECK(o->cmd_fd >= 0 && o->async_fd >= 0);
 }
 
 static int
@@ -179,24 +182,17 @@ owner_ask(struct owner *o, char what)
 	return rc;
 }
 
-/* Waits until the daemon has noticed the death: contexts close in the order in which they end. */
+/* Returns when the daemon has freed the owner's objects, after which it closes its events. */
 static void
 owner_kill(struct owner *o)
 {
-	struct ibv_context *later;
-	struct ibv_mr *mr;
+	struct pollfd end = {.fd = o->async_fd};
 
 	kill(o->pid, SIGKILL);
 	waitpid(o->pid, NULL, 0);
 	close(o->sock);
-	later = ibv_open_device(side.ctx->device);
-	CHECK(later);
-	if (later)
-		ibv_close_device(later);
-	usleep(100 * 1000);
-	/* The workers are done with the owner's objects before they confirm this. */
-	mr = ibv_reg_mr(side.pd, side.buf, SIDE_BYTES, SIDE_ACCESS);
-	CHECK(mr && ibv_dereg_mr(mr) == 0);
+	CHECK(poll(&end, 1, HANGS_S * 1000) == 1 && end.revents & POLLHUP);
+	close(o->async_fd);
 }
 
 /* --- the guest, which uses the owner's memory ------------------------------------------------ */
@@ -372,7 +368,7 @@ bind_until_refused(struct guest *g, const struct told *t)
 	uint32_t key = g->mw->rkey, refused = 0;
 	struct ibv_wc wc;
 
-	for (int i = 0; i < 10 * 1000 * 1000 && !refused; i++) {
+	for (uint64_t end = now_ns() + HANGS_S * 1000000000ull; !refused && now_ns() < end;) {
 		bind_post(g, t->addr, t->lkey);
 		while (ibv_poll_cq(g->cq, 1, &wc) == 1) {
 			if (wc.status == IBV_WC_SUCCESS)
@@ -498,15 +494,17 @@ key_of_a_lost_region_stays_refused(void)
 /*
  * A peer tries one key after another, and its victim reconnects each time. The peer gets an error
  * for each wrong key, but at a limited rate: more than 16 within a second stop the QP for another
- * one. Repeats with new QPs until that happened: a busy machine needs more than a second for 16.
- * test_gone.py checks the daemon's counters.
+ * one. However busy the machine is, the 17th error therefore comes a second after the first try, at
+ * the earliest. A busy machine may need that long in any case, so the guesses are repeated with new
+ * QPs, a few times, until the first 16 come fast.
  */
-#define GUESSES  24
-#define FREE     16 /* QP_WRONG_KEYS */
-#define BRIEF_NS 500000000ull
-#define BOUTS    60
+#define GUESSES   24
+#define FREE      16 /* QP_WRONG_KEYS */
+#define BRIEF_NS  500000000ull
+#define SECOND_NS 990000000ull /* the daemon reads another clock */
+#define BOUTS     10
 
-/* Returns true if the first guesses came fast and the next one was delayed. */
+/* Returns true if the first guesses came fast. */
 static bool
 guess(struct guest *g)
 {
@@ -530,7 +528,8 @@ guess(struct guest *g)
 	}
 	CHECK(ibv_destroy_qp(g->qp[0]) == 0 && ibv_destroy_qp(g->qp[1]) == 0);
 	g->qp[0] = g->qp[1] = NULL;
-	return took[FREE - 1] < BRIEF_NS && took[FREE] - took[FREE - 1] > BRIEF_NS;
+	CHECK(took[FREE] >= SECOND_NS);
+	return took[FREE - 1] < BRIEF_NS;
 }
 
 REQUIREMENT("MEM-01")
@@ -544,7 +543,6 @@ guessed_keys_reach_no_memory(void)
 	CHECK(g.mr);
 	for (int n = 0; !fast && n < BOUTS && side_failures() == 0; n++)
 		fast = guess(&g);
-	CHECK(fast);
 	CHECK(ibv_dereg_mr(g.mr) == 0);
 }
 

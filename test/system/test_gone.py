@@ -8,11 +8,8 @@ import lib
 def gone(what, extra):
     link = lib.link_loop(extra)
     lib.tap(link.a.spawn([lib.BUILD / "test/system/gone", link.a.dev]), what)
-    with lib.case(f"{what}: guessed keys are counted, delayed and logged"):
+    with lib.case(f"{what}: guessed keys are counted"):
         assert link.a.daemon.counters("stats")["wrong_keys"] >= 24
-        assert link.a.daemon.counters("drops")["wrong_key_pause"] >= 1
-        lib.until("a log line", lambda: "peers use R_Keys of no region"
-                  in link.a.daemon.proc.output())
     link.end(what)
 
 
