@@ -9,6 +9,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import socket
 import struct
 
@@ -92,6 +93,24 @@ class Connection:
 
     def close(self):
         self.sock.close()
+
+
+class Arrivals:
+    """The order in which the replies to connections arrive that have none yet."""
+
+    def __init__(self, connections):
+        self.by_fd = {c.sock.fileno(): c for c in connections}
+        self.ready = select.epoll()  # keeps the order
+        for fd in self.by_fd:
+            self.ready.register(fd, select.EPOLLIN)
+
+    def order(self):
+        """Waits until each connection has a reply, and returns them."""
+        for fd in self.by_fd:
+            assert select.select([fd], [], [], 60)[0], "no reply"
+        found = [self.by_fd[fd] for fd, _ in self.ready.poll(0, len(self.by_fd))]
+        self.ready.close()
+        return found
 
 
 class Client(Connection):

@@ -199,6 +199,15 @@ class Daemon(processes.Daemon):
         """Number of the daemon's objects by kind: qp, mr, cq, client."""
         return {what: len(self.show(what)[what]) for what in ("qp", "mr", "cq", "client")}
 
+    @contextlib.contextmanager
+    def stopped(self):
+        """Stops the daemon: what clients do meanwhile becomes ready in this order."""
+        self.proc.popen.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.proc.popen.send_signal(signal.SIGCONT)
+
     def client(self, argv, env=None):
         """Starts a verbs program on this daemon's devices."""
         run = public_copy() / "app/uroce-run/uroce-run" if UID else UROCE_RUN
@@ -322,6 +331,19 @@ def verbs_pair(server, client, tool, args=(), *, server_args=None, timeout=proce
             port, timeout).good()
     except (processes.Failed, TimeoutError) as failed:
         raise type(failed)(f"{failed}\n{logs(server, client)}") from None
+
+
+def groups(link, group, index):
+    """Datagrams to a multicast group cross the link and reach its member, each once (groups.c); index: of the sender's
+    GID."""
+    program = public_program("groups")
+    receiver = link.b.spawn([program, "recv", link.b.dev, group])
+    until("it has joined", lambda: "joined" in receiver.output() or receiver.poll() is not None)
+    sender = link.a.spawn([program, "send", link.a.dev, group, index])
+    try:
+        receiver.result(processes.HANGS_S)
+    finally:
+        sender.kill()
 
 
 # --- TAP output ----------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ table of peers. Others still get their part, or the daemon says which QP uses go
 depends on time."""
 import contextlib
 import os
-import signal
 import socket
 import struct
 
@@ -125,13 +124,10 @@ def early(lnk, what, depths):
 def peers(lnk):
     """Side a does not answer for a while. Meanwhile another user's QPs have more peers than the table."""
     alice, bob = User(lnk.b, ALICE), User(lnk.b, BOB)
-    lnk.a.daemon.proc.popen.send_signal(signal.SIGSTOP)
-    try:
+    with lnk.a.daemon.stopped():
         (bobs,) = bob.connect(A)
         for i in range(PEERS):
             alice.connect(f"10.9.{1 + i // 100}.{1 + i % 100}")
-    finally:
-        lnk.a.daemon.proc.popen.send_signal(signal.SIGCONT)
     bob.agreed(bobs)
     alice.close()
     bob.close()

@@ -7,7 +7,6 @@ import ctypes
 import os
 import pathlib
 import select
-import signal
 import time
 
 import control
@@ -45,15 +44,6 @@ def is_asleep(daemon, tid):
     """Was the stopped thread in ppoll, where a worker sleeps and uses no memory of clients?"""
     call = pathlib.Path(f"/proc/{daemon.proc.pid}/task/{tid}/syscall").read_text().split()[0]
     return call == str(SYS_PPOLL)
-
-
-@contextlib.contextmanager
-def stopped(daemon):
-    daemon.proc.popen.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        daemon.proc.popen.send_signal(signal.SIGCONT)
 
 
 def workers(daemon):
@@ -128,7 +118,7 @@ def main():
         with lib.case(f"REQ-04: a pause of the {name}' daemon shorter than the retries"):
             with traffic(link, "--qps", "4"):
                 for _ in range(2):
-                    with stopped(side.daemon):
+                    with side.daemon.stopped():
                         time.sleep(PAUSE_S)
                     time.sleep(PAUSE_S / 3)
     with lib.case("a stopped worker does not delay other clients' requests"):
