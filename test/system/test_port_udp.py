@@ -63,21 +63,6 @@ def check_no_privilege(daemon):
     assert re.search(rf"^Uid:\s*{NOBODY}\s+{NOBODY}", status, re.M), status
 
 
-def groups(link, group, index):
-    """A datagram to a group crosses the link and reaches the members."""
-    program = lib.public_copy() / "groups"
-    if not program.exists():
-        shutil.copy(lib.BUILD / "test/system/groups", program)
-        program.chmod(0o755)
-    receiver = link.b.spawn([program, "recv", link.b.dev, group])
-    lib.until("it has joined", lambda: "joined" in receiver.output() or receiver.poll() is not None)
-    sender = link.a.spawn([program, "send", link.a.dev, group, index])
-    try:
-        receiver.result(60)
-    finally:
-        sender.kill()
-
-
 def zero_checksum(link):
     """RoCE devices send IPv6 datagrams without a UDP checksum. The kernel passes them on."""
     frame = (Ether(src=lib.mac_of(link.a.daemon.ns, "eth0"), dst=lib.mac_of(link.b.daemon.ns, "eth0")) /
@@ -143,7 +128,7 @@ def main():
         pingpong(link, "-g", "1", "-s", "1024", tool="ibv_ud_pingpong")
     for group, index in (("::ffff:239.1.2.3", 1), ("ff12::1234", 2)):
         with lib.case(f"multicast {group}"):
-            groups(link, group, index)
+            lib.groups(link, group, index)
     with lib.case("ibv_uc_pingpong"):
         pingpong(link, "-g", "1", "-n", "100", tool="ibv_uc_pingpong")
     with lib.case("events (-e): the socket wakes the worker"):
@@ -173,7 +158,7 @@ def main():
         for index in ("1", "2") * 3:
             pingpong(link, "-g", index, "-m", "4096", "-s", "65536", "-n", "50")
         no_handoff(link, 3)
-        groups(link, "::ffff:239.1.2.3", 1)
+        lib.groups(link, "::ffff:239.1.2.3", 1)
         link.nothing_left()
         link.stop()
     with lib.case("one IPv6 address"):

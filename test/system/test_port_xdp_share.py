@@ -65,17 +65,6 @@ def not_answered(link):
     lib.until("the kernel answers another port", lambda: unreachables(link.b.daemon.ns) > before)
 
 
-def groups(link, group, index):
-    program = lib.BUILD / "test/system/groups"
-    receiver = link.b.spawn([program, "recv", link.b.dev, group])
-    lib.until("it has joined", lambda: "joined" in receiver.output() or receiver.poll() is not None)
-    sender = link.a.spawn([program, "send", link.a.dev, group, index])
-    try:
-        receiver.result(60)
-    finally:
-        sender.kill()
-
-
 def vlan_passes(link):
     """A tagged frame goes to the kernel, even one to RoCE's port."""
     macs = [bytes.fromhex(side.daemon.show("port")["port"][0]["mac"].replace(":", "")) for side in (link.b, link.a)]
@@ -157,7 +146,7 @@ def main():
         not_answered(link)
     for group, index in (("::ffff:239.1.2.3", 1), ("ff12::1234", 2)):
         with lib.case(f"multicast {group}"):
-            groups(link, group, index)
+            lib.groups(link, group, index)
     with lib.case("a VLAN's frames go to the kernel"):
         vlan_passes(link)
     with lib.case("no frame was dropped as damaged or foreign"):
