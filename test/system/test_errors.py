@@ -167,10 +167,11 @@ def failures_counted(link, before):
 
 
 def nak_lost(link):
-    """The responder's NAK is lost. It is in ERR and sends nothing more (QP-19)."""
-    for side in (link.a, link.b):  # a probe would be answered by a third ACK
+    """The responder's NAK is lost, which has the PSN after that of the good SEND. The responder is in ERR and sends
+    nothing more (QP-19)."""
+    for side in (link.a, link.b):  # a probe would be answered by another ACK
         lib.sh(lib.UROCECTL, "--socket", side.daemon.socket, "probe", "set", "off", "dev", side.dev)
-    impair(link.a, "rule:opcode=RC_ACK,nth=2,count=1,action=drop")
+    impair(link.a, "rule:opcode=RC_ACK,psn=0xffffff,action=drop")
     impair(link.b, "drop=0%")
     row = rows(link, "--lossy", "--only", WRITE_BAD_RKEY)[WRITE_BAD_RKEY]
     assert impair(link.a, None)["rules"][0]["acted"] == 1
