@@ -49,7 +49,7 @@ def armed(proc):
 
 
 def ends_well(proc):
-    rc = proc.wait(90)
+    rc = proc.wait(lib.processes.HANGS_S)
     assert rc == 0 and "\nok" in proc.output(), f"{rc}: {proc.output()}"
 
 
