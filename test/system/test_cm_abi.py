@@ -6,6 +6,7 @@ import collections
 import errno
 import itertools
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -200,9 +201,10 @@ def client_main(path, address):
 
 
 def lossy(link, address):
-    """A third of all MADs lost, each way; a connection takes what its timers say."""
+    """A fifth of all MADs lost, each way; a connection takes what its timers say. Of more, all 16 copies of a request or
+    their answers are lost once in a thousand runs."""
     for side in (link.a, link.b):
-        impair(side, "set", "drop=30%,seed=7")
+        impair(side, "set", "drop=20%,seed=7")
     server, _ = serve(link.b.daemon, address)
     done = 0
     for _ in range(10):
@@ -260,16 +262,17 @@ class Storm:
             self.server.destroy(event.uid)
             self.passive.remove(event.uid)
 
-    def run(self, seconds):
-        end, begun = time.monotonic() + seconds, 0
+    def run(self):
+        begun = 0
         while len(self.ends) < self.count or self.passive:
             while begun < self.count and len(self.number) < self.at_once:
                 self.begin(begun)
                 begun += 1
+            ready, _, _ = select.select([self.client.fd, self.server.fd], [], [], 60)
+            assert ready, f"nothing happens: {len(self.ends)} of {self.count}, {len(self.passive)} passive ids left"
             for channel, handle in ((self.client, self.at_client), (self.server, self.at_server)):
-                while channel.readable(0.001):
+                while channel.readable():
                     handle(channel.event())
-            assert time.monotonic() < end, f"{len(self.ends)} of {self.count}, {len(self.passive)} passive ids left"
         self.server.destroy(self.listener)
 
 
@@ -282,7 +285,7 @@ def storm(link, address):
     for side in (link.a, link.b):
         impair(side, "set", "drop=10%,seed=11")
     made = Storm(link, address, 2000, 250)
-    made.run(150)
+    made.run()
     for side in (link.a, link.b):
         impair(side, "clear")
     ends = collections.Counter(made.ends)
