@@ -52,7 +52,7 @@ unsigned harness_count(unsigned n);
 
 /*
  * Run client() in a child, serve it, and assert that it left with status 0. as_uid: run it as this
- * user; 0 for root.
+ * user, without the right to a userfaultfd; 0 for root.
  */
 void harness_run(void (*client)(void));
 void harness_run_as(void (*client)(void), unsigned as_uid);

@@ -53,17 +53,6 @@ stop_thread(pthread_t t)
 	} while (st.st_nlink > 3);
 }
 
-/* Does the kernel give this process a userfaultfd all the same? */
-static bool
-has_right(void)
-{
-	long fd = syscall(SYS_userfaultfd, 0);
-
-	if (fd >= 0)
-		close((int)fd);
-	return fd >= 0;
-}
-
 static void
 client_alone(void)
 {
@@ -102,8 +91,6 @@ client_with_thread(void)
 	uint8_t *p = map_private(16 * PAGE);
 	pthread_t t = start_thread();
 
-	if (has_right())
-		return;
 	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
 	stop_thread(t);
 	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
@@ -123,8 +110,6 @@ client_with_pauses(void)
 	pthread_t t = start_thread();
 	long ring;
 
-	if (has_right())
-		return;
 	client_allow_pauses(true);
 	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
 	CHECK(is_private(p));
@@ -150,8 +135,6 @@ client_gets_thread(void)
 	struct reg r, again;
 	pthread_t t;
 
-	if (has_right())
-		return;
 	fill(p, 16 * PAGE, 3);
 	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0 && r.path == UROCE_MR_PATH_ADOPTED);
 	t = start_thread();
@@ -189,7 +172,7 @@ client_with_ring(void)
 	uint8_t *p = map_private(16 * PAGE);
 	long ring = syscall(SYS_io_uring_setup, 4, &params);
 
-	if (ring < 0 || has_right())
+	if (ring < 0)
 		return;
 	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
 	close((int)ring);

@@ -375,29 +375,14 @@ static void (*stopped_client)(void);
 static void
 client_stopped(void)
 {
-	CHECK(syscall(SYS_userfaultfd, 0) < 0); /* else nothing needs to be stopped */
 	client_allow_pauses(true);
 	registrations /= 10; /* each stops all threads, twice */
 	stopped_client();
 }
 
-/* Does the machine give every user a userfaultfd? */
-static bool
-everybody_may(void)
-{
-	FILE *f = fopen("/proc/sys/vm/unprivileged_userfaultfd", "re");
-	int c = f != NULL ? fgetc(f) : '0';
-
-	if (f != NULL)
-		fclose(f);
-	return c == '1';
-}
-
 static void
 run_stopped(void (*client)(void))
 {
-	if (everybody_may())
-		skip();
 	stopped_client = client;
 	harness_run_as(client_stopped, NOBODY);
 }
@@ -417,7 +402,7 @@ UNIT_TEST(no_store_is_lost_in_chunks_while_threads_are_stopped)
 REQUIREMENT("MEM-05")
 UNIT_TEST(no_store_is_lost_in_huge_pages_while_threads_are_stopped)
 {
-	if (everybody_may() || !huge_pages_get(6))
+	if (!huge_pages_get(6))
 		skip();
 	run_stopped(client_huge);
 	huge_pages_restore();
