@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/results.py: what counts as passed, and what is told of it; scripts/long.py: order, time, resuming; the scripts
-that people call: --help and wrong arguments."""
+"""scripts/results.py: what counts as passed, and what is told of it; scripts/long.py: order, time, resuming;
+scripts/hangs.py; the scripts that people call: --help and wrong arguments."""
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -111,7 +112,8 @@ def scripts_explain_themselves():
         assert "--help" in known, name
 
         def call(option, path=path):
-            return subprocess.run([path, option], text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+            return subprocess.run([path, option], text=True, capture_output=True, check=False, stdin=subprocess.DEVNULL,
+                                  env={**os.environ, "LC_ALL": "C"})  # bash warns of a locale that is missing
         done = call("--help")
         assert (done.returncode, done.stderr) == (0, ""), (name, done)
         assert re.search(rf"^  (\./)?{path.name}", done.stdout, re.MULTILINE), done.stdout
@@ -123,6 +125,27 @@ def scripts_explain_themselves():
         assert "--help" in done.stderr, done.stderr
 
 
+def hangs_end():
+    """hangs.py: in place of meson, a program that starts a test, and tells its status and standard error."""
+    meson = ("import subprocess, sys\n"
+             "done = subprocess.run([sys.executable, '-c', sys.argv[1]], stderr=subprocess.PIPE, text=True)\n"
+             "print(done.returncode, done.stderr)\n"
+             "sys.exit(7)\n")
+
+    def run(test):
+        done = subprocess.run([sys.executable, SCRIPTS / "hangs.py", sys.executable, "-c", meson, test], text=True,
+                              capture_output=True, check=False, env={**os.environ, "UROCE_HANGS_EVERY_S": "0.1"})
+        assert done.returncode == 7 and not done.stderr, done
+        return done.stdout
+
+    said = run("import threading; threading.Thread(target=threading.Event().wait).start(); threading.Event().wait()")
+    assert said.startswith("-9 ") and "it hangs" in said, said
+    assert len(re.findall(r"^thread \d+ \w+.*: .*futex", said, re.MULTILINE)) == 2, said
+    said = run("import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end: pass")
+    assert said.strip() == "0", said
+
+
+hangs_end()
 scripts_explain_themselves()
 with tempfile.TemporaryDirectory() as place:
     results_are_counted(pathlib.Path(place))
