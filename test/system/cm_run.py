@@ -2,7 +2,6 @@
 """Runs rdma_cm programs between two sides: a server, then its client once it can be reached."""
 import json
 import pathlib
-import subprocess
 
 import lib
 
@@ -36,9 +35,7 @@ def impair(link, lost):
             for table in TABLES:
                 lib.sh(table, "-A" if lost else "-D", *DROP, ns=side.daemon.ns)
         else:
-            subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "impair", side.dev,
-                            *(("set", "drop=1%,seed=7") if lost else ("clear",))],
-                           capture_output=True, timeout=60, check=True)
+            side.daemon.impair(side.dev, *(("set", "drop=1%,seed=7") if lost else ("clear",)))
 
 
 def frames_lost(link):
@@ -50,9 +47,7 @@ def frames_lost(link):
                 rule = lib.sh(table, "-L", "INPUT", "-v", "-x", "-n", ns=side.daemon.ns).splitlines()[-1]
                 lost += int(rule.split()[0])
         else:
-            shown = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair", side.dev,
-                                    "show"], text=True, capture_output=True, timeout=60, check=True)
-            lost += json.loads(shown.stdout)["impair"][0]["drop"]
+            lost += side.daemon.impair(side.dev, "show")["drop"]
     return lost
 
 

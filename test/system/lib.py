@@ -171,14 +171,22 @@ class Daemon(processes.Daemon):
             ours += ("--socket-mode", "0660", "--socket-group", UID)
         super().__init__(program, vdevs, devs, ns, (*ours, *extra), socket or tmpdir() / "uroced.sock", before)
 
-    def show(self, what):
-        """Returns `urocectl --json show WHAT`, decoded."""
-        done = subprocess.run([UROCECTL, "--socket", self.socket, "--json", "show", what],
+    def ctl(self, *words, rc=0, own=()):
+        """Runs `urocectl --json WORDS`, which must end with status rc; own: command prefix. Returns its output, decoded
+        (None if there is none), or its message if it must fail."""
+        done = subprocess.run([*own, UROCECTL, "--socket", self.socket, "--json", *map(str, words)],
                               text=True, capture_output=True, timeout=processes.HANGS_S)
-        if done.returncode:
+        if done.returncode != rc:
             self.alive()
-        assert done.returncode == 0, f"urocectl show {what}: {done.stdout}{done.stderr}"
-        return json.loads(done.stdout)
+        assert done.returncode == rc, f"urocectl {words}: {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stderr if rc else json.loads(done.stdout) if done.stdout else None
+
+    def show(self, what):
+        return self.ctl("show", what)
+
+    def impair(self, dev, *words):
+        """Runs `urocectl impair DEV WORDS`; returns the device's row."""
+        return self.ctl("impair", dev, *words)["impair"][0]
 
     def sockets(self):
         """Number of its open sockets."""
@@ -223,6 +231,19 @@ class Daemon(processes.Daemon):
         assert not pathlib.Path(f"{self.socket}.sysfs").exists(), "uroced left its counters behind"
         assert "ERROR: AddressSanitizer" not in self.proc.output(), self.proc.tail()
         assert "runtime error:" not in self.proc.output(), self.proc.tail()
+
+
+def public_socket():
+    """A path for the control socket of a daemon (with --socket-mode 0666) that every user can reach."""
+    folder = tmpdir()
+    folder.chmod(0o711)
+    return folder / "uroced.sock"
+
+
+def public_daemon(*extra, ns=None):
+    """A daemon with one device, connected to itself, for every user."""
+    return Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"], ns or netns(),
+                  (*ONE_WORKER, "--socket-mode", "0666", *extra), socket=public_socket())
 
 
 class Side:

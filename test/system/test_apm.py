@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Automatic path migration (REQ-11, EVT-06) with real programs: the test cuts one of two paths between two devices
 under traffic, and the traffic continues on the other."""
-import json
-import subprocess
-
 import lib
 
 APM = lib.BUILD / "test/system/apm"
@@ -19,22 +16,14 @@ def two_addresses(extra=lib.ONE_WORKER):
     return lib.Daemon([], devs, lib.netns(), ("--pair", "pair", *extra))
 
 
-def urocectl(daemon, *words):
-    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, *words], text=True,
-                          capture_output=True, timeout=60)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
 def cut(daemon, addresses):
     """Drops everything sent to these addresses."""
     for i, address in enumerate(addresses):
-        urocectl(daemon, "impair", f"uroce{i}", "set", f"rule:dst={address},action=drop")
+        daemon.impair(f"uroce{i}", "set", f"rule:dst={address},action=drop")
 
 
 def lost(daemon):
-    return sum(json.loads(urocectl(daemon, "--json", "impair", f"uroce{i}", "show"))
-               ["impair"][0]["rules"][0]["acted"] for i in range(2))
+    return sum(daemon.impair(f"uroce{i}", "show")["rules"][0]["acted"] for i in range(2))
 
 
 def run(daemon, *mode):
@@ -62,7 +51,7 @@ def test_connections_migrate_when_a_path_is_cut(extra):
         assert row["path_mig_state"] == "ARMED" and row["alt_path"] == "wire", row
         assert row["local"] in FIRST and row["remote"] in FIRST, row
         assert row["alt_local"] in SECOND and row["alt_remote"] in SECOND, row
-    table = urocectl(daemon, "show", "qp").splitlines()
+    table = lib.sh(lib.UROCECTL, "--socket", daemon.socket, "show", "qp").splitlines()
     assert "path_mig_state" in table[0] and "alt_remote" in table[0], table
     assert all("ARMED" in row and SECOND[1 - i] in row for i, row in enumerate(table[1:])), table
     cut(daemon, FIRST)
@@ -104,7 +93,7 @@ def test_removed_address_of_the_alternate_path_raises_an_event():
     daemon = two_addresses()
     proc = run(daemon, "unusable", SECOND[1])
     armed(proc)
-    urocectl(daemon, "addr", "del", f"{SECOND[0]}/24", "dev", "uroce0")
+    daemon.ctl("addr", "del", f"{SECOND[0]}/24", "dev", "uroce0")
     row = next(row for row in daemon.show("qp")["qp"] if row["device"] == "uroce0")
     assert row["path_mig_state"] == "ARMED" and row["alt_path"] == "unresolved", row
     cut(daemon, FIRST)

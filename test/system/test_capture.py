@@ -111,10 +111,8 @@ def scapy_icrcs(path):
 
 def ctl(daemon, *words, rc=0, own=()):
     """Runs urocectl capture WORDS; returns its JSON, or its message if it must fail."""
-    done = subprocess.run([*own, lib.UROCECTL, "--socket", daemon.socket, "--json", "capture",
-                           *words], text=True, capture_output=True, timeout=60)
-    assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)["capture"][0] if rc == 0 else done.stderr
+    said = daemon.ctl("capture", *words, rc=rc, own=own)
+    return said if rc else said["capture"][0]
 
 
 def rest(*shows):
@@ -172,19 +170,13 @@ def comments(path, display_filter="frame"):
     return [[str(int(direction, 0)), *rest] for direction, *rest in rows]
 
 
-def ctl_impair(daemon, *words):
-    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", *words], check=True, text=True,
-                          capture_output=True, timeout=60)
-    return json.loads(done.stdout)["impair"][0]
-
-
 def explained():
     """Comments say the QP, retransmissions, and why frames were dropped; a filter takes one QP's frames."""
     link = lib.link_ring()
     daemon, dev = link.a.daemon, link.a.dev
     path = lib.tmpdir() / "why.pcapng"
-    ctl_impair(daemon, dev, "set", "corrupt=2%,drop=2%,dup=2%")
-    ctl_impair(daemon, link.b.dev, "set", "rule:nth=50,count=8,action=drop")  # of what dev sends, so that it sends it again
+    daemon.impair(dev, "set", "corrupt=2%,drop=2%,dup=2%")
+    daemon.impair(link.b.dev, "set", "rule:nth=50,count=8,action=drop")  # of what dev sends, so that it sends it again
     before, drops = daemon.show("stats")["stats"][0]["total"], daemon.show("drops")["drops"][0]["total"]
     ctl(daemon, dev, "start", path)
     lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "300", "--max-len", "9000"],
@@ -207,7 +199,7 @@ def explained():
         if direction == "1":
             assert text.split(";")[0] == f"QP {int(qpn, 16)} (0x{int(qpn, 16):x})", (qpn, text)
     for port in (dev, link.b.dev):
-        ctl_impair(daemon, port, "clear")
+        daemon.impair(port, "clear")
     one_qp(link)
     link.stop()
 
@@ -221,13 +213,13 @@ def impaired():
     paths = [lib.tmpdir() / f"{dev}.pcapng" for dev in devs]
     for dev, path in zip(devs, paths):
         ctl(daemon, dev, "start", path)
-        ctl_impair(daemon, dev, "set", spec)  # while a capture runs
+        daemon.impair(dev, "set", spec)  # while a capture runs
     lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--qps", "2", "--ops", "100", "--max-len", "30000"],
                    server_args=["-d", "{dev}"])  # 3 MB; the capture's ring holds 20 times that, if all is sent again
     lib.until("the injector has delivered all", lambda: all(
-        not ctl_impair(daemon, dev, "show")["held"] for dev in devs))
-    rest(lambda: daemon.show("stats"), *(lambda dev=dev: ctl_impair(daemon, dev, "show") for dev in devs))
-    shown = {dev: ctl_impair(daemon, dev, "show") for dev in devs}
+        not daemon.impair(dev, "show")["held"] for dev in devs))
+    rest(lambda: daemon.show("stats"), *(lambda dev=dev: daemon.impair(dev, "show") for dev in devs))
+    shown = {dev: daemon.impair(dev, "show") for dev in devs}
     for dev, path in zip(devs, paths):
         last = ctl(daemon, dev, "stop")
         assert last["lost"] == 0 and last["error"] is None, last
@@ -252,7 +244,7 @@ def impaired():
             assert did[word] == show[counter], (word, did, show)
         assert min(show[counter] for counter in ("delay", "reorder", "dup", "rate", "queue_drop")) > 0, show
         assert did["dropped by the full queue of the link"] == show["queue_drop"], (did, show)
-        ctl_impair(daemon, dev, "clear")
+        daemon.impair(dev, "clear")
     link.stop()
 
 

@@ -25,11 +25,6 @@ LISTENER, ACTIVE, PASSIVE = 1, 2, 3
 SIDR_UNSUPPORTED, SIDR_REJECTED = 1, 2
 
 
-def impair(side, *words):
-    subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "impair", side.dev, *words], check=True,
-                   capture_output=True)
-
-
 def link_udp():
     """Two daemons on the addresses of their kernels."""
     spaces = [lib.netns(), lib.netns()]
@@ -204,7 +199,7 @@ def lossy(link, address):
     """A fifth of all MADs lost, each way; a connection takes what its timers say. Of more, all 16 copies of a request or
     their answers are lost once in a thousand runs."""
     for side in (link.a, link.b):
-        impair(side, "set", "drop=20%,seed=7")
+        side.daemon.impair(side.dev, "set", "drop=20%,seed=7")
     server, _ = serve(link.b.daemon, address)
     done = 0
     for _ in range(10):
@@ -223,7 +218,7 @@ def lossy(link, address):
         client.close()
         done += 1
     for side in (link.a, link.b):
-        impair(side, "clear")
+        side.daemon.impair(side.dev, "clear")
     server.close()
     assert done == 10
 
@@ -283,11 +278,11 @@ def storm(link, address):
 
     before = ids()
     for side in (link.a, link.b):
-        impair(side, "set", "drop=10%,seed=11")
+        side.daemon.impair(side.dev, "set", "drop=10%,seed=11")
     made = Storm(link, address, 2000, 250)
     made.run()
     for side in (link.a, link.b):
-        impair(side, "clear")
+        side.daemon.impair(side.dev, "clear")
     ends = collections.Counter(made.ends)
     assert set(ends) <= {"DISCONNECTED 0", "UNREACHABLE -110"} and ends["DISCONNECTED 0"] > 1900, ends
     lib.until("every id has ended", lambda: ids() <= before, every=0.5)
@@ -339,10 +334,10 @@ def test_end_while_mads_are_lost(link, address):
     """A daemon that ends tells the peers of all its connections, although a third of all MADs is lost."""
     _, server = connect_many(link, address, 100)
     for side in (link.a, link.b):
-        impair(side, "set", "drop=30%,seed=3")
+        side.daemon.impair(side.dev, "set", "drop=30%,seed=3")
     link.a.daemon.stop()
     all_disconnected(server, 100)
-    impair(link.b, "clear")
+    link.b.daemon.impair(link.b.dev, "clear")
 
 
 def users(daemon, address):

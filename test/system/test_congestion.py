@@ -3,16 +3,8 @@
 """Congestion control of running daemons: the policy is chosen in a device's specification and at run time, marked
 packets cause CNPs that slow the sender, `urocectl show qp` reports it, errors name the wrong value (CC-01 to CC-04)."""
 import json
-import subprocess
 
 import lib
-
-
-def urocectl(daemon, *words, rc=0):
-    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", *words], text=True, capture_output=True,
-                          timeout=60)
-    assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout) if rc == 0 else done.stderr
 
 
 def stats(side):
@@ -28,8 +20,8 @@ def rcdata(link, *plan):
 
 
 def marks_lead_to_cnps(link):
-    urocectl(link.a.daemon, "cc", "set", "dcqcn:rate=10000:min=1000", "dev", link.a.dev)
-    urocectl(link.b.daemon, "impair", link.b.dev, "set", "ce=10%,seed=1")
+    link.a.daemon.ctl("cc", "set", "dcqcn:rate=10000:min=1000", "dev", link.a.dev)
+    link.b.daemon.impair(link.b.dev, "set", "ce=10%,seed=1")
     before = stats(link.a), stats(link.b)
     rcdata(link)
     after = stats(link.a), stats(link.b)
@@ -40,13 +32,13 @@ def marks_lead_to_cnps(link):
     assert a["rp_cnp_handled"] <= b["np_cnp_sent"], (a, b)
     # b's policy is fixed: it ignores CNPs, and got none because nothing marks packets to a.
     assert b["rp_cnp_handled"] == 0 and a["np_cnp_sent"] == 0, (a, b)
-    urocectl(link.b.daemon, "impair", link.b.dev, "clear")
+    link.b.daemon.impair(link.b.dev, "clear")
 
 
 def every_policy_carries_data(link):
     for policy in ("dcqcn-paper", "swift", "timely", "dcqcn:limit=5000", "fixed"):
         for side in (link.a, link.b):
-            urocectl(side.daemon, "cc", "set", policy, "dev", side.dev)
+            side.daemon.ctl("cc", "set", policy, "dev", side.dev)
         rcdata(link)
 
 
@@ -55,10 +47,10 @@ def wrong_values_are_named(link):
             (("cubic", "dev", "uroce0"), "legal: fixed, dcqcn, dcqcn-paper, swift, timely"),
             (("swift:g=3", "dev", "uroce0"), "policy swift has no parameter 'g'; legal: rate, limit"),
             (("swift:target=0", "dev", "uroce0"), "target=1 .. 1000000 us")):
-        message = urocectl(link.a.daemon, "cc", "set", *words, rc=1)
+        message = link.a.daemon.ctl("cc", "set", *words, rc=1)
         assert what in message, message
     for words in (("set", "swift"), ("set", "dev", "uroce0"), ("get",), ()):
-        assert "legal: " in urocectl(link.a.daemon, "cc", *words, rc=2)
+        assert "legal: " in link.a.daemon.ctl("cc", *words, rc=2)
 
 
 def one_qp(link, prog):
@@ -74,19 +66,19 @@ def policy_of_one_qp(link):
     assert prog.poll() is None, prog.output()
     mine, (own, other) = one_qp(link, prog)
     assert '"swift"' in own and '"swift"' not in other, (own, other)
-    urocectl(link.a.daemon, "cc", "set", "timely", "qp", str(mine), "dev", link.a.dev)
+    link.a.daemon.ctl("cc", "set", "timely", "qp", str(mine), "dev", link.a.dev)
     own, other = one_qp(link, prog)[1]
     assert '"timely"' in own and '"timely"' not in other, (own, other)
-    urocectl(link.a.daemon, "cc", "set", "dcqcn", "dev", link.a.dev)
+    link.a.daemon.ctl("cc", "set", "dcqcn", "dev", link.a.dev)
     assert all('"dcqcn"' in text for text in one_qp(link, prog)[1])
-    message = urocectl(link.a.daemon, "cc", "set", "swift", "qp", "1234567", "dev", link.a.dev, rc=1)
+    message = link.a.daemon.ctl("cc", "set", "swift", "qp", "1234567", "dev", link.a.dev, rc=1)
     assert "no QP has the number 1234567" in message, message
-    message = urocectl(link.a.daemon, "cc", "set", "cubic", "qp", str(mine), "dev", link.a.dev, rc=1)
+    message = link.a.daemon.ctl("cc", "set", "cubic", "qp", str(mine), "dev", link.a.dev, rc=1)
     assert f"QP {mine}: " in message and "legal: fixed" in message, message
     for word in ("0", "x", "16777216"):
-        assert "1 to 16777215" in urocectl(link.a.daemon, "cc", "set", "swift", "qp", word, "dev", "uroce0", rc=2)
+        assert "1 to 16777215" in link.a.daemon.ctl("cc", "set", "swift", "qp", word, "dev", "uroce0", rc=2)
     prog.kill()
-    urocectl(link.a.daemon, "cc", "set", "fixed", "dev", link.a.dev)
+    link.a.daemon.ctl("cc", "set", "fixed", "dev", link.a.dev)
 
 
 def probes(link):
@@ -97,26 +89,26 @@ def probes(link):
 def no_probes(link):
     """With probe=off nothing but NAKs and the ACK timeout cause retransmissions, and all data arrives."""
     for side in (link.a, link.b):
-        urocectl(side.daemon, "impair", side.dev, "set", "drop=2%,seed=1")
-        assert urocectl(side.daemon, "probe", "set", "off", "dev", side.dev)["set"] == [
+        side.daemon.impair(side.dev, "set", "drop=2%,seed=1")
+        assert side.daemon.ctl("probe", "set", "off", "dev", side.dev)["set"] == [
             {"device": side.dev, "probe": "off"}]
     before = probes(link)
     rcdata(link)
     # The last one of two requests is lost, and nothing behind it shows that.
-    urocectl(link.a.daemon, "impair", link.a.dev, "clear")
-    urocectl(link.b.daemon, "impair", link.b.dev, "set", "rule:nth=2,count=1,action=drop")
+    link.a.daemon.impair(link.a.dev, "clear")
+    link.b.daemon.impair(link.b.dev, "set", "rule:nth=2,count=1,action=drop")
     alone = probes(link)
     rcdata(link, "--qps", "1", "--ops", "1", "--oneway")
     after = probes(link)
     assert after[0] == before[0], (before, after)
     assert after[1] > alone[1], (alone, after)
     for side in (link.a, link.b):
-        urocectl(side.daemon, "impair", side.dev, "set", "drop=2%,seed=1")
-        urocectl(side.daemon, "set", "probe", "on", "dev", side.dev)
+        side.daemon.impair(side.dev, "set", "drop=2%,seed=1")
+        side.daemon.ctl("set", "probe", "on", "dev", side.dev)
     rcdata(link)
     assert sum(probes(link)[0]) > sum(after[0]), (after, probes(link))
     for side in (link.a, link.b):
-        urocectl(side.daemon, "impair", side.dev, "clear")
+        side.daemon.impair(side.dev, "clear")
 
 
 def probes_of_one_qp(link):
@@ -129,13 +121,13 @@ def probes_of_one_qp(link):
         qps = {q["qpn"]: q["probe"] for q in link.a.daemon.show("qp")["qp"]}
         return qps[mine], qps[other]
     assert shown() == ("on", "on")
-    assert urocectl(link.a.daemon, "set", "probe", "off", "dev", link.a.dev, "qp", str(mine))["set"] == [
+    assert link.a.daemon.ctl("set", "probe", "off", "dev", link.a.dev, "qp", str(mine))["set"] == [
         {"device": link.a.dev, "qpn": mine, "probe": "off"}]
     assert shown() == ("off", "on")
     assert next(d["probe"] for d in link.a.daemon.show("device")["device"] if d["device"] == link.a.dev) == "on"
-    urocectl(link.a.daemon, "probe", "set", "off", "dev", link.a.dev)
+    link.a.daemon.ctl("probe", "set", "off", "dev", link.a.dev)
     assert shown() == ("off", "off")
-    urocectl(link.a.daemon, "probe", "set", "on", "dev", link.a.dev)
+    link.a.daemon.ctl("probe", "set", "on", "dev", link.a.dev)
     assert shown() == ("on", "on")
     prog.kill()
 
@@ -147,7 +139,7 @@ def probe_key():
     assert [d["probe"] for d in daemon.show("device")["device"]] == ["off"]
     daemon.stop()
     daemon = lib.Daemon(["net_ring0"], [dev.replace("probe=off", "sr=on")], lib.netns())
-    message = urocectl(daemon, "probe", "set", "off", "dev", "uroce0", rc=1)
+    message = daemon.ctl("probe", "set", "off", "dev", "uroce0", rc=1)
     assert "selective repeat needs probes" in message, message
     daemon.stop()
 

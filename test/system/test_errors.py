@@ -116,11 +116,7 @@ def check(label, link, *plan):
 
 def impair(side, spec):
     """Runs urocectl impair; returns its counters."""
-    words = ("set", spec) if spec else ("show",)
-    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair",
-                           side.dev, *words], text=True, capture_output=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["impair"][0]
+    return side.daemon.impair(side.dev, *(("set", spec) if spec else ("show",)))
 
 
 def lossy(link):
@@ -170,7 +166,7 @@ def nak_lost(link):
     """The responder's NAK is lost, which has the PSN after that of the good SEND. The responder is in ERR and sends
     nothing more (QP-19)."""
     for side in (link.a, link.b):  # a probe would be answered by another ACK
-        lib.sh(lib.UROCECTL, "--socket", side.daemon.socket, "probe", "set", "off", "dev", side.dev)
+        side.daemon.ctl("probe", "set", "off", "dev", side.dev)
     impair(link.a, "rule:opcode=RC_ACK,psn=0xffffff,action=drop")
     impair(link.b, "drop=0%")
     row = rows(link, "--lossy", "--only", WRITE_BAD_RKEY)[WRITE_BAD_RKEY]

@@ -141,17 +141,14 @@ def check_interface(link):
 
 def through_bottleneck(link):
     """The bottleneck of the receiving device also limits and drops the kernel's TCP traffic."""
-    def impair(*words):
-        return json.loads(lib.sh(lib.UROCECTL, "--socket", link.b.daemon.socket, "--json", "impair", link.b.dev,
-                                 *words))["impair"][0]
-    impair("set", "rate=20Mbit,queue=60kB")
+    link.b.daemon.impair(link.b.dev, "set", "rate=20Mbit,queue=60kB")
     try:
         stream = Stream(link.a, link.b, link.b.host)
-        lib.until("the queue has dropped frames", lambda: impair("show")["queue_drop"] > 20)
+        lib.until("the queue has dropped frames", lambda: link.b.daemon.impair(link.b.dev, "show")["queue_drop"] > 20)
         gbps = stream.end()
-        row = impair("show")
+        row = link.b.daemon.impair(link.b.dev, "show")
     finally:
-        impair("clear")
+        link.b.daemon.impair(link.b.dev, "clear")
     print(f"# {gbps:.4f} Gb/s through a bottleneck of 0.02")
     assert gbps < 0.021, gbps
     assert 0 < row["queue_peak"] <= 60000 and row["rate"] > 0, row

@@ -14,15 +14,6 @@ REGIONS, PDS = 20000, 10
 IDS = 4000
 
 
-def start(*extra):
-    """A daemon whose socket every user can reach."""
-    folder = lib.tmpdir()
-    folder.chmod(0o711)
-    return lib.Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"],
-                      lib.netns(), (*lib.ONE_WORKER, "--socket-mode", "0666", *extra),
-                      socket=folder / "uroced.sock")
-
-
 def client(daemon, uid):
     with control.as_uid(uid):
         return control.Client(daemon.socket, "uroce0")
@@ -88,7 +79,7 @@ def end_of_a_channel(daemon):
 def main():
     lib.need_root()
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-    daemon = start("--max-pds-per-uid", str(PDS), "--max-mrs-per-uid", str(REGIONS), "--max-cm-channels-per-uid", "1")
+    daemon = lib.public_daemon("--max-pds-per-uid", str(PDS), "--max-mrs-per-uid", str(REGIONS), "--max-cm-channels-per-uid", "1")
     with lib.case("the end of a session with many regions does not hold up others"):
         end_of_a_session(daemon)
     with lib.case("the end of a channel with many lookups does not hold up others"):

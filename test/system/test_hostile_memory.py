@@ -10,11 +10,9 @@ RUNS = 300  # of another user's program, beside the attack
 
 def start():
     """Two devices joined in memory, one worker; every user can reach the socket."""
-    folder = lib.tmpdir()
-    folder.chmod(0o711)
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096" for i, end in enumerate("ab")]
     daemon = lib.Daemon([], devs, lib.netns(), (*lib.ONE_WORKER, "--pair", "pair", "--socket-mode", "0666"),
-                        socket=folder / "uroced.sock")
+                        socket=lib.public_socket())
     return lib.Link("pair", *(lib.Side(daemon, f"uroce{i}", "127.0.0.1") for i in range(2)), 4096)
 
 

@@ -3,7 +3,6 @@
 """urocectl impair: programs get every byte and every completion on a network that loses, duplicates, reorders and
 corrupts frames; the counters of injector and daemon agree."""
 import json
-import subprocess
 
 import lib
 from hostlink import ADDRESSES, spaces
@@ -16,10 +15,8 @@ LOSSY = "drop={0},dup={0},reorder={0},corrupt={0},seed={1}"
 
 def impair(daemon, *words, rc=0, own=()):
     """Runs urocectl impair WORDS; returns its JSON, or its message if it must fail."""
-    done = subprocess.run([*own, lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", *words],
-                          text=True, capture_output=True, timeout=60)
-    assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)["impair"][0] if rc == 0 else done.stderr
+    said = daemon.ctl("impair", *words, rc=rc, own=own)
+    return said if rc else said["impair"][0]
 
 
 def of_device(daemon, what, dev):

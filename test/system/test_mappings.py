@@ -113,11 +113,9 @@ def mappings(pid):
 
 def main():
     lib.need_root()
-    folder = lib.tmpdir()
-    folder.chmod(0o711)
     daemon = lib.Daemon(["net_ring0"],
                         ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"], lib.netns(),
-                        (*lib.ONE_WORKER, "--socket-mode", "0666"), socket=folder / "uroced.sock")
+                        (*lib.ONE_WORKER, "--socket-mode", "0666"), socket=lib.public_socket())
     with open("/proc/sys/vm/max_map_count", encoding="ascii") as limit:
         most = int(limit.read())
     before = mappings(daemon.proc.pid)

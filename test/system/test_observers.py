@@ -91,10 +91,8 @@ class Observer:
 
 def start():
     """A daemon whose socket every user can reach, with two devices."""
-    folder = lib.tmpdir()
-    folder.chmod(0o711)
     devs = [f"name=uroce{i},port=net_ring_x{end},addr=10.9.0.{1 + i}/24" for i, end in enumerate("ab")]
-    return lib.Daemon([], devs, lib.netns(), (*lib.ONE_WORKER, "--pair", "x", "--socket-mode", "0666"), socket=folder / "uroced.sock")
+    return lib.Daemon([], devs, lib.netns(), (*lib.ONE_WORKER, "--pair", "x", "--socket-mode", "0666"), socket=lib.public_socket())
 
 
 def by_number(daemon):

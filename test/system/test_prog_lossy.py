@@ -8,9 +8,7 @@ port that sends all frames back (loopback=wire).
 RC tests only: UC and UD do not recover from loss, so their tests would wait forever. Tests that wait for a fatal
 NAK are excluded: if it is lost, the responder is in ERR and silent, and the requester correctly reports that its
 retries are exhausted."""
-import json
 import os
-import subprocess
 
 import lib
 import pyverbs_run
@@ -42,23 +40,17 @@ def link_hairpin():
     return lib.Link("hairpin", side, side, 4096)
 
 
-def impair(daemon, *words):
-    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", "uroce0",
-                           *words], text=True, capture_output=True, timeout=60, check=True)
-    return json.loads(done.stdout)["impair"][0]
-
-
 def main():
     lib.need_root()
     link = link_hairpin()
     folder = pyverbs_run.unpack()
     with lib.case(f"{LOOPS} loops of {len(TRAFFIC)} or more tests while 1 % of frames is lost"):
         for loop in range(LOOPS):
-            impair(link.a.daemon, "set", f"drop=1%,seed={loop + 1}")
+            link.a.daemon.impair("uroce0", "set", f"drop=1%,seed={loop + 1}")
             found = pyverbs_run.run(link.a, folder, TRAFFIC)
             passed = [name for name, what in found.items() if what == "ok"]
             assert len(passed) >= len(TRAFFIC), f"loop {loop}: {found}"
-        lost = impair(link.a.daemon, "show")
+        lost = link.a.daemon.impair("uroce0", "show")
         stats = link.a.daemon.counters()
         print(f"# {lost['drop']} of {lost['received']} frames lost, "
               f"{stats['retransmitted_packets']} sent again")

@@ -18,15 +18,6 @@ ALICE, BOB, ROOT = 65534, 65533, 0
 GROUP = control.ipv4_gid("10.9.0.101")
 
 
-def start(*extra, ns=None):
-    """A daemon whose socket every user can reach."""
-    folder = lib.tmpdir()
-    folder.chmod(0o711)
-    return lib.Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"],
-                      ns or lib.netns(), (*lib.ONE_WORKER, "--socket-mode", "0666", *extra),
-                      socket=folder / "uroced.sock")
-
-
 def client(daemon, uid):
     with control.as_uid(uid):
         return control.Client(daemon.socket, "uroce0")
@@ -147,14 +138,14 @@ def objects(daemon):
 
 
 def small():
-    daemon = start(*(word for option in {k[1] for k in KINDS} for word in (f"--{option}", "10")))
+    daemon = lib.public_daemon(*(word for option in {k[1] for k in KINDS} for word in (f"--{option}", "10")))
     objects(daemon)
     daemon.stop()
 
 
 def totals():
     """All users but root together leave one sixteenth of the total."""
-    daemon = start("--max-qps", "32", "--max-qps-per-uid", "20")
+    daemon = lib.public_daemon("--max-qps", "32", "--max-qps-per-uid", "20")
     with lib.case("the last queue pairs are reserved for root"):
         makers = [Maker(daemon, uid) for uid in (ALICE, BOB, ROOT)]
         for maker in makers:
@@ -180,7 +171,7 @@ def connect(daemon):
 
 def crowd():
     """Silent connections of several users."""
-    daemon = start("--max-clients", "64", "--max-new-per-uid", "20", "--hello-timeout", "3")
+    daemon = lib.public_daemon("--max-clients", "64", "--max-new-per-uid", "20", "--hello-timeout", "3")
     crowd_of = [control.Connection(daemon.socket)]  # root's own, silent too
     with lib.case("1000 connections without HELLO block nobody"):
         for uid in (ALICE, ALICE - 2, ALICE - 3, ALICE - 4):
@@ -216,7 +207,7 @@ def crowd():
 
 
 def memory():
-    daemon = start("--max-reg-mem-per-uid", "1024", "--max-queue-mem-per-uid", "20",
+    daemon = lib.public_daemon("--max-reg-mem-per-uid", "1024", "--max-queue-mem-per-uid", "20",
                    "--max-reg-mem", "3000")
     big = control.memfd(256 << 20)
     with lib.case("a memfd counts each time that it is registered"):
@@ -270,7 +261,7 @@ def memory():
 
 
 def descriptors():
-    daemon = start("--max-fds", "64")
+    daemon = lib.public_daemon("--max-fds", "64")
     with lib.case("the last descriptors are reserved for root"):
         makers = [Maker(daemon, uid) for uid in (ALICE, BOB)]
         made = [maker.fill("channel") for maker in makers]
@@ -284,7 +275,7 @@ def descriptors():
 
 
 def segments():
-    daemon = start("--max-maps-per-uid", "10")
+    daemon = lib.public_daemon("--max-maps-per-uid", "10")
     with lib.case("the memory of rings counts as mappings"):
         for _ in range(2):
             alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
@@ -310,7 +301,7 @@ def subordinate():
     etc.mkdir(parents=True)
     lib.processes.at_end(shutil.rmtree, etc)
     (etc / "subuid").write_text(f"{ALICE}:700000:65536\n")
-    daemon = start("--max-qps-per-uid", "10", ns=ns)
+    daemon = lib.public_daemon("--max-qps-per-uid", "10", ns=ns)
     with lib.case("subordinate uids count as their owner"):
         makers = [Maker(daemon, uid) for uid in (ALICE, 700000, 765535, BOB)]
         for maker in makers:
@@ -342,7 +333,7 @@ def subordinate():
         bob.close()
         nothing_left(daemon)
     daemon.stop()
-    daemon = start("--max-qps-per-uid", "10", "--quota-by", "uid", ns=ns)
+    daemon = lib.public_daemon("--max-qps-per-uid", "10", "--quota-by", "uid", ns=ns)
     with lib.case("quota-by=uid: each has its own limit"):
         makers = [Maker(daemon, uid) for uid in (ALICE, 700000)]
         for maker in makers:
@@ -387,7 +378,7 @@ def by_groups(version, groups):
     """quota-by=cgroup: containers of one uid are different users."""
     home = groups[0].parent / pathlib.Path("/proc/self/cgroup").read_text(encoding="ascii").split(
         "0::/" if (groups[0].parent / "cgroup.controllers").exists() else f":{groups[0].parent.name}:/")[1].split("\n")[0]
-    daemon = start("--max-qps-per-uid", "10", "--quota-by", "cgroup")
+    daemon = lib.public_daemon("--max-qps-per-uid", "10", "--quota-by", "cgroup")
     tool = [lib.public_copy() / "app/urocectl/urocectl", "--socket", daemon.socket, "--json", "show", "qp"]
     become = ("setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups")
     with lib.case(f"cgroup v{version}: containers of one uid have their own limits, and do not see each other's objects"):
@@ -419,10 +410,8 @@ def by_groups(version, groups):
 def neighbours():
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
             for i, end in enumerate("ab")]
-    folder = lib.tmpdir()
-    folder.chmod(0o711)
     daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--socket-mode", "0666"),
-                        socket=folder / "uroced.sock")
+                        socket=lib.public_socket())
 
     def handle(maker, gid, sgid_index):
         assert maker.c.make("CREATE_AH", struct.pack("<II", 0, 0)
@@ -445,7 +434,7 @@ def neighbours():
 
 
 def turns():
-    daemon = start("--max-clients", "200")
+    daemon = lib.public_daemon("--max-clients", "200")
     with lib.case("slow requests delay their own user, not the others"):
         alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
         alice.base()

@@ -98,19 +98,12 @@ def exchange(n, *clients):
         other.done(n, 0, "recv")
 
 
-def urocectl(daemon, *words, rc=0, own=()):
-    done = subprocess.run([*own, lib.UROCECTL, "--socket", daemon.socket, "--json", *words],
-                          text=True, capture_output=True, timeout=60)
-    assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)["set"][0] if rc == 0 else done.stderr
-
-
 def addr(side, verb, address, length=24):
-    return urocectl(side.daemon, "addr", verb, f"{address}/{length}", "dev", side.dev)["index"]
+    return side.daemon.ctl("addr", verb, f"{address}/{length}", "dev", side.dev)["set"][0]["index"]
 
 
 def pkey(side, index, key):
-    urocectl(side.daemon, "pkey", "set", hex(key), "dev", side.dev, "index", str(index))
+    side.daemon.ctl("pkey", "set", hex(key), "dev", side.dev, "index", str(index))
 
 
 def link_set(side, state):
@@ -280,7 +273,7 @@ def test_changed_pkeys_apply_to_qps(link, a, b):
     # Setting the same key again changes nothing.
     pkey(link.a, 1, 0x0002)
     a.no_event()
-    urocectl(link.a.daemon, "pkey", "del", "dev", "uroce0", "index", "1")
+    link.a.daemon.ctl("pkey", "del", "dev", "uroce0", "index", "1")
     a.event(PKEY_CHANGE)
     assert a.look()["pkeys"] == [0xffff] + [0] * 15
     show = link.b.daemon.show("port")["port"][0]["pkeys"]
@@ -339,14 +332,14 @@ REFUSED = [  # words, exit status, message
 def refused(link, a):
     before = a.look()
     for words, rc, says in REFUSED:
-        said = urocectl(link.a.daemon, *words, rc=rc)
+        said = link.a.daemon.ctl(*words, rc=rc)
         assert says in said, f"{words}: {said}"
     own = next(g["gid"] for g in link.a.daemon.show("gid")["gid"] if g["index"] == 0)
-    said = urocectl(link.a.daemon, "addr", "del", own, "dev", "uroce0", rc=1)
+    said = link.a.daemon.ctl("addr", "del", own, "dev", "uroce0", rc=1)
     assert "GID 0" in said, said
     link.a.daemon.socket.chmod(0o777)
     link.a.daemon.socket.parent.chmod(0o755)
-    said = urocectl(link.a.daemon, "pkey", "set", "0x8001", "dev", "uroce0", "index", "1", rc=1,
+    said = link.a.daemon.ctl("pkey", "set", "0x8001", "dev", "uroce0", "index", "1", rc=1,
                     own=("setpriv", f"--reuid={NOBODY}", "--clear-groups"))
     assert "only root" in said, said
     assert a.look() == before
@@ -358,7 +351,7 @@ def test_full_gid_table_refuses_addresses(link, a):
     """Every entry is taken; after a removal one entry is free again."""
     for i in range(62):
         addr(link.a, "add", f"10.6.0.{i + 1}")
-    said = urocectl(link.a.daemon, "addr", "add", "10.6.0.200/24", "dev", "uroce0", rc=1)
+    said = link.a.daemon.ctl("addr", "add", "10.6.0.200/24", "dev", "uroce0", rc=1)
     assert "no free GID entry" in said, said
     assert a.look()["table"] == list(range(64))
     index = addr(link.a, "del", "10.6.0.7")

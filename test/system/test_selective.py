@@ -20,17 +20,6 @@ def link(a="auto", b="auto"):
     return lib.Link("memif", *sides, 4096)
 
 
-def urocectl(side, what, *words):
-    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", what, *words],
-                          text=True, capture_output=True, timeout=60)
-    assert done.returncode == 0, f"{what} {words}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)
-
-
-def impair(side, *words):
-    return urocectl(side, "impair", side.dev, *words)["impair"][0]
-
-
 def totals(lnk):
     stats = [side.daemon.counters() for side in (lnk.a, lnk.b)]
     return {name: sum(s[name] for s in stats) for name in stats[0]}
@@ -47,9 +36,9 @@ def lossy(lnk, ops="1500", only=()):
     """Runs rcdata with 1% loss each way; returns the totals and the number of frames lost."""
     rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons have negotiated
     for seed, side in enumerate((lnk.a, lnk.b), 1):
-        impair(side, "set", f"drop=1%,seed={seed}")
+        side.daemon.impair(side.dev, "set", f"drop=1%,seed={seed}")
     rcdata(lnk, "--qps", "2", "--ops", ops, "--seed", "21", *only)
-    lost = sum(impair(side, "show")["drop"] for side in (lnk.a, lnk.b))
+    lost = sum(side.daemon.impair(side.dev, "show")["drop"] for side in (lnk.a, lnk.b))
     return totals(lnk), lost
 
 
@@ -59,11 +48,11 @@ def writes():
     perftool.run(lnk, "ib_write_bw", "-m", "4096", "-n", "50", "-s", "65536", sizes=[65536])
     before = totals(lnk)
     for seed, side in enumerate((lnk.a, lnk.b), 1):
-        impair(side, "set", f"drop=1%,seed={seed}")
+        side.daemon.impair(side.dev, "set", f"drop=1%,seed={seed}")
     perftool.run(lnk, "ib_write_bw", "-m", "4096", "-n", "1000", "-s", "65536", sizes=[65536])
     after = totals(lnk)
     now = {name: after[name] - before[name] for name in after if after[name] != before[name]}
-    drops = sum(impair(side, "show")["drop"] for side in (lnk.a, lnk.b))
+    drops = sum(side.daemon.impair(side.dev, "show")["drop"] for side in (lnk.a, lnk.b))
     # A daemon that does not run for a while loses frames, too: its peer's port is full for 100 ms. Early requests that
     # the responder cannot hold are lost to it. (sim_goodput_with_selective_repeat has neither.)
     lost = drops + now.get("tx_port_down", 0) + now["out_of_sequence_requests"] - now["held_requests"]
@@ -104,7 +93,7 @@ def without_sacks():
     lnk = link()
     rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons have negotiated
     for side in (lnk.a, lnk.b):
-        impair(side, "set", "rule:opcode=0xd1,action=drop;drop=1%,seed=3")
+        side.daemon.impair(side.dev, "set", "rule:opcode=0xd1,action=drop;drop=1%,seed=3")
     before = totals(lnk)  # a busy machine may lose frames, too
     for _ in range(5):  # as in agreed()
         rcdata(lnk, "--qps", "3", "--ops", "400", "--seed", "9")
@@ -153,13 +142,13 @@ def long_path(sr, least, most):
     lnk = link(sr)
     rcdata(lnk, "--qps", "1", "--ops", "20", "--seed", "1")  # the daemons have negotiated
     for side in (lnk.a, lnk.b):
-        impair(side, "set", "delay=250us,hold=4096")
+        side.daemon.impair(side.dev, "set", "delay=250us,hold=4096")
     server = lnk.a.spawn([lib.RCDATA, "-d", lnk.a.dev, "--json"])
     client = lnk.b.spawn([lib.RCDATA, "-d", lnk.b.dev, "--qps", "1", "--ops", "10000000", lnk.a.host])
     rows = lib.until("some messages have arrived", lambda: client.poll() is not None or [
         q for q in lnk.b.daemon.show("qp")["qp"] if q["sq_retired"] > 100])
     assert client.poll() is None, client.tail()
-    window = urocectl(lnk.b, "show", "qp", str(rows[0]["qpn"]))["qp"][0]["window"]
+    window = lnk.b.daemon.ctl("show", "qp", str(rows[0]["qpn"]))["qp"][0]["window"]
     assert least <= window <= most, window
     for proc in (client, server):
         proc.kill()

@@ -44,13 +44,6 @@ GROWS_KIB = 2048
 PLAIN_MS = "700" if SECONDS == 0 else "12000"
 
 
-def ctl(side, *words):
-    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", *words],
-                          text=True, capture_output=True, timeout=60)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)
-
-
 def books(side):
     return {**side.daemon.show("stats"), **side.daemon.show("drops")}
 
@@ -59,7 +52,7 @@ def rest(side):
     """The counters, once they are stable and the injector holds no frame."""
     def settled():
         before = books(side)
-        held = ctl(side, "impair", side.dev, "show")["impair"][0].get("held", 0)
+        held = side.daemon.impair(side.dev, "show").get("held", 0)
         time.sleep(0.05)
         return before if held == 0 and before == books(side) else None
     return lib.until("counters rest", settled)
@@ -122,13 +115,13 @@ def captured_once(link, seed, rate, *plan):
     sides = {"a": link.a, "b": link.b}
     before = [rest(side) for side in sides.values()]
     for name, side in sides.items():
-        ctl(side, "capture", side.dev, "start", folder / f"{name}.pcapng")
+        side.daemon.ctl("capture", side.dev, "start", folder / f"{name}.pcapng")
     quiet = before == [books(side) for side in sides.values()]
     try:
         mixed(link, seed, rate, "--qps", "4", *CAPTURED[rate], *plan)
         after = [rest(side) for side in sides.values()]
     finally:
-        stopped = [ctl(side, "capture", side.dev, "stop")["capture"][0] for side in sides.values()]
+        stopped = [side.daemon.ctl("capture", side.dev, "stop")["capture"][0] for side in sides.values()]
     if not quiet or after != [books(side) for side in sides.values()]:
         return None
     for i, (name, side) in enumerate(sides.items()):
@@ -182,7 +175,7 @@ def soak(link, rate, seconds):
     while rounds == 0 or time.monotonic() < end:
         seed = SEED + 2 * rounds
         for i, side in enumerate((link.a, link.b)):
-            ctl(side, "impair", side.dev, "set", f"{FAULTS[rate]},seed={2 * seed + i}")
+            side.daemon.impair(side.dev, "set", f"{FAULTS[rate]},seed={2 * seed + i}")
         srq = ("--srq",) if rounds % 2 else ()
         print(f"# round {rounds}, seed {seed} {' '.join(srq)}", flush=True)
         counted = captured(link, seed, rate, *srq)
@@ -200,7 +193,7 @@ def soak(link, rate, seconds):
 def spoilt_and_repaired(link):
     """Corrupted bytes with a correct ICRC: the program may fail, but the daemons keep running."""
     for i, side in enumerate((link.a, link.b)):
-        ctl(side, "impair", side.dev, "set", f"corrupt_fixed=1%,seed={SEED + i}")
+        side.daemon.impair(side.dev, "set", f"corrupt_fixed=1%,seed={SEED + i}")
     port = lib.tcp_port()
     own = ["-d", "uroce0", "-p", port, "--stall", "5"]
     server = link.b.spawn([lib.RCDATA, *own])
@@ -209,7 +202,7 @@ def spoilt_and_repaired(link):
     for proc in (client, server):
         assert proc.wait(60) in (0, 1, 3, 4), proc.output()
     for side in (link.a, link.b):
-        ctl(side, "impair", side.dev, "clear")
+        side.daemon.impair(side.dev, "clear")
     mixed(link, SEED, "1%", "--ops", "50")
 
 

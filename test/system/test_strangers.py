@@ -18,13 +18,11 @@ SQD = 4
 
 def start():
     """Two devices joined in memory; every user can reach the socket."""
-    folder = lib.tmpdir()
-    folder.chmod(0o711)
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
             for i, end in enumerate("ab")]
     return lib.Daemon([], devs, lib.netns(),
                       (*lib.TWO_WORKERS, "--pair", "pair", "--socket-mode", "0666"),
-                      socket=folder / "uroced.sock")
+                      socket=lib.public_socket())
 
 
 class End:
