@@ -187,7 +187,10 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 void
 bench_eal_one(const struct bench_options *o, char **plain)
 {
-	bench_eal_start(o->no_huge, "0", BENCH_EAL_MIB, plain);
+	char lcores[16];
+
+	snprintf(lcores, sizeof(lcores), "0@%u", client_cpu(0));
+	bench_eal_start(o->no_huge, lcores, BENCH_EAL_MIB, plain);
 }
 
 int

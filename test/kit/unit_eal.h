@@ -3,6 +3,7 @@
 #ifndef KIT_UNIT_EAL_H
 #define KIT_UNIT_EAL_H
 
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -10,7 +11,23 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
-/* lcores, and the level from which on it logs, as EAL's options have them; n virtual devices. */
+/* The first CPU that this process may use: a container may have others than CPU 0. */
+static inline int
+unit_eal_cpu(void)
+{
+	cpu_set_t set;
+	int cpu = 0;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &set))
+			cpu++;
+	return cpu;
+}
+
+/*
+ * lcores (NULL: one), and the level from which on it logs, as EAL's options have them; n virtual
+ * devices.
+ */
 static inline int
 unit_eal_with(const char *lcores, const char *level, const char *const *vdev, unsigned n)
 {
@@ -20,7 +37,10 @@ unit_eal_with(const char *lcores, const char *level, const char *const *vdev, un
 	int argc = 10;
 
 	snprintf(options[0], sizeof(options[0]), "--file-prefix=unit-%d", getpid());
-	snprintf(options[1], sizeof(options[1]), "--lcores=%s", lcores);
+	if (lcores != NULL)
+		snprintf(options[1], sizeof(options[1]), "--lcores=%s", lcores);
+	else
+		snprintf(options[1], sizeof(options[1]), "--lcores=0@%d", unit_eal_cpu());
 	snprintf(options[2], sizeof(options[2]), "--log-level=%s", level);
 	for (unsigned i = 0; i < n; i++) {
 		argv[argc++] = "--vdev";
@@ -33,7 +53,7 @@ unit_eal_with(const char *lcores, const char *level, const char *const *vdev, un
 static inline struct rte_mempool *
 unit_eal_pool(unsigned n, uint16_t room)
 {
-	if (unit_eal_with("0", "error", NULL, 0) < 0)
+	if (unit_eal_with(NULL, "error", NULL, 0) < 0)
 		return NULL;
 	return rte_pktmbuf_pool_create("unit", n, 0, 0, room + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
 }

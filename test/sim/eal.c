@@ -22,7 +22,7 @@ eal_keep_memory(void)
 void
 sim_eal_open(const char *program, const char *megabytes)
 {
-	char name[32], size[16], prefix[64];
+	char name[32], size[16], prefix[64], lcores[32];
 	char *argv[] = {name,
 			"--no-huge",
 			"--no-pci",
@@ -31,17 +31,21 @@ sim_eal_open(const char *program, const char *megabytes)
 			"--no-telemetry",
 			"--log-level=error",
 			"--no-shconf",
-			"--lcores=0@0",
+			lcores,
 			"--file-prefix",
 			prefix,
 			NULL};
 	cpu_set_t cpus;
+	int cpu = 0;
 
 	eal_keep_memory();
 	snprintf(name, sizeof(name), "%s", program);
 	snprintf(size, sizeof(size), "%s", megabytes);
 	snprintf(prefix, sizeof(prefix), "%s-%d", program, (int)getpid());
 	sched_getaffinity(0, sizeof(cpus), &cpus);
+	while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &cpus)) /* a container may lack CPU 0 */
+		cpu++;
+	snprintf(lcores, sizeof(lcores), "--lcores=0@%d", cpu);
 	if (rte_eal_init((int)RTE_DIM(argv) - 1, argv) < 0) {
 		fprintf(stderr, "%s: EAL: %s\n", program, rte_strerror(rte_errno));
 		exit(2);

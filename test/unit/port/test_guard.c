@@ -130,7 +130,7 @@ start(void **state)
 	struct port_params params = {.name = "net_ring0", .nqueues = 1, .link_mtu = 1500};
 	static const char *const vdev[] = {"net_ring0"};
 
-	if (unit_eal_with("0", "critical", vdev, 1) < 0)
+	if (unit_eal_with(NULL, "critical", vdev, 1) < 0)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", 1023, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);

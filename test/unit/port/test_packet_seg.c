@@ -484,7 +484,7 @@ UNIT_TEST(icrc_changes_with_the_identification)
 static int
 start(void **state)
 {
-	if (unit_eal_with("0", "critical", NULL, 0) < 0)
+	if (unit_eal_with(NULL, "critical", NULL, 0) < 0)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", BUFFERS, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);

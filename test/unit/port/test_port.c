@@ -27,7 +27,7 @@ static char prefix[64]; /* names that no other process uses */
 static int
 init_eal(const char *const *vdevs, unsigned n)
 {
-	if (unit_eal_with("0", "critical", vdevs, n) < 0)
+	if (unit_eal_with(NULL, "critical", vdevs, n) < 0)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", 4095, 0, 0, 4608 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);

@@ -167,7 +167,7 @@ start_eal(void **state)
 	static const char *const vdevs[] = {"net_null0", "net_null1"};
 
 	(void)state;
-	return unit_eal_with("0", "critical", vdevs, 2) < 0 ? -1 : 0;
+	return unit_eal_with(NULL, "critical", vdevs, 2) < 0 ? -1 : 0;
 }
 
 static int

@@ -433,7 +433,7 @@ start(void **state)
 	struct sockaddr_in at = lo_address(0);
 
 	lo_up();
-	if (unit_eal_with("0", "critical", NULL, 0) < 0)
+	if (unit_eal_with(NULL, "critical", NULL, 0) < 0)
 		return -1;
 	pool = rte_pktmbuf_pool_create("pool", 2047, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);

@@ -306,7 +306,7 @@ UNIT_TEST(engines_follow)
 static int
 start(void **state)
 {
-	return unit_eal_with("0", "error", NULL, 0) < 0 ? -1 : 0;
+	return unit_eal_with(NULL, "error", NULL, 0) < 0 ? -1 : 0;
 }
 
 UNIT_PROGRAM(start, NULL);
