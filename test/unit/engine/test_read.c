@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* READ at the requester: data that arrives, is missing, or arrives twice (REQ-07, REQ-08). */
 #include <string.h>
+#include <uroce/errors.h>
+#include "qp/recorder.h"
 #include "harness.h"
 
 #define SQ  0x001000u
@@ -334,11 +336,12 @@ BENCH_TEST(slow_responses_count_as_progress)
 	expect_done(c, len);
 }
 
-/* Memory is deregistered while the responses arrive. */
-REQUIREMENT("REQ-08")
+/* Memory is deregistered while the responses arrive. The report says which bytes were refused. */
+REQUIREMENT("REQ-08", "CQE-16")
 BENCH_TEST(read_writes_no_byte_into_deregistered_memory)
 {
 	struct conn *c = reading(state, 2 * MTU);
+	const struct qp_fault *f = &c->qp->bind.recorder->fault;
 
 	respond(c, 0, 0, 2 * MTU);
 	region_drop(c->b, c->local);
@@ -347,6 +350,9 @@ BENCH_TEST(read_writes_no_byte_into_deregistered_memory)
 	assert_memory_equal(c->local->bytes, bench_bytes, MTU);
 	assert_int_equal(c->local->bytes[MTU], 0);
 	state_expect(c, QP_ERR);
+	assert_int_equal(f->reason, UROCE_ERROR_LKEY_UNKNOWN);
+	assert_true(f->addr == LOCAL_VA + MTU);
+	assert_int_equal(f->length, MTU);
 }
 
 /* NAK-03 from the requester's side: the NAK replaces the response. */

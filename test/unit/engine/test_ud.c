@@ -46,17 +46,38 @@ peer_datagram(struct conn *c, uint8_t op, uint32_t qkey, uint32_t len)
 }
 
 static void
-client_sends_to(struct conn *c, uint64_t id, uint32_t ah, uint32_t qpn, uint32_t qkey, uint32_t len)
+client_sends_with(struct conn *c, uint64_t id, uint32_t flags, uint32_t ah, uint32_t qpn,
+		  uint32_t qkey, uint32_t len)
 {
 	struct uroce_send_wqe *w =
 		(struct uroce_send_wqe *)(c->sq.slots + (c->sq.prod & 63) * c->sq.stride);
 
 	memcpy(c->local->bytes, bench_bytes, len);
-	post_quiet(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
+	post_quiet(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = flags, .len = len});
 	w->ud.ah = ah;
 	w->ud.remote_qpn = qpn;
 	w->ud.remote_qkey = qkey;
 	ring_doorbell(c);
+}
+
+static void
+client_sends_to(struct conn *c, uint64_t id, uint32_t ah, uint32_t qpn, uint32_t qkey, uint32_t len)
+{
+	client_sends_with(c, id, SIG, ah, qpn, qkey, len);
+}
+
+REQUIREMENT("WIRE-04")
+BENCH_TEST(datagram_is_solicited_if_its_program_says_so)
+{
+	struct ud u;
+
+	ud_open(state, &u, false);
+	client_sends_to(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
+	assert_false(pkt_expect(u.c, UD(SEND_ONLY), SQ).solicited);
+	client_sends_with(u.c, 2, SIG | UROCE_WQE_SOLICITED, 0x102, PEER_QPN, QKEY, 8);
+	assert_true(pkt_expect(u.c, UD(SEND_ONLY), SQ + 1).solicited);
+	send_cqe(u.c, 1, QP_WC_SUCCESS);
+	send_cqe(u.c, 2, QP_WC_SUCCESS);
 }
 
 REQUIREMENT("WIRE-07")
