@@ -158,8 +158,11 @@ starter_ask(int starter, const char *arg, int theirs, pid_t *pid)
 	while (recv(starter, pid, sizeof(*pid), MSG_DONTWAIT) > 0)
 		; /* late answers */
 	n = broker_put(starter, arg, strlen(arg), &theirs, 1, MSG_DONTWAIT);
-	if (n > 0)
-		n = recv(starter, pid, sizeof(*pid), 0);
+	if (n > 0) {
+		do /* a stop of the process interrupts a wait with a limit, too */
+			n = recv(starter, pid, sizeof(*pid), 0);
+		while (n < 0 && errno == EINTR);
+	}
 	if (n < 0)
 		return -errno;
 	if (n != sizeof(*pid))

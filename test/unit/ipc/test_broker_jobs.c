@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The broker's threads: when jobs hang, and when answers overtake them. */
+/* The broker's threads: when jobs hang, and when answers overtake them; and its start. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 #include "ipc/broker_parts.h"
@@ -266,4 +268,58 @@ UNIT_TEST(main_thread_frees_no_huge_memory)
 	}
 	watched = -1;
 	close(chan[1]);
+}
+
+struct slow_starter {
+	int sock;
+	pthread_t asker;
+	pid_t asker_tid;
+	bool asleep;
+};
+
+static volatile sig_atomic_t heard;
+
+static void
+hear(int sig)
+{
+	heard++;
+}
+
+/* Answers only after a signal has found the asker asleep. */
+static void *
+answer_late(void *arg)
+{
+	struct slow_starter *s = arg;
+	const pid_t pid = 4711;
+	char text[BROKER_ARG_MAX];
+
+	assert_true(recv(s->sock, text, sizeof(text), 0) > 0);
+	s->asleep = COMES_TRUE(thread_sleeps(s->asker_tid));
+	pthread_kill(s->asker, SIGUSR1);
+	s->asleep = s->asleep && COMES_TRUE(heard != 0);
+	assert_int_equal(send(s->sock, &pid, sizeof(pid), MSG_NOSIGNAL), sizeof(pid));
+	return NULL;
+}
+
+/* A debugger that attaches to the daemon, or SIGSTOP, interrupts a wait with a limit. */
+UNIT_TEST(interrupted_start_of_a_broker_goes_on)
+{
+	struct timeval limit = {.tv_sec = HANGS_S};
+	struct slow_starter s = {.asker = pthread_self(), .asker_tid = gettid()};
+	int sv[2], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	pthread_t t;
+	pid_t pid;
+
+	signal(SIGUSR1, hear);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv), 0);
+	assert_int_equal(setsockopt(sv[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+	s.sock = sv[1];
+	assert_int_equal(pthread_create(&t, NULL, answer_late, &s), 0);
+	assert_int_equal(starter_ask(sv[0], "argument", null, &pid), 0);
+	assert_int_equal(pid, 4711);
+	pthread_join(t, NULL);
+	assert_true(s.asleep);
+	close(sv[0]);
+	close(sv[1]);
+	close(null);
 }
