@@ -25,6 +25,7 @@
 #include "control/session.h"
 #include "control/slow_path.h"
 #include "control/throttle.h"
+#include "../kit/unit_eal.h"
 #include "fuzz_rx.h"
 
 #define STEPS_MAX 64u
@@ -659,7 +660,7 @@ check_fds(void)
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	char prefix[64];
+	char prefix[64], lcores[32];
 	char *eal[] = {(char *)"fuzz",
 		       (char *)"--no-huge",
 		       (char *)"--no-pci",
@@ -668,13 +669,13 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 		       (char *)"32",
 		       (char *)"--no-telemetry",
 		       (char *)"--log-level=critical",
-		       (char *)"-l",
-		       (char *)"0",
+		       lcores,
 		       prefix};
 
 	setenv("CMOCKA_TEST_ABORT", "1", 1); /* for the fakes */
 	host_init();
 	rte_openlog_stream(fopen("/dev/null", "we"));
+	snprintf(lcores, sizeof(lcores), "--lcores=0@%d", unit_eal_cpu());
 	snprintf(prefix, sizeof(prefix), "--file-prefix=fuzz-%d", getpid());
 	require(rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) >= 0, "no EAL");
 	pool = rte_pktmbuf_pool_create("pool", MBUFS, 0, 0, 4608 + RTE_PKTMBUF_HEADROOM,

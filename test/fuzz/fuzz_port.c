@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <rte_eal.h>
+#include "../kit/unit_eal.h"
 #include "fuzz_rx.h"
 #include "hostif/parts.h"
 #include "port/log.h"
@@ -289,7 +290,7 @@ hostif_run_input(const uint8_t *data, size_t size)
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	char prefix[64];
+	char prefix[64], lcores[32];
 	char *eal[] = {(char *)"fuzz",
 		       (char *)"--no-huge",
 		       (char *)"--no-pci",
@@ -298,10 +299,10 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 		       (char *)"128",
 		       (char *)"--no-telemetry",
 		       (char *)"--log-level=error",
-		       (char *)"-l",
-		       (char *)"0",
+		       lcores,
 		       prefix};
 
+	snprintf(lcores, sizeof(lcores), "--lcores=0@%d", unit_eal_cpu());
 	snprintf(prefix, sizeof(prefix), "--file-prefix=fuzz-%d", getpid());
 	require(rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) >= 0, "no EAL");
 	pool = rte_pktmbuf_pool_create("pool", BUFFERS, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,

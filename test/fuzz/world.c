@@ -6,6 +6,7 @@
 #include "qp/migrate.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
+#include "../kit/unit_eal.h"
 #include "world_parts.h"
 
 #define POOL_MBUFS  511
@@ -41,11 +42,11 @@ static const struct {
 void
 world_init(void)
 {
-	char prefix[64];
+	char prefix[64], lcores[32];
 	char *argv[] = {"fuzz", "--no-huge",      "--no-pci",          "--no-shconf", "-m",
-			"32",   "--no-telemetry", "--log-level=error", "-l",          "0",
-			prefix};
+			"32",   "--no-telemetry", "--log-level=error", lcores,        prefix};
 
+	snprintf(lcores, sizeof(lcores), "--lcores=0@%d", unit_eal_cpu());
 	snprintf(prefix, sizeof(prefix), "--file-prefix=fuzz-%d", getpid());
 	CHECK(rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) >= 0);
 	world_rx_pool = rte_pktmbuf_pool_create("rx", POOL_MBUFS, 0, 0,

@@ -38,7 +38,7 @@ OTHERS = {
     'doc/schema': ('lib/counters', 'app/uroced/fields.h', 'app/urocectl/fields.h'),
     'test/kit': ('lib', 'include'),
     'test/sim': ('lib', 'include', 'test/kit'),  # pair/, mesh/, loss/ and fabric/ share the folder's own files
-    'test/fuzz': ('lib', 'include', 'drivers', 'app', 'test/unit/control/fake.h'),
+    'test/fuzz': ('lib', 'include', 'drivers', 'app', 'test/unit/control/fake.h', 'test/kit/unit_eal.h'),
     'test': ('lib', 'include', 'drivers', 'app', 'test/kit'),
 }
 
