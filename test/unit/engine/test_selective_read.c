@@ -61,8 +61,10 @@ BENCH_TEST(lost_response_is_requested_alone)
 	respond(c, 0, 8, 0, 2);
 	respond(c, 0, 8, 3, 5);
 	pkt_none(c); /* two behind the gap may be reordering */
+	assert_false(c->qp->conn.snd.rd_lossy);
 	respond(c, 0, 8, 5, 6);
 	expect_part(c, 2, 1);
+	assert_true(c->qp->conn.snd.rd_lossy);
 	respond(c, 0, 8, 6, 8);
 	pkt_none(c);
 	cqe_none(c);
