@@ -65,6 +65,26 @@ BENCH_TEST(packets_in_flight_when_the_path_is_lost_wait_as_usual)
 	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
 }
 
+/* A late response ends the wait; the next one has all of its time. */
+REQUIREMENT("REQ-04")
+BENCH_TEST(progress_starts_the_wait_for_the_path_again)
+{
+	struct conn *c = conn_with(state, 14, 3);
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	c->qp->conn.path_ok = false;
+	client_sends(c, 2, 8);
+	bench_pass(c->b, FIRST + TIMEOUT);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	bench_pass(c->b, 4 * TIMEOUT - 1);
+	cqe_none(c);
+	bench_pass(c->b, 1);
+	pkt_none(c);
+	send_cqe(c, 2, QP_WC_RETRY_EXC_ERR);
+}
+
 /* The worker's verdict on its threads, how often it was requested, and for which time. */
 static struct {
 	bool now;
