@@ -181,7 +181,7 @@ def wire(nic):
 
 def kernel_peer(nic):
     """The kernel's rxe behind the other NIC; frames to another MAC do not arrive."""
-    nic.good(f"nic_bind 1 {nic.kernel} && nic_rxe")
+    nic.good(f"nic_bind 0 vfio-pci && nic_bind 1 {nic.kernel} && nic_rxe")
     nic.good("nic_daemon $(nic_dev 0 10.9.0.1/24) && nic_until_link uroce0 up && nic_with_rxe")
     nic.good("nic_filters")
 

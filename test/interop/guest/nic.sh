@@ -118,7 +118,8 @@ nic_rxe() {
 		rdma link add rxe0 type rxe netdev "$nic_if"
 }
 
-# nic_with_rxe: WRITE, READ and SEND from the kernel's rxe to uroce0
+# nic_with_rxe: WRITE, READ and SEND from the kernel's rxe to uroce0. The guest may need longer for a window of packets than
+# the usual ACK timeout of 67 ms, and rxe may spoil a request that it repeats (doc/interop.md): -u 18 is 1 s.
 nic_with_rxe() {
 	local op server
 	until_true ping -qc1 -W2 10.9.0.1 || return
@@ -126,7 +127,7 @@ nic_with_rxe() {
 		uroce-run "ib_${op}_bw" -d uroce0 -x 1 -n 20 -s 65536 -F -p 18700 >/run/server 2>&1 &
 		server=$!
 		until_true listens 18700 &&
-			"ib_${op}_bw" -d rxe0 -x 1 -n 20 -s 65536 -F -p 18700 -m 1024 127.0.0.1 && wait $server || {
+			"ib_${op}_bw" -d rxe0 -x 1 -n 20 -s 65536 -F -p 18700 -m 1024 -u 18 127.0.0.1 && wait $server || {
 			cat /run/server
 			return 1
 		}

@@ -496,3 +496,31 @@ BENCH_TEST(packets_beyond_the_reth_length_are_refused)
 		next_bench(state);
 	}
 }
+
+/*
+ * What rxe of Linux 6.1 sends if it counts a WRITE of 4 packets twice (doc/interop.md): an empty
+ * WRITE for the one before, and the packets again, each with the PSN behind its own. Duplicates do
+ * not change the message that is being received, so its last packet is one too many.
+ */
+REQUIREMENT("NAK-07")
+BENCH_TEST(write_repeated_with_shifted_psns_is_refused)
+{
+	struct conn *c = conn_next(state);
+	uint32_t i;
+
+	two_receives(c, MTU);
+	peer_write(c, WIRE_OP_WRITE_FIRST, RQ, REMOTE_VA, 4 * MTU, 0, MTU);
+	peer_write(c, WIRE_OP_WRITE_MIDDLE, RQ + 1, 0, 0, MTU, MTU);
+	ack_expect(c, RQ + 1);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 0, 0, 0);
+	peer_write(c, WIRE_OP_WRITE_FIRST, RQ + 1, REMOTE_VA, 4 * MTU, 0, MTU);
+	ack_expect(c, RQ + 1);
+	for (i = 2; i < 4; i++)
+		peer_write(c, WIRE_OP_WRITE_MIDDLE, RQ + i, 0, 0, (i - 1) * MTU, MTU);
+	ack_expect(c, RQ + 3);
+	memset(c->remote->bytes, 0, 4 * MTU);
+	peer_write(c, WIRE_OP_WRITE_LAST, RQ + 4, 0, 0, 3 * MTU, MTU);
+	assert_int_equal(OBS(c, RSP_DUP), 2);
+	expect_refused(c, RQ + 4);
+	expect_told_by_event(c, QP_EVENT_QP_REQ_ERR);
+}
