@@ -60,7 +60,7 @@ handoff_to(void *ctx, uint32_t worker, uint32_t qpn, struct rte_mbuf *m)
 
 	if (unlikely(move_keeps(w, worker, qpn, m)))
 		return;
-	if (w->from_port && m->hash.usr == ENGINE_RX_FRAME)
+	if ((w->from_port || w->engine.rx_loopback) && m->hash.usr == ENGINE_RX_FRAME)
 		move_stray(w, m, worker, qpn);
 	if (likely(rte_ring_enqueue_bulk(w->ws->worker[worker]->in, (void **)&m, 1, &space) == 1)) {
 		w->poke |= 1u << worker;

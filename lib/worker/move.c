@@ -11,6 +11,8 @@
  *   3. A waits until each worker has begun another iteration, and until A has received the frames
  *      that were in its ring then. It gives the QP to B.
  *   4. B, in its next iteration, has the QP, and receives the frames that it has kept.
+ * Frames that loop back count like those of a queue of the worker that sends them. Either of two
+ * connected QPs could then follow the other, so their QPNs decide which one does.
  *
  * Frames of a QP that come through one queue keep their order, whichever worker has that queue,
  * unless the QP stays with A after step 2. If B has no place for a frame, it is lost. A worker asks
@@ -72,6 +74,12 @@ ask(struct worker *w, uint32_t worker, uint32_t qpn, uint64_t bytes, bool by_ope
 	return true;
 }
 
+static bool
+must_stay(const struct qp *qp)
+{
+	return qp->bind.fixed || __atomic_load_n(&qp->bind.pinned, __ATOMIC_RELAXED);
+}
+
 void
 move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t qpn)
 {
@@ -80,7 +88,7 @@ move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t
 	const struct qp *qp;
 
 	/* A worker without a queue has QPs in order to share the work. */
-	if (worker >= w->dev[m->port].rx_workers)
+	if (w->from_port && worker >= w->dev[m->port].rx_workers)
 		return;
 	if (s->qpn != qpn)
 		*s = (struct worker_stray){.qpn = qpn};
@@ -89,8 +97,7 @@ move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t
 		return;
 	mv->random = mv->random * 1664525u + 1013904223u + w->index; /* Numerical Recipes */
 	qp = qp_table_find(w->engine.qps, qpn);
-	if (qp == NULL || qp->bind.fixed || __atomic_load_n(&qp->bind.pinned, __ATOMIC_RELAXED) ||
-	    ask(w, worker, qpn, s->bytes, false))
+	if (qp == NULL || must_stay(qp) || ask(w, worker, qpn, s->bytes, false))
 		*s = (struct worker_stray){.qpn = qpn};
 }
 
@@ -154,14 +161,31 @@ comes_there(const struct worker *w, struct qp *qp)
 	       (qp->bind.moved_ns == 0 || w->now_ns - qp->bind.moved_ns >= REST_NS);
 }
 
+/*
+ * Does qp, which w has, follow its packets? Of two QPs that are connected to each other, one does.
+ * The draw is even for QPNs in sequence, too, so that such pairs do not meet on one worker.
+ */
+static bool
+follows(const struct worker *w, const struct qp *qp)
+{
+	uint32_t own = qp->conn.qpn, other = qp->conn.dest_qpn;
+	const struct qp *peer;
+
+	if (must_stay(qp))
+		return false;
+	peer = qp->conn.loopback ? qp_table_find(w->engine.qps, other) : NULL;
+	if (peer == NULL || must_stay(peer))
+		return true;
+	return (own < other) == ((own + other) * 2654435769u >> 31 != 0); /* Knuth */
+}
+
 /* May qp, which w has, begin to leave it? */
 static bool
 may_leave(const struct worker *w, struct qp *qp)
 {
 	if (!may_move(w) || engine_may_give(qp) != NULL)
 		return false;
-	return w->move.by_operator ||
-	       (!__atomic_load_n(&qp->bind.pinned, __ATOMIC_RELAXED) && comes_there(w, qp));
+	return w->move.by_operator || (follows(w, qp) && comes_there(w, qp));
 }
 
 static void

@@ -142,10 +142,12 @@ iterate(struct worker *w)
 	move_look(w);
 	full = handoff_waits(w);
 	/* A call may unmap memory that contains the payload of frames that loop back (MEM-03). */
-	if (event_retry_held(w) && likely(!full))
+	if (event_retry_held(w) && likely(!full)) {
+		move_receive(w); /* kept before the QP came; its frames loop back since then */
 		done = loopback_rx(w);
-	else
+	} else {
 		loopback_own(w);
+	}
 	qp_env_serve(&w->engine.env, 0); /* calls and jobs may use anybody's */
 	done += call_run(w);
 	grace_quiescent(w);

@@ -73,7 +73,8 @@ def write_bw(link, count=4):
 
 
 def follow(link):
-    """Rings join the queues of one worker: each pair of QPs ends up on one, because one of them follows the other."""
+    """Rings join the queues of one worker, and looped back frames have no queue: each pair of QPs ends up on one worker,
+    because one of them follows the other."""
     procs = write_bw(link)
     try:
         followed(link)
@@ -196,6 +197,8 @@ def main():
     loop = lib.link_loop(EXTRA)
     with lib.case("data stays right while QPs of a looped back connection move"):
         on_demand(loop)
+    with lib.case("one QP of a looped back connection follows the other, and stays where it is pinned"):
+        follow(loop)
     loop.stop()
     lib.finish()
 

@@ -44,8 +44,9 @@ start_sending(struct worker *w, void *arg)
 	f->send.dev = s->dev;
 	f->send.owner = s->owner;
 	f->send.loopback = s->loopback;
-	f->send.next = 0;
-	f->send.end = s->n;
+	f->send.qpn = s->qpn;
+	f->send.next = s->first;
+	f->send.end = s->first + s->n;
 	f->send.events = s->events;
 }
 

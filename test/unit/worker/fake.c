@@ -208,7 +208,9 @@ engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_m
 		fake_views_seen++;
 		fake_views_late += rte_pktmbuf_mtod(m[i], struct fake_frame *)->epoch != fake_epoch;
 	}
+	e->rx_loopback = true;
 	engine_rx(e, now_ns, dev, m, n);
+	e->rx_loopback = false;
 }
 
 bool
@@ -280,14 +282,16 @@ engine_run(struct engine *e, uint64_t now_ns)
 	 * Several workers and the test share one or two cores, and a polling worker never yields:
 	 * without this, each wait of the test costs a time slice of every other thread.
 	 */
-	if (f->send.next == f->send.end)
+	if (f->send.next == f->send.end || f->send.qpn != 0)
 		sched_yield();
 	while (f->send.next != f->send.end && e->env.tx_n < e->env.tx_cap) {
 		struct rte_mbuf *m =
-			fake_frame_make(e->env.pool, FAKE_FOR, f->send.owner, f->send.next);
+			fake_frame_make(e->env.pool, f->send.qpn != 0 ? FAKE_QP : FAKE_FOR,
+					f->send.owner, f->send.next);
 
 		if (m == NULL)
 			return true;
+		rte_pktmbuf_mtod(m, struct fake_frame *)->qpn = f->send.qpn;
 		if (FAKE_FLAG(fake_views) && f->send.loopback)
 			view(m);
 		else if (FAKE_FLAG(fake_views))
@@ -296,6 +300,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 		m->port = f->send.dev;
 		m->hash.usr = f->send.loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
 		e->env.tx[e->env.tx_n++] = m;
+		if (f->send.qpn != 0)
+			break;
 	}
 	for (; f->send.events != 0; __atomic_sub_fetch(&f->send.events, 1, __ATOMIC_RELEASE)) {
 		cq.event_pending = false; /* as if each belonged to another worker */

@@ -60,6 +60,7 @@ struct fake_worker { /* written by the worker's engine; n is stored last, and re
 		uint16_t dev;
 		uint8_t owner;
 		bool loopback;
+		uint32_t qpn; /* not 0: the frames are FAKE_QP, one in each call */
 		uint32_t next, end, events;
 	} send;
 };

@@ -6,19 +6,25 @@
 
 #define QPN 0x123u
 
-/* A QP on worker i, whose frames the fake engine checks: they have numbers from 0 on. */
 static struct qp *
-qp_on(unsigned i)
+qpn_on(uint32_t qpn, unsigned i)
 {
 	struct qp *qp = calloc(1, sizeof(*qp));
 
 	assert_non_null(qp);
-	qp->conn.qpn = QPN;
+	qp->conn.qpn = qpn;
 	qp->bind.worker = (uint16_t)i;
 	assert_int_equal(worker_adopt_qp(worker_get(ws, i), qp), 0);
-	qp_table_own(&qps, QPN, i);
-	__atomic_store_n(&qps.slot[QPN & qps.mask], qp, __ATOMIC_RELEASE);
+	qp_table_own(&qps, qpn, i);
+	__atomic_store_n(&qps.slot[qpn & qps.mask], qp, __ATOMIC_RELEASE);
 	return qp;
+}
+
+/* A QP on worker i, whose frames the fake engine checks: they have numbers from 0 on. */
+static struct qp *
+qp_on(unsigned i)
+{
+	return qpn_on(QPN, i);
 }
 
 static void
@@ -30,7 +36,7 @@ forget(struct worker *w, void *arg)
 static void
 qp_off(struct qp *qp)
 {
-	__atomic_store_n(&qps.slot[QPN & qps.mask], NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&qps.slot[qp->conn.qpn & qps.mask], NULL, __ATOMIC_RELEASE);
 	worker_call_qp(ws, qp, forget, qp);
 	worker_wait_readers(ws);
 	free(qp);
@@ -120,6 +126,69 @@ UNIT_TEST(frames_of_a_moving_qp_keep_their_order)
 	all_came(n, seq);
 	assert_int_equal(qp->bind.moves, nworkers != 1 ? 500 : 0);
 	qp_off(qp);
+}
+
+/* Worker i sends n frames to a QP of its own device. */
+static void
+loop_back(unsigned i, uint32_t qpn, uint32_t first, uint32_t n)
+{
+	struct sending s = {
+		.dev = near[0].id, .loopback = true, .qpn = qpn, .first = first, .n = n};
+
+	worker_call(worker_get(ws, i), start_sending, &s);
+}
+
+UNIT_TEST(frames_that_loop_back_keep_their_order)
+{
+	struct qp *qp = qp_on(nworkers - 1);
+	uint32_t n = received(), i;
+
+	qp->bind.pinned = true;
+	for (i = 0; i < 20; i++) {
+		loop_back(0, QPN, i * 100, 100);
+		assert_null(worker_move_qp(ws, qp, i % 2 != 0 ? nworkers - 1 : 0));
+		all_came(n, (i + 1) * 100);
+	}
+	qp_off(qp);
+}
+
+/* Each gets frames from the other's first worker only, also when one of them has moved there. */
+UNIT_TEST(one_of_two_connected_qps_follows_the_other)
+{
+	for (uint32_t peer = QPN + 1; peer < QPN + 5; peer++) {
+		struct qp *a = qp_on(nworkers - 1), *b = qpn_on(peer, 0);
+		uint32_t n = received();
+
+		a->conn.loopback = b->conn.loopback = true;
+		a->conn.dest_qpn = peer;
+		b->conn.dest_qpn = QPN;
+		loop_back(0, QPN, 0, 250);
+		if (nworkers != 1)
+			loop_back(nworkers - 1, peer, 0, 250);
+		all_came(n, nworkers != 1 ? 500 : 250);
+		assert_int_equal(qp_worker(a), qp_worker(b));
+		assert_int_equal(a->bind.moves + b->bind.moves, nworkers != 1);
+		qp_off(a);
+		qp_off(b);
+	}
+}
+
+UNIT_TEST(qp_follows_a_connected_one_that_stays)
+{
+	for (uint32_t peer = QPN + 1; peer < QPN + 5; peer++) {
+		struct qp *a = qp_on(nworkers - 1), *b = qpn_on(peer, 0);
+		uint32_t n = received();
+
+		a->conn.loopback = b->conn.loopback = true;
+		a->conn.dest_qpn = peer;
+		b->conn.dest_qpn = QPN;
+		b->bind.pinned = true;
+		loop_back(0, QPN, 0, 250);
+		all_came(n, 250);
+		assert_int_equal(qp_worker(a), 0);
+		qp_off(a);
+		qp_off(b);
+	}
 }
 
 UNIT_TEST(refused_move_loses_nothing)
