@@ -134,7 +134,7 @@ port_list(char *list, size_t room)
 static bool
 feeds_all_queues(const struct port *p)
 {
-	static const char *const drivers[] = {"net_af_packet", "net_af_xdp"};
+	static const char *const drivers[] = {"net_af_packet", "net_af_xdp", "net_vhost"};
 
 	for (unsigned i = 0; i < RTE_DIM(drivers); i++) {
 		if (strcmp(p->driver, drivers[i]) == 0)

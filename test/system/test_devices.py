@@ -86,6 +86,23 @@ def check_more_queues_than_workers():
     daemon.stop()
 
 
+def check_vhost_queues():
+    """vhost with two queues and one worker: what each worker of the other side sends is received. QPs are assigned to
+    workers in turn. vhost asks for the NUMA node of its queues, which the sandbox refuses."""
+    ns, path = lib.netns(), lib.tmpdir() / "vhost"
+    vdevs = f"net_vhost0,iface={path},queues=2", f"net_virtio_user0,path={path},queues=2,queue_size=1024"
+    sides = []
+    for i, (vdev, workers) in enumerate(zip(vdevs, (lib.ONE_WORKER, lib.TWO_WORKERS))):
+        dev = f"name=uroce0,port={vdev.split(',')[0]},addr=10.9.0.{101 + i}/24"
+        sides.append(lib.Side(lib.Daemon([vdev], [dev], ns, (*workers, "--sandbox", "on")), "uroce0", "127.0.0.1"))
+    for side in sides:
+        lib.until("the link is up", side.daemon.link_up)
+    for _ in range(2):
+        lib.verbs_pair(*sides, "ibv_rc_pingpong", ["-d", "{dev}", "-g", "1", "-n", "50"])
+    for side in reversed(sides):
+        side.daemon.stop()
+
+
 TUNSETIFF, IFF_TAP, IFF_NO_PI, IFF_MULTI_QUEUE = 0x400454ca, 2, 0x1000, 0x100
 
 
@@ -185,6 +202,8 @@ def main():
         check_more_queues_than_workers()
     with lib.case("af_xdp with more queues than workers, and its end"):
         check_xdp_queues()
+    with lib.case("vhost with more queues than workers: every worker of the other side is heard"):
+        check_vhost_queues()
     with lib.case("capabilities of a port that has RSS and flow rules"):
         daemon = lib.Daemon(["net_tap0,iface=roce0"], ["name=uroce0,port=net_tap0"], lib.netns())
         can = daemon.show("port")["port"][0]["capabilities"]
