@@ -128,7 +128,7 @@ UNIT_TEST(frames_of_a_moving_qp_keep_their_order)
 	qp_off(qp);
 }
 
-/* Worker i sends n frames to a QP of its own device. */
+/* Worker i sends n frames that loop back. */
 static void
 loop_back(unsigned i, uint32_t qpn, uint32_t first, uint32_t n)
 {
