@@ -96,8 +96,12 @@ class Nic(stock.Machine):
         self.monitor = Monitor(monitor)
         self.good("nic_huge 256")
 
-    def good(self, script):
-        return super().good(f". guest/nic.sh; nic_build={stock.BUILD}\n{script}")
+    def good(self, script, timeout=700):
+        return super().good(f". guest/nic.sh; nic_build={stock.BUILD}\n{script}", timeout)
+
+    def show(self, what):
+        """`urocectl --json show WHAT`, decoded."""
+        return json.loads(self.good(f"urocectl --json show {what}"))[what]
 
     def daemon(self, *words, keys=""):
         """uroced on both NICs, until both links are up. An earlier one ends first."""
@@ -168,6 +172,35 @@ def large(nic):
     nic.stop()
 
 
+def labels(nic):
+    """rdma_cm chooses flow labels by which the peer's packets come to the worker of the connection's QP."""
+    nic.daemon("--workers", "2")
+    port = nic.show("port")[0]
+    if port["rx_queues"] == 1 or "ipv4-udp" not in port["capabilities"]["rss_used"]:
+        assert re.search("has no RSS over UDP ports|has 1 receive queues for 2 workers", nic.stop())
+        return
+    before = nic.show("stats")[0]["total"]
+    nic.good("nic_rpings 8")
+    rx, handed = (nic.show("stats")[0]["total"][name] - before[name] for name in ("rx_frames", "rx_handoff"))
+    print(f"# uroce0: {rx} frames, {handed} of them handed over", flush=True)
+    # The QPs are on both workers in turn: without a choice, every second frame is handed over.
+    assert rx > 8 * 40 and handed * 10 < rx, (rx, handed)
+    nic.stop()
+
+
+def report(nic):
+    """uroce-bench nic: the file to send back has its steps. Those that wire and testpmd take part in take ten minutes here."""
+    if nic.runs():
+        nic.stop()
+    nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
+    steps = {step["step"]: step for step in json.loads(nic.good("nic_report --only machine,port,rss", 6000))["steps"]}
+    print("".join(f"# {name}: {step['seconds']} s, {step['why'] or 'done'}\n" for name, step in steps.items()), end="", flush=True)
+    queues = steps["port"]["result"]["port"][0]["capabilities"]["max_rx_queues"]
+    assert [name for name, step in steps.items() if not step["done"]] == ["rss"] * (queues == 1), steps
+    assert len(steps["port"]["result"]["messages"]) == 4, steps
+    assert queues == 1 or sum(steps["rss"]["result"]["rx_frames"]) > 0, steps["rss"]
+
+
 def wire(nic):
     """uroce-bench wire from one NIC to the other, also through a testpmd. The rates of an emulated guest mean nothing."""
     nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
@@ -199,7 +232,7 @@ def unplugged(nic):
     assert "0000:01:00.0 is removed" in said, said
 
 
-CASES = (unbound, transfers, link, killed, large, wire, kernel_peer, unplugged)
+CASES = (unbound, transfers, link, killed, large, labels, wire, report, kernel_peer, unplugged)
 
 
 def logged(nic, part):

@@ -91,6 +91,21 @@ nic_wire() {
 		--run-ms 3000 --no-probe --json "$@"
 }
 
+# nic_rpings N: N connections of uroce0 with uroce1, one after the other. Without -I rping takes uroce1 for both ends.
+nic_rpings() {
+	local _
+	for _ in $(seq "$1"); do
+		by_cm "rping -s -a 10.9.0.2 -p 18900 -C 20" "rping -c -I 10.9.0.1 -a 10.9.0.2 -p 18900 -C 20" uroce-run || return
+	done
+}
+
+# nic_report OPTION..: the file of uroce-bench nic
+nic_report() {
+	"$nic_build/app/uroce-bench/uroce-bench" nic --allow "$(nic_address 0)" --allow "$(nic_address 1)" --mem 256 --workers 2 \
+		--runs 1 --out /run/nic.json "$@" >/run/said 2>&1
+	cat /run/nic.json
+}
+
 # nic_watch DEV: the events of a device, in /run/watch
 nic_watch() {
 	uroce-run stdbuf -oL ibv_asyncwatch -d "$1" >/run/watch 2>&1 &
