@@ -189,7 +189,8 @@ def labels(nic):
 
 
 def report(nic):
-    """uroce-bench nic: the file to send back has its steps. Those that wire and testpmd take part in take ten minutes here."""
+    """uroce-bench nic: the file to send back has its steps."""
+    # Without wire, which would take six minutes here: case wire runs it for one size.
     if nic.runs():
         nic.stop()
     nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
