@@ -12,7 +12,7 @@
  *      that were in its ring then. It gives the QP to B.
  *   4. B, in its next iteration, has the QP, and receives the frames that it has kept.
  * Frames that loop back count like those of a queue of the worker that sends them. Either of two
- * connected QPs could then follow the other, so their QPNs decide which one does.
+ * connected QPs could then follow the other, so their QPNs decide which one does. UC stays.
  *
  * Frames of a QP that come through one queue keep their order, whichever worker has that queue,
  * unless the QP stays with A after step 2. If B has no place for a frame, it is lost. A worker asks
@@ -97,7 +97,12 @@ move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t
 		return;
 	mv->random = mv->random * 1664525u + 1013904223u + w->index; /* Numerical Recipes */
 	qp = qp_table_find(w->engine.qps, qpn);
-	if (qp == NULL || must_stay(qp) || ask(w, worker, qpn, s->bytes, false))
+	/*
+	 * What the QP has looped back before a move may be received behind what it loops back then:
+	 * UC would lose a message.
+	 */
+	if (qp == NULL || must_stay(qp) || (!w->from_port && qp->conn.type != QP_TYPE_RC) ||
+	    ask(w, worker, qpn, s->bytes, false))
 		*s = (struct worker_stray){.qpn = qpn};
 }
 

@@ -12,6 +12,7 @@ qpn_on(uint32_t qpn, unsigned i)
 	struct qp *qp = calloc(1, sizeof(*qp));
 
 	assert_non_null(qp);
+	qp->conn.type = QP_TYPE_RC;
 	qp->conn.qpn = qpn;
 	qp->bind.worker = (uint16_t)i;
 	assert_int_equal(worker_adopt_qp(worker_get(ws, i), qp), 0);
@@ -189,6 +190,19 @@ UNIT_TEST(qp_follows_a_connected_one_that_stays)
 		qp_off(a);
 		qp_off(b);
 	}
+}
+
+UNIT_TEST(looped_back_uc_stays)
+{
+	struct qp *qp = qp_on(nworkers - 1);
+	uint32_t n = received();
+
+	qp->conn.type = QP_TYPE_UC;
+	qp->conn.loopback = true;
+	loop_back(0, QPN, 0, 250);
+	all_came(n, 250);
+	assert_int_equal(qp_worker(qp), nworkers - 1);
+	qp_off(qp);
 }
 
 UNIT_TEST(refused_move_loses_nothing)
