@@ -144,6 +144,7 @@ handoff_rx(struct worker *w)
 	}
 	w->engine.rx_handed = false;
 	w->move.rest -= RTE_MIN(w->move.rest, n);
+	w->move.first -= RTE_MIN(w->move.first, n);
 	return n;
 }
 

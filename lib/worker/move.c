@@ -97,9 +97,7 @@ move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t
 		return;
 	mv->random = mv->random * 1664525u + 1013904223u + w->index; /* Numerical Recipes */
 	qp = qp_table_find(w->engine.qps, qpn);
-	/*
-	 * What the QP has looped back before a move may be received behind what it loops back then:
-	 * UC would lose a message.
+	/* While events are held, a move may put packets of the QP in another order (move_answer).
 	 */
 	if (qp == NULL || must_stay(qp) || (!w->from_port && qp->conn.type != QP_TYPE_RC) ||
 	    ask(w, worker, qpn, s->bytes, false))
@@ -283,6 +281,9 @@ move_answer(struct worker *w)
 		}
 		return;
 	}
+	/* What it has looped back comes to the other worker before it does. */
+	if (mv->over && mv->rest == 0 && qp->conn.loopback && event_retry_held(w))
+		(void)loopback_rx(w);
 	/*
 	 * One that is being destroyed stays (worker.h). So does one that has state that cannot move
 	 * since it began to leave: the other worker may keep the very frames that would end that.
@@ -308,8 +309,16 @@ move_take(struct worker *w)
 		RTE_VERIFY(engine_take(&w->engine, qp, mv->wqes, &w->counters[qp->bind.port]));
 		if (w->ws->qp_comes != NULL)
 			w->ws->qp_comes(w, qp);
+		mv->first = rte_ring_count(w->in);
 	}
 	__atomic_store_n(&mv->state, MOVE_NONE, __ATOMIC_RELAXED);
+}
+
+void
+move_receive_handed(struct worker *w)
+{
+	while (w->move.first != 0)
+		(void)handoff_rx(w);
 }
 
 void

@@ -143,7 +143,10 @@ iterate(struct worker *w)
 	full = handoff_waits(w);
 	/* A call may unmap memory that contains the payload of frames that loop back (MEM-03). */
 	if (event_retry_held(w) && likely(!full)) {
-		move_receive(w); /* kept before the QP came; its frames loop back since then */
+		/* Of a QP that has come: other frames of it loop back since then. */
+		move_receive(w);
+		if (unlikely(w->move.first != 0))
+			move_receive_handed(w);
 		done = loopback_rx(w);
 	} else {
 		loopback_own(w);

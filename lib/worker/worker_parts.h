@@ -141,7 +141,8 @@ struct worker_move {
 	uint32_t state; /* enum move_state; atomic */
 	uint32_t qpn;   /* not MOVE_NONE */
 	struct qp *qp;
-	uint8_t *wqes; /* ENGINE_MOVE_BYTES */
+	uint8_t *wqes;  /* ENGINE_MOVE_BYTES */
+	uint32_t first; /* frames of the ring that are older than what a QP that came loops back */
 	uint32_t nframes;
 	struct rte_mbuf *frame[MOVE_FRAMES];
 	/* by slot of the QP table: a QP of another worker, and its frames that came to a queue of
@@ -428,6 +429,8 @@ move_end(struct worker *w)
 void move_forget(struct worker *w, const struct qp *qp);
 /* Called before anything that may use a QP that another worker has given to w. */
 void move_take(struct worker *w);
+/* Receives the frames that other workers have handed over until a QP came. */
+void move_receive_handed(struct worker *w);
 /* Receives the frames of a QP that this worker has kept, behind the move's end. */
 void move_receive_kept(struct worker *w);
 static inline void

@@ -45,6 +45,7 @@ start_sending(struct worker *w, void *arg)
 	f->send.owner = s->owner;
 	f->send.loopback = s->loopback;
 	f->send.qpn = s->qpn;
+	f->send.qp = s->qp;
 	f->send.next = s->first;
 	f->send.end = s->first + s->n;
 	f->send.events = s->events;

@@ -50,9 +50,10 @@ struct sending {
 	uint8_t owner;
 	bool loopback;
 	uint32_t n;
-	uint32_t events; /* that come with the first of them */
-	uint32_t qpn;    /* not 0: the frames are for this QP, whatever the owner */
-	uint32_t first;  /* number of the first frame */
+	uint32_t events;     /* that come with the first of them */
+	uint32_t qpn;        /* not 0: the frames are for this QP, whatever the owner */
+	uint32_t first;      /* number of the first frame */
+	const struct qp *qp; /* not NULL: the sending moves with this QP */
 };
 /* For worker_call: from now on the worker's engine sends as arg, a struct sending, describes. */
 void start_sending(struct worker *w, void *arg);

@@ -131,10 +131,17 @@ engine_may_give(const struct qp *qp)
 		       : "the test refuses";
 }
 
+/* What a QP that moves sends. */
+static struct fake_send fake_sending;
+
 void
 engine_give(struct engine *e, struct qp *qp, void *wqes)
 {
 	fake[e->worker].given++;
+	if (fake[e->worker].send.qp == qp) {
+		fake_sending = fake[e->worker].send;
+		memset(&fake[e->worker].send, 0, sizeof(fake_sending));
+	}
 	engine_leave(e, 0, 0);
 	*(uint32_t *)wqes = qp->conn.qpn;
 }
@@ -153,6 +160,9 @@ engine_take(struct engine *e, struct qp *qp, const void *wqes, struct counter_bl
 {
 	qp_table_own(e->qps, qp->conn.qpn, e->worker);
 	fake[e->worker].taken++;
+	if (fake_sending.qp == qp)
+		fake[e->worker].send = fake_sending;
+	fake_sending.qp = NULL;
 	return *(const uint32_t *)wqes == qp->conn.qpn;
 }
 
@@ -300,7 +310,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 		m->port = f->send.dev;
 		m->hash.usr = f->send.loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
 		e->env.tx[e->env.tx_n++] = m;
-		if (f->send.qpn != 0)
+		if (f->send.qpn != 0 && (f->send.qp == NULL || f->send.next % 64 == 0))
 			break;
 	}
 	for (; f->send.events != 0; __atomic_sub_fetch(&f->send.events, 1, __ATOMIC_RELEASE)) {

@@ -42,6 +42,16 @@ fake_frame_make(struct rte_mempool *pool, uint8_t action, uint8_t owner, uint32_
 	return m;
 }
 
+/* Frames that engine_run sends, and events that it raises then: set in a call. */
+struct fake_send {
+	uint16_t dev;
+	uint8_t owner;
+	bool loopback;
+	uint32_t qpn;        /* not 0: the frames are FAKE_QP, one in each call */
+	const struct qp *qp; /* not NULL: it sends them, whatever worker it is on */
+	uint32_t next, end, events;
+};
+
 #define FAKE_LOG 65536
 struct fake_worker { /* written by the worker's engine; n is stored last, and read first */
 	uint32_t rx_n;
@@ -55,14 +65,7 @@ struct fake_worker { /* written by the worker's engine; n is stored last, and re
 	uint64_t timer_now_ns;
 	uint32_t timer_rx_n;   /* value of rx_n when the last timer fired */
 	uint32_t given, taken; /* QPs */
-	/* frames that engine_run sends, and events that it raises then: set in a call */
-	struct {
-		uint16_t dev;
-		uint8_t owner;
-		bool loopback;
-		uint32_t qpn; /* not 0: the frames are FAKE_QP, one in each call */
-		uint32_t next, end, events;
-	} send;
+	struct fake_send send;
 };
 extern struct fake_worker fake[UROCE_MAX_WORKERS];
 

@@ -153,6 +153,25 @@ UNIT_TEST(frames_that_loop_back_keep_their_order)
 	qp_off(qp);
 }
 
+/* The QP that sends them moves, the other one does not. */
+UNIT_TEST(frames_that_a_moving_qp_loops_back_keep_their_order)
+{
+	struct qp *to = qp_on(0), *from = qpn_on(QPN + 1, nworkers - 1);
+	struct sending s = {.dev = near[0].id, .loopback = true, .qpn = QPN, .n = 500, .qp = from};
+	uint32_t n = received(), i;
+
+	to->conn.loopback = from->conn.loopback = true;
+	to->bind.pinned = from->bind.pinned = true;
+	for (i = 0; i < 20; i++) {
+		s.first = i * 500;
+		worker_call_qp(ws, from, start_sending, &s);
+		assert_null(worker_move_qp(ws, from, i % 2 != 0 ? nworkers - 1 : 0));
+		all_came(n, (i + 1) * 500);
+	}
+	qp_off(from);
+	qp_off(to);
+}
+
 /* Each gets frames from the other's first worker only, also when one of them has moved there. */
 UNIT_TEST(one_of_two_connected_qps_follows_the_other)
 {
