@@ -11,6 +11,7 @@
  *   3. A waits until each worker has begun another iteration, and until A has received the frames
  *      that were in its ring then. It gives the QP to B.
  *   4. B, in its next iteration, has the QP, and receives the frames that it has kept.
+ *
  * Frames that loop back count like those of a queue of the worker that sends them. Either of two
  * connected QPs could then follow the other, so their QPNs decide which one does. UC stays.
  *
@@ -97,8 +98,7 @@ move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t
 		return;
 	mv->random = mv->random * 1664525u + 1013904223u + w->index; /* Numerical Recipes */
 	qp = qp_table_find(w->engine.qps, qpn);
-	/* While events are held, a move may put packets of the QP in another order (move_answer).
-	 */
+	/* While events are held, a move may reorder what the QP has looped back. */
 	if (qp == NULL || must_stay(qp) || (!w->from_port && qp->conn.type != QP_TYPE_RC) ||
 	    ask(w, worker, qpn, s->bytes, false))
 		*s = (struct worker_stray){.qpn = qpn};
