@@ -140,13 +140,6 @@ tables_open(struct daemon *d, const struct options *o)
 	return daemon_tables_open(d);
 }
 
-static void
-tables_close(struct daemon *d)
-{
-	daemon_tables_close(d);
-	rte_mempool_free(d->pool);
-}
-
 static int
 workers_open(struct daemon *d, const struct eal_plan *plan)
 {
@@ -387,7 +380,8 @@ out_devices:
 out_workers:
 	worker_set_destroy(d->workers);
 out_tables:
-	tables_close(d);
+	/* The end of the process frees d->pool. rte_mempool_free would write zeros to it first. */
+	daemon_tables_close(d);
 	return rc;
 }
 
