@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "fork.h"
+#include "mr_adopt.h"
 #include "refusal.h"
 
 static struct {
@@ -280,6 +281,8 @@ context_workers(struct prov_context *ctx, const struct uroce_hello_rep *rep, con
 		ctx->worker[i].db = (struct uroce_db_ring *)((char *)ctx->db_seg + off);
 		ctx->worker[i].state = &ctx->states[i];
 	}
+	if (rep->flags & UROCE_HELLO_COPY)
+		mr_pieces_copy();
 	return prov_poll_mode(rep->flags & UROCE_HELLO_YIELD, &ctx->poll);
 }
 

@@ -120,6 +120,14 @@ adopt_fork_install(void)
 	fork_part_add(&adopt_fork);
 }
 
+static bool always_copy; /* atomic */
+
+void
+mr_pieces_copy(void)
+{
+	__atomic_store_n(&always_copy, true, __ATOMIC_RELAXED);
+}
+
 /* Reads the mode. Returns false if it is unknown; a message is printed once. */
 static bool
 mode_get(enum mr_mode *mode)
@@ -337,11 +345,12 @@ adopts_copied(const struct mr_plan *plan)
 static int
 build_pieces(struct build *b, uint64_t addr, uint64_t len, enum mr_mode mode)
 {
+	bool copy = mode == MR_MODE_COPY || __atomic_load_n(&always_copy, __ATOMIC_RELAXED);
 	int err = mr_plan_make(&b->plan, addr, len);
 
 	if (err != 0)
 		return err;
-	if (b->plan.mappable && mode != MR_MODE_COPY && !adopts_copied(&b->plan)) {
+	if (b->plan.mappable && !copy && !adopts_copied(&b->plan)) {
 		err = build_runs(b);
 		if (err == 0)
 			return 0;

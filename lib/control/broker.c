@@ -374,7 +374,11 @@ broker_close(struct daemon *d)
 bool
 broker_keep(struct daemon *d, uint64_t id, const struct ipc_peer *peer)
 {
-	struct broker_cmd c = {.op = BROKER_KEEP, .uid = peer->uid, .id = id, .pid = peer->pid};
+	struct broker_cmd c = {.op = BROKER_KEEP,
+			       .uid = peer->uid,
+			       .id = id,
+			       .pid = peer->pid,
+			       .copied = d->cfg->copy_memory};
 	int fds[2] = {peer->sock, peer->pidfd};
 
 	if (d->broker.w.fd < 0)

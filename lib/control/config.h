@@ -3,6 +3,7 @@
 #ifndef CONTROL_CONFIG_H
 #define CONTROL_CONFIG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "control/quota.h"
 
@@ -22,6 +23,7 @@ struct control_config {
 		max_fds;                /* 0: derived from the machine (quota.c) */
 	uint32_t per_uid[QUOTA_NKINDS]; /* MiB of memory; 0: a share */
 	enum quota_by quota_by;
+	bool copy_memory;  /* never map clients' memory */
 	bool confine_root; /* no option: ipc_server_confine_root */
 };
 

@@ -65,6 +65,7 @@ keep(const struct broker_cmd *c, const int *fds, unsigned nfds)
 	k->client = (struct mrmap_client){.pid = c->pid,
 					  .pidfd = nfds > 1 ? fds[1] : -1,
 					  .uid = c->uid,
+					  .copied = c->copied != 0,
 					  .mem.fd = -1};
 	k->next = *p;
 	*p = k;
@@ -144,7 +145,7 @@ find(const struct broker_cmd *c)
 		job->found.err = rc;
 		job_answer(job);
 		job_free(job);
-	} else if (finds_without_blocking(&c->req)) {
+	} else if (!k->client.copied && finds_without_blocking(&c->req)) {
 		mrmap_find(&k->client, &c->req, job->fds, job->nfds, &job->found, &job->files);
 		job_answer(job);
 		job_free(job);

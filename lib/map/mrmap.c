@@ -128,7 +128,7 @@ mrmap_find(struct mrmap_client *c, const struct uroce_reg_mr_req *req, const int
 	found->err = request_ok(req, nfds) ? 0 : -EINVAL;
 	if (found->err != 0 || req->length == 0)
 		return;
-	found->err = wants_copy(req) ? -EAGAIN : mrmap_find_shared(&j);
+	found->err = c->copied || wants_copy(req) ? -EAGAIN : mrmap_find_shared(&j);
 	if (found->err == -EAGAIN) {
 		mrmap_files_close(found, files);
 		found->nruns = found->nfds = 0;

@@ -64,6 +64,7 @@ struct mrmap_client {
 	pid_t pid;
 	int pidfd;
 	uid_t uid;
+	bool copied; /* its memory is never mapped */
 	struct mrmap_mem {
 		int fd; /* of /proc/PID/mem, kept open; -1: not open */
 		bool writable;

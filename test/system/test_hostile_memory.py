@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A user makes workers wait for memory that it shares with them (punch.c): the daemon pauses that user, and others'
-programs go on."""
+programs go on. With copy-memory the daemon has no such memory but its own segments."""
 import pathlib
 import re
 import resource
@@ -9,13 +9,14 @@ import resource
 import lib
 
 MALLORY = "65534"
+REGION = 65536  # bytes of punch.c's
 RUNS = 300  # of another user's program, beside the attack
 
 
-def start():
+def start(*options):
     """Two devices joined in memory, one worker; every user can reach the socket."""
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096" for i, end in enumerate("ab")]
-    daemon = lib.Daemon([], devs, lib.netns(), (*lib.ONE_WORKER, "--pair", "pair", "--socket-mode", "0666"),
+    daemon = lib.Daemon([], devs, lib.netns(), (*lib.ONE_WORKER, "--pair", "pair", "--socket-mode", "0666", *options),
                         socket=lib.public_socket())
     return lib.Link("pair", *(lib.Side(daemon, f"uroce{i}", "127.0.0.1") for i in range(2)), 4096)
 
@@ -47,9 +48,27 @@ def end():
         assert used / 2 < most < used + 32 * 1024, (used, most)
 
 
+def is_mapped(link):
+    """Whether the daemon has mapped the region of punch.c."""
+    return "memfd:punched" in pathlib.Path(f"/proc/{link.a.daemon.proc.pid}/maps").read_text(encoding="utf-8")
+
+
+def copied():
+    for options, path in ((), "shared"), (("--copy-memory",), "copy"):
+        link = start(*options)
+        with lib.case(f"{' '.join(options) or 'by default'}: path {path}"):
+            mallory = attack(link, lib.public_program("punch"), "uroce0", "region")
+            paths = {row["path"] for row in link.a.daemon.show("mr")["mr"] if row["length"] == REGION}
+            assert paths == {path} and is_mapped(link) == (path == "shared"), paths
+            mallory.kill()
+            link.nothing_left()
+        link.stop()
+
+
 def main():
     lib.need_root()
     end()  # first: it measures the largest child
+    copied()
     for what in ("region", "doorbells", "rings"):
         link = start()
         with lib.case(f"{what}: the daemon pauses the user, and others go on"):

@@ -543,6 +543,37 @@ UNIT_TEST(memory_of_another_process_is_refused)
 	close(pidfd);
 }
 
+/* What a client describes as its file is copied all the same if the daemon maps no memory. */
+REQUIREMENT("MEM-05")
+UNIT_TEST(memory_of_a_copied_client_is_not_mapped)
+{
+	static uint8_t bytes[PAGE * 2];
+	uint64_t page = ((uintptr_t)bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	struct uroce_reg_mr_req req = {
+		.access = ACCESS_WRITE,
+		.addr = page,
+		.length = PAGE,
+		.npieces = 1,
+		.piece = {{.va = page, .len = PAGE, .vm_start = page, .vm_end = page + PAGE}},
+	};
+	struct mrmap_client c = {
+		.pid = getpid(), .pidfd = -1, .uid = getuid(), .copied = true, .mem.fd = -1};
+	int fd = sealed_memfd(PAGE, F_SEAL_SHRINK);
+	struct mrmap_found found;
+	struct mrmap_files files;
+
+	for (uint32_t kind = UROCE_PIECE_COPY; kind <= UROCE_PIECE_KEPT; kind++) {
+		req.piece[0].kind = kind;
+		mrmap_find(&c, &req, &fd, 1, &found, &files);
+		assert_int_equal(found.err, 0);
+		assert_int_equal(found.path, UROCE_MR_PATH_COPY);
+		assert_int_equal(found.nruns, 0);
+		mrmap_files_close(&found, &files);
+	}
+	close(c.mem.fd);
+	close(fd);
+}
+
 /* Whether the broker uses this descriptor for copies. It has O_NONBLOCK; what the broker opens has
  * not. */
 static bool
