@@ -39,13 +39,29 @@ wq_close(struct wq *w)
 	w->hdr = NULL;
 }
 
+static struct uroce_cq_hdr *
+cq_ring_make(struct world_cq *c, uint32_t entries)
+{
+	c->entries = entries;
+	c->cons = 0;
+	return zalloc(UROCE_CQ_HDR + entries * sizeof(struct uroce_cqe));
+}
+
 void
 cq_open(struct world_cq *c)
 {
-	c->hdr = zalloc(UROCE_CQ_HDR + CQ_ENTRIES * sizeof(struct uroce_cqe));
-	c->cons = 0;
+	c->hdr = cq_ring_make(c, CQ_ENTRIES);
+	c->old = NULL;
 	cq_init(&c->cq, c->hdr, CQ_ENTRIES);
 	race_add(c->hdr, UROCE_CQ_HDR + CQ_ENTRIES * sizeof(struct uroce_cqe));
+}
+
+void
+cq_close(struct world_cq *c)
+{
+	free(c->hdr);
+	free(c->old);
+	c->hdr = c->old = NULL;
 }
 
 /* As the daemon's: all QPs of the context may have rung. */
@@ -272,9 +288,9 @@ static bool
 cq_poll(struct world_cq *c, struct uroce_cqe *cqe)
 {
 	struct uroce_cqe *slot = (struct uroce_cqe *)((uint8_t *)c->hdr + UROCE_CQ_HDR) +
-				 (c->cons & (CQ_ENTRIES - 1));
+				 (c->cons & (c->entries - 1));
 
-	if (slot->phase != c->cons / CQ_ENTRIES + 1)
+	if (slot->phase != c->cons / c->entries + 1)
 		return false;
 	*cqe = *slot;
 	c->cons++;
@@ -334,6 +350,22 @@ client_reap(void)
 		if (!world_hostile)
 			complete_recv(&cqe);
 	CHECK(world_hostile || (!world.scq.cq.dead && !world.rcq.cq.dead));
+}
+
+void
+client_resize(uint32_t how)
+{
+	struct world_cq *c = how % 2 ? &world.rcq : &world.scq;
+
+	client_reap();
+	free(c->old);
+	c->old = c->hdr;
+	/* what the honest client has posted fits always */
+	c->hdr = cq_ring_make(c, world_hostile ? 4u << how / 8 % 8 : CQ_ENTRIES / 2 << how / 2 % 2);
+	cq_resize(&c->cq, c->hdr, c->entries);
+	c->cq.multi = how / 4 % 2;
+	cq_resized(&c->cq);
+	race_move(c->old, c->hdr, (uint32_t)(UROCE_CQ_HDR + c->entries * sizeof(struct uroce_cqe)));
 }
 
 void

@@ -46,6 +46,19 @@ race_add(void *at, uint32_t n)
 	high = (uintptr_t)at + n > high ? (uintptr_t)at + n : high;
 }
 
+void
+race_move(const void *from, void *to, uint32_t n)
+{
+	for (uint32_t i = 0; i < nareas; i++) {
+		if (areas[i].at != from)
+			continue;
+		areas[i].at = to;
+		areas[i].n = n;
+		low = (uintptr_t)to < low ? (uintptr_t)to : low;
+		high = (uintptr_t)to + n > high ? (uintptr_t)to + n : high;
+	}
+}
+
 static void
 write_now(uint32_t area, const uint8_t *body, uint32_t len)
 {

@@ -240,6 +240,7 @@ static const struct way {
 	 .sends = 8,
 	 .sender = WORLD_LOOP},
 	{.name = "talk_sges", .tune = {TUNE_SGES, 1}, .together = true, .sends = 8},
+	{.name = "talk_cq", .tune = {TUNE_CQ, 6}, .together = true, .sends = 8},
 	{.name = "talk_credits", .credits = 3, .sends = 8},
 	{.name = "talk_armed", .tune = {TUNE_ARM, 0x1a}},
 	{.name = "talk_consumer", .tune = {TUNE_CONSUMER, 1}},
@@ -354,6 +355,7 @@ make_run(const char *dir, const char *name, bool slow)
 
 	memset(&s, 0, sizeof(s));
 	put_tune(&s, TUNE_SGES, 1);
+	put_tune(&s, TUNE_CQ, 7);
 	for (uint32_t i = 0; i < 11; i++)
 		s.used += step_put(s.bytes + s.used, STEP_RECV, WORLD_RC, receive, sizeof(receive));
 	for (uint32_t i = 0; i < 24; i++, psn = psn_add(psn, 1)) {

@@ -129,6 +129,9 @@ tune_step(uint32_t what, uint32_t value)
 	case TUNE_SGES:
 		world.sges = value % 2 ? REGION_COPIED : REGION_LOCAL;
 		break;
+	case TUNE_CQ:
+		client_resize(value);
+		break;
 	case TUNE_NUM:
 		break;
 	}

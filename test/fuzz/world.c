@@ -583,8 +583,8 @@ world_end(void)
 		wq_close(&world.side[q].rq);
 	}
 	wq_close(&world.srq_wq);
-	free(world.scq.hdr);
-	free(world.rcq.hdr);
+	cq_close(&world.scq);
+	cq_close(&world.rcq);
 	free(world.bell_ring);
 	qp_table_free(&world.qps);
 	CHECK(qp_sqe_pool_whole(world.sqes) && qp_sr_pool_whole(held));

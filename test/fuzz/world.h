@@ -69,6 +69,7 @@ enum world_tune {
 	TUNE_LATE, /* copies of REGION_COPIED */
 	TUNE_ARM,  /* the client waits for events */
 	TUNE_SGES, /* the client posts memory of REGION_COPIED */
+	TUNE_CQ,   /* a CQ gets another ring; whether several workers complete there */
 	TUNE_NUM,
 };
 

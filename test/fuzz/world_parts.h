@@ -48,8 +48,8 @@ struct world_side {
 
 struct world_cq {
 	struct cq cq;
-	struct uroce_cq_hdr *hdr;
-	uint32_t cons;
+	struct uroce_cq_hdr *hdr, *old; /* old: before the last resize, or NULL */
+	uint32_t entries, cons;
 };
 
 struct world {
@@ -121,17 +121,20 @@ void tune_end(void); /* all that was lent is back */
 struct qp_ring wq_open(struct wq *w, uint32_t stride, uint32_t max_inline);
 void wq_close(struct wq *w);
 void cq_open(struct world_cq *c);
+void cq_close(struct world_cq *c);
 void bell_open(void);    /* the doorbell ring, after all queues */
 void client_start(void); /* posts the work that every input begins with */
 void client_recv(uint32_t q, const uint8_t *body, uint32_t len);
 void client_send(uint32_t q, const uint8_t *body, uint32_t len);
-void client_arm(uint32_t how); /* for events: each CQ, and whether the second is watched */
-void client_reap(void);        /* takes completions; checks that each WQE has one, in order */
-void client_end(void);         /* all QPs are in ERR: every WQE has completed */
+void client_arm(uint32_t how);    /* for events: each CQ, and whether the second is watched */
+void client_resize(uint32_t how); /* a CQ, as the daemon does it */
+void client_reap(void);           /* takes completions; checks that each WQE has one, in order */
+void client_end(void);            /* all QPs are in ERR: every WQE has completed */
 
 /* race.c */
 void race_reset(void); /* nothing waits; which memory there is */
 void race_add(void *at, uint32_t n);
+void race_move(const void *from, void *to, uint32_t n); /* memory is elsewhere now */
 /* A step's body: when, 2 bytes, and a step_overlay of memory which. */
 void race_scribble(uint32_t which, const uint8_t *body, uint32_t len);
 
