@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the control thread does with descriptors that the broker sends: this program is the broker.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "control/broker.h"
+#include "control/daemon.h"
+#include "control/loop.h"
+#include "ipc/broker_parts.h"
+#include "../../kit/unit.h"
+
+#define HUGE (64u << 20)
+
+static int theirs; /* the broker's end */
+static pthread_t self;
+static unsigned dropped; /* large files that this thread has closed */
+
+int
+broker_starter_fork(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+int
+broker_starter_connect(const char *path)
+{
+	return -ENOENT;
+}
+
+int
+starter_ask(int starter, const char *arg, int chan, pid_t *pid)
+{
+	theirs = dup(chan);
+	*pid = 0;
+	return theirs < 0 ? -errno : 0;
+}
+
+/* Replaces libc's. */
+int
+close(int fd)
+{
+	struct stat st;
+
+	if (pthread_equal(pthread_self(), self) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_size >= HUGE)
+		dropped++;
+	return (int)syscall(SYS_close, fd);
+}
+
+static void
+on_found(struct session *s, struct ipc_msg *m, int refusal, const struct mrmap_found *found,
+	 const int *fds)
+{
+}
+
+static void
+on_refused(unsigned call)
+{
+}
+
+/* Sends a descriptor with a response to a look-up that is over. */
+static void
+respond(int fd)
+{
+	static const struct broker_msg m = {.says = BROKER_FOUND,
+					    .job = UINT64_MAX,
+					    .found.nfds = 1};
+
+	assert_int_equal(broker_put(theirs, &m, sizeof(m), &fd, 1, 0), sizeof(m));
+}
+
+/* The client may have closed its huge file meanwhile: whoever closes it last frees all pages. */
+UNIT_TEST(a_huge_file_is_closed_by_another_thread)
+{
+	static const struct control_config cfg;
+	static struct daemon d = {.cfg = &cfg};
+	int fd = memfd_create("huge", MFD_CLOEXEC), given;
+
+	assert_return_code(ftruncate(fd, HUGE), errno);
+	assert_int_equal(loop_init(&d.loop), 0);
+	assert_int_equal(broker_open(&d, on_found, on_refused, "test"), 0);
+	respond(fd);
+	given = dup(fd); /* the descriptor that the daemon gets is the next one */
+	syscall(SYS_close, given);
+	self = pthread_self();
+	d.broker.w.ready(&d.broker.w, EPOLLIN);
+	assert_int_equal(dropped, 0);
+	while (fcntl(given, F_GETFD) >= 0)
+		sched_yield();
+	broker_close(&d);
+	loop_close(&d.loop);
+	syscall(SYS_close, theirs);
+	syscall(SYS_close, fd);
+}
