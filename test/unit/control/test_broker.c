@@ -76,7 +76,7 @@ respond(int fd)
 	assert_int_equal(broker_put(theirs, &m, sizeof(m), &fd, 1, 0), sizeof(m));
 }
 
-/* The client may have closed its huge file meanwhile: whoever closes it last frees all pages. */
+/* The client may have closed its huge file meanwhile. The last close frees all pages. */
 UNIT_TEST(a_huge_file_is_closed_by_another_thread)
 {
 	static const struct control_config cfg;
