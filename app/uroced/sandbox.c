@@ -414,6 +414,8 @@ add_rules(struct filter *f, unsigned role, uint64_t families)
 	RULE(f, none, SCMP_SYS(fork), 0);
 	RULE(f, none, SCMP_SYS(vfork), 0);
 	RULE(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0); /* libc then calls clone */
+	/* net_vhost then leaves its queues on the NUMA node where they are */
+	RULE(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(get_mempolicy), 0);
 	RULE(f, allow, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
 	RULE(f, allow, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME));
 	RULE(f, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_VMA));

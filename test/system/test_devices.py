@@ -88,13 +88,13 @@ def check_more_queues_than_workers():
 
 def check_vhost_queues():
     """vhost with two queues and one worker: what each worker of the other side sends is received. QPs are assigned to
-    workers in turn. vhost asks for the NUMA node of its queues, which the sandbox refuses."""
+    workers in turn."""
     ns, path = lib.netns(), lib.tmpdir() / "vhost"
     vdevs = f"net_vhost0,iface={path},queues=2", f"net_virtio_user0,path={path},queues=2,queue_size=1024"
     sides = []
     for i, (vdev, workers) in enumerate(zip(vdevs, (lib.ONE_WORKER, lib.TWO_WORKERS))):
         dev = f"name=uroce0,port={vdev.split(',')[0]},addr=10.9.0.{101 + i}/24"
-        sides.append(lib.Side(lib.Daemon([vdev], [dev], ns, (*workers, "--sandbox", "on")), "uroce0", "127.0.0.1"))
+        sides.append(lib.Side(lib.Daemon([vdev], [dev], ns, workers), "uroce0", "127.0.0.1"))
     for side in sides:
         lib.until("the link is up", side.daemon.link_up)
     for _ in range(2):
