@@ -97,13 +97,22 @@ _uroce_urocectl() { # PROGRAM WORD..
 		;;
 	set)
 		case $last in
-		set) [ $# = 2 ] && echo addr pkey cc probe balance log-level quota help ;;
+		set) "$program" set help 2>/dev/null | sed -n 's/^  \([a-z-]*\) .*/\1/p' ;;
 		addr) echo add del ;;
+		cc) echo fixed dcqcn dcqcn-paper swift timely ;;
+		worker) echo auto && _uroce_values "$program" worker worker ;;
+		qp) _uroce_values "$program" qp qpn ;;
 		pkey) echo none ;;
 		probe | balance) echo on off ;;
 		log-level) echo error warning notice info debug ;;
 		quota) _uroce_values "$program" quota resource ;;
-		*) [ "$3" = log-level ] || [ "$3" = quota ] || [ "$3" = balance ] || echo dev index ;;
+		*)
+			case $3 in
+			log-level | quota | balance) ;;
+			worker) echo dev qp ;;
+			*) echo dev index ;;
+			esac
+			;;
 		esac
 		;;
 	addr)
