@@ -50,7 +50,7 @@ struct mrmap_run {
 
 /* Result of mrmap_find. */
 struct mrmap_found {
-	int32_t err;     /* 0 or -errno as from mrmap_create; on error the rest is undefined */
+	int32_t err;     /* 0 or -errno as from mrmap_find; on error the rest is undefined */
 	int32_t path;    /* enum uroce_mr_path; COPY: the only descriptor is /proc/PID/mem */
 	uint64_t mem_id; /* COPY: id of the address space */
 	uint32_t nruns, nfds;
@@ -59,11 +59,11 @@ struct mrmap_found {
 	struct mrmap_run run[MRMAP_MAX_RUNS];
 };
 
-/* The client, as for mrmap_create, and state that is cached between regions. */
+/* The client, and state that is cached between regions. */
 struct mrmap_client {
-	pid_t pid;
-	int pidfd;
-	uid_t uid;
+	pid_t pid;   /* in the daemon's pid namespace */
+	int pidfd;   /* detects that the pid was reused; -1: no check (tests) */
+	uid_t uid;   /* from SO_PEERCRED */
 	bool copied; /* its memory is never mapped */
 	struct mrmap_mem {
 		int fd; /* of /proc/PID/mem, kept open; -1: not open */
@@ -110,7 +110,14 @@ struct mrmap_files {
 
 /*
  * Check req and find its memory. Blocks for as long as the client or a file system of its choice
- * likes. fds, nfds: as for mrmap_create. *files is valid until mrmap_files_close.
+ * likes. fds, nfds: descriptors of the request; the caller keeps them and may close them on return.
+ * *files is valid until mrmap_files_close.
+ *
+ * Access rights: the mapping is writable here only if req->access grants some write; this fails for
+ * a range that the client itself may not write. found->err: -EINVAL malformed request or unsealed
+ * descriptor, -EFAULT the client has not mapped the range with the rights needed (or it is beyond
+ * the end of its file), -EPERM the process is no longer the client or may not be inspected,
+ * -ENOMEM.
  */
 void mrmap_find(struct mrmap_client *c, const struct uroce_reg_mr_req *req, const int *fds,
 		unsigned nfds, struct mrmap_found *found, struct mrmap_files *files);
@@ -119,7 +126,8 @@ void mrmap_files_close(const struct mrmap_found *found, const struct mrmap_files
 /*
  * Make the memory that mrmap_find found for req accessible. fds: those of *found, in order; the
  * caller keeps them. kept: the descriptors that KEPT pieces name; outlives the region; may be NULL.
- * Does not block on anything that a client controls. Returns 0 or -errno as mrmap_create does.
+ * Does not block on anything that a client controls. Sets *out on success only; mrmap_destroy frees
+ * it. Returns 0 or -errno: found->err, or -ENOMEM.
  */
 int mrmap_make(const struct uroce_reg_mr_req *req, const struct mrmap_found *found, const int *fds,
 	       struct mrkept *kept, struct mrmap_copiers *copiers, struct mrmap **out);
@@ -129,32 +137,6 @@ int mrmap_make(const struct uroce_reg_mr_req *req, const struct mrmap_found *fou
  * in kept descriptors: mrmap_find then never blocks and needs no client.
  */
 bool mrmap_must_look(const struct uroce_reg_mr_req *req);
-
-/*
- * Check req and make its memory accessible: both halves, for callers that may block. COPY regions
- * are served by threads of this process.
- *
- *   pid, pidfd  the client, in the daemon's pid namespace. pidfd detects that the pid was reused;
- *               -1 skips that check (tests).
- *   uid         the client's, from SO_PEERCRED
- *   fds, nfds   descriptors of the request; the caller keeps them and may close them on return
- *   out         set on success only; freed by mrmap_destroy
- *
- * Access rights: the mapping is writable here only if req->access grants some write; this fails for
- * a range that the client itself may not write.
- * Returns 0 or -errno: -EINVAL malformed request or unsealed descriptor, -EFAULT the client has not
- * mapped the range with the rights needed (or it is beyond the end of its file), -EPERM the process
- * is no longer the client or may not be inspected, -ENOMEM.
- */
-int mrmap_create(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req *req,
-		 const int *fds, unsigned nfds, struct mrmap **out);
-
-/*
- * The same for a request that may name kept descriptors of the connection (KEPT pieces). kept
- * outlives the region. The caller keeps the descriptor that the request asks to keep.
- */
-int mrmap_create_kept(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req *req,
-		      const int *fds, unsigned nfds, struct mrkept *kept, struct mrmap **out);
 
 /* Unmap and free. No worker may use the region any more (MEM-03). NULL is allowed. */
 void mrmap_destroy(struct mrmap *map);

@@ -243,15 +243,6 @@ mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t q
  */
 bool mr_key_known(const struct mr_table *t, uint32_t key, uint32_t pd);
 
-/* Worker. Returns the region with this key, whatever its PD, range and rights; NULL: none. */
-static inline const struct mr *
-mr_of_key(const struct mr_table *t, uint32_t key)
-{
-	const struct mr *mr = __atomic_load_n(&t->slot[key >> t->shift], __ATOMIC_ACQUIRE);
-
-	return mr != NULL && mr->kind == MR_REGION && mr->key == key && key != 0 ? mr : NULL;
-}
-
 /*
  * Returns true if memory at the client's address va, registered under iova, can be used for
  * atomics. The responder checks that the atomic's address, which is based on iova, is a multiple

@@ -13,10 +13,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "map/mrfill.h"
-#include "map/mrmap.h"
 #include "map/page.h"
 #include "mem/mr.h"
 #include "../../kit/unit.h"
+#include "../../kit/mrmap_here.h"
 
 #define VA   (1ull << 40)
 #define HUGE (64u << 20)

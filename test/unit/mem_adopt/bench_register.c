@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 #include "harness.h"
-#include "map/mrmap.h"
 #include "mr_adopt.h"
 #include "../../kit/unit.h"
+#include "../../kit/mrmap_here.h"
 
 #define MAX_RUNS 301
 

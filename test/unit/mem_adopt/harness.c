@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "harness.h"
-#include "map/mrmap.h"
 #include "map/pause.h"
 #include "map/sigbus.h"
 #include "map/vma.h"
@@ -25,6 +24,7 @@
 #include "page_pause.h"
 #include "page_swap.h"
 #include "../../kit/unit.h"
+#include "../../kit/mrmap_here.h"
 
 #ifndef UFFD_FEATURE_WP_UNPOPULATED
 #define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)

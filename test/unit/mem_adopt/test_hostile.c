@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "harness.h"
-#include "map/mrmap.h"
 #include "map/sigbus.h"
 #include "../../kit/unit.h"
+#include "../../kit/mrmap_here.h"
 
 #define VA (1ull << 40)
 
