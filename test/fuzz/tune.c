@@ -132,6 +132,10 @@ tune_step(uint32_t what, uint32_t value)
 	case TUNE_CQ:
 		client_resize(value);
 		break;
+	case TUNE_FULL:
+		e->env.read_bytes = value % 8192;
+		e->env.read_limit_ns = value / 8192 % 2 ? UINT64_MAX : 0;
+		break;
 	case TUNE_NUM:
 		break;
 	}

@@ -70,6 +70,7 @@ enum world_tune {
 	TUNE_ARM,  /* the client waits for events */
 	TUNE_SGES, /* the client posts memory of REGION_COPIED */
 	TUNE_CQ,   /* a CQ gets another ring; whether several workers complete there */
+	TUNE_FULL, /* READs are limited, as if a socket had been full */
 	TUNE_NUM,
 };
 

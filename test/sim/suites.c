@@ -109,6 +109,11 @@ const struct sim_suite sim_suites[] = {
 	{"wrong_wqes_of_paced_connections_fail_alone", 400, {"family=2", "pace=20000"}},
 	/* Requirements: REQ-01, REQ-04 */
 	{"paced_connections_move", 300, {"family=0", "pace=20000", "move=50000"}},
+	/* Sockets that were full: READs are requested in parts at times. */
+	/* Requirements: REQ-01, REQ-05, REQ-08, RSP-03 */
+	{"reads_into_full_sockets_progress", 600, {"family=0", "full=1024", "mix=3"}},
+	/* Requirements: REQ-10, QP-19, CQE-12 */
+	{"errors_with_full_sockets_end_cleanly", 300, {"family=1", "full=2048"}},
 	/* The mesh: all types, checked at the ends. */
 	/* Requirements: REQ-01, QP-15, RSP-06 */
 	{"paced_qps_of_all_types_progress",

@@ -56,11 +56,11 @@ answer_in_order(struct pair_side *side, struct pair_op *op, uint32_t k, struct p
 	}
 }
 
-/* May a part of the READ be legal although all of it is not (pace.c)? */
+/* May a part of the READ be legal although all of it is not? */
 static bool
 part_is_legal(const struct pair_side *side, const struct pair_op *op)
 {
-	return side->pair->cfg.pace != 0 && op->npkts > 1 && !pair_fault_is_local(op->fault);
+	return pair_cfg_parts(&side->pair->cfg) && op->npkts > 1 && !pair_fault_is_local(op->fault);
 }
 
 static void
@@ -81,8 +81,9 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	k = rel - op->first;
 	off = k * side->mtu;
 	/* A part of a READ that was requested again ends in a last or only response, too. */
-	part = ends && ((k + 1) % QP_READ_AGAIN_PKTS == 0 || side->pair->cfg.sr != 0 ||
-			(k != 0 && (pkt->op->flags & WIRE_F_FIRST)) || side->pair->cfg.pace != 0);
+	part = ends &&
+	       ((k + 1) % QP_READ_AGAIN_PKTS == 0 || side->pair->cfg.sr != 0 ||
+		(k != 0 && (pkt->op->flags & WIRE_F_FIRST)) || pair_cfg_parts(&side->pair->cfg));
 	if ((ends != (k + 1 == op->npkts) && !part) ||
 	    pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
 		sim_fail(&side->pair->sim,
@@ -131,9 +132,9 @@ answer_covers(struct pair_side *side, uint32_t upto, uint32_t msn)
 		struct pair_op *op = &asker->op[i];
 
 		least += op->first + op->npkts <= upto;
-		/* The responder counts each part of a READ that it has not seen (pace.c). */
+		/* The responder counts each part of a READ that it has not seen. */
 		if (op->first < asker->contig)
-			most += side->pair->cfg.pace != 0 ? RTE_MAX(op->requests, 1u) : 1;
+			most += pair_cfg_parts(&side->pair->cfg) ? RTE_MAX(op->requests, 1u) : 1;
 		if (sim_op_fetches(&op->sim_op) && op->first < upto &&
 		    op->resp_sent < RTE_MIN(op->npkts, upto - op->first))
 			sim_fail(&side->pair->sim,

@@ -68,6 +68,7 @@ enum pair_family {
 	X(sqd, "1: send queues are drained and resumed in mid-run")                                \
 	X(move, "loops in which a connection moves to a fresh QP, ppm; not drawn")                 \
 	X(pace, "longest usual gap between two packets of a QP, ns; 0: no pace; not drawn")        \
+	X(full, "READs request so many bytes at a time while their socket is full, not drawn")     \
 	X(sr, "1: both sides have agreed to selective repeat; not drawn")                          \
 	X(view, "payloads of so many bytes stay in client memory until they are sent; 0: none")    \
 	X(mix, "operations: 0 all, 1 SEND, 2 WRITE, 3 READ, 4 READ and fenced WRITE, 5 with imm, " \
@@ -78,6 +79,13 @@ struct pair_cfg {
 	PAIR_CFG(PAIR_CFG_FIELD)
 #undef PAIR_CFG_FIELD
 };
+
+/* READs may be requested in parts of any size. */
+static inline bool
+pair_cfg_parts(const struct pair_cfg *c)
+{
+	return c->pace != 0 || c->full != 0;
+}
 
 /* Draw a whole configuration of the given family; PAIR_ANY_FAMILY: of any family. */
 #define PAIR_ANY_FAMILY UINT32_MAX

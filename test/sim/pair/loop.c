@@ -5,6 +5,8 @@
 #include "apm.h"
 #include "pair.h"
 
+#define FULL_NS 100000u /* READs are limited for this long */
+
 /* A frame whose payload is gone, because its QP was flushed, counts as lost (QP-19). */
 static bool
 loop_gone(const struct pair_pkt *p)
@@ -27,6 +29,10 @@ loop_rx(struct pair_node *n)
 
 	/* A worker says so at half a burst, which is rare here. */
 	n->worker.eng.env.behind = k > 1;
+	if (s->cfg.full != 0 && k > 1) {
+		n->worker.eng.env.read_bytes = s->cfg.full;
+		n->worker.eng.env.read_limit_ns = s->now_ns + FULL_NS;
+	}
 	for (i = 0; i < k && !s->failed; i++) {
 		struct pair_pkt p = *n->rxq[i];
 

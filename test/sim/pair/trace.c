@@ -93,8 +93,7 @@ trace_request_psns(const struct pair_side *side, const struct pair_op *op, uint3
 		return n;
 	if (k != 0 && n == 1 && op->first < side->contig)
 		return n;
-	/* The policy permits parts of any size (pace.c). */
-	if (side->pair->cfg.pace != 0 && n >= 1 && n <= rest)
+	if (pair_cfg_parts(&side->pair->cfg) && n >= 1 && n <= rest)
 		return n;
 	return k != 0 ? RTE_MIN(rest, QP_READ_AGAIN_PKTS - k % QP_READ_AGAIN_PKTS) : rest;
 }
