@@ -130,7 +130,7 @@ struct qp_env {
 	 */
 	bool behind;
 	/*
-	 * Until this time, the responses outstanding to a QP's READs have read_bytes at most: a
+	 * Until this time, a QP's READs of several packets request at most read_bytes at a time: a
 	 * socket of this thread has just lost frames because it was full. Set by the owner.
 	 */
 	uint64_t read_limit_ns;

@@ -329,42 +329,50 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	return REQ_SENT;
 }
 
-/* Responses to READs that may be outstanding (qp_env.read_bytes). */
-static uint32_t
-read_responses_max(const struct qp_env *env, const struct qp *qp)
-{
-	if (likely(env->now_ns >= env->read_limit_ns))
-		return QP_READ_CHUNK_PKTS;
-	return RTE_MAX(env->read_bytes / qp->conn.mtu, 1u);
-}
-
-/* Requests responses of a READ, from the cursor on: n, or as many as may be outstanding. */
+/* Requests n responses of a READ, from the cursor on. */
 static enum req_step
 send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	uint32_t k = snd->cur_pkt, off = k * qp->conn.mtu, most = read_responses_max(env, qp);
-	bool again = snd->next_psn != snd->high_psn;
+	uint32_t k = snd->cur_pkt, off = k * qp->conn.mtu;
 	struct wire_fields f = {
 		.opcode = WIRE_OP_READ_REQ,
 		.ackreq = true,
 		.psn = snd->next_psn,
 		.va = e->wqe.rdma.remote_addr + off,
 		.rkey = e->wqe.rdma.rkey,
+		.dmalen = k + n == e->npkts ? e->length - off : n * qp->conn.mtu,
 	};
 	/* A part of a READ, after the first, that was never requested. */
-	bool part = unlikely(k != 0) && !again;
+	bool part = unlikely(k != 0) && snd->next_psn == snd->high_psn;
 	enum req_step step;
 
-	if (!snd->resending && snd->rd_psns != 0 && (snd->rd_psns + n > most || part))
+	if (!snd->resending && snd->rd_psns != 0 && (snd->rd_psns + n > QP_READ_CHUNK_PKTS || part))
 		return REQ_BLOCKED;
-	if (!again)
-		n = RTE_MIN(n, most);
-	f.dmalen = k + n == e->npkts ? e->length - off : n * qp->conn.mtu;
 	step = send_request(env, qp, e, &f, n);
 	if (unlikely(part) && step == REQ_SENT)
 		qp->conn.loss.part_psn = f.psn | QP_PART_SENT;
 	return step;
+}
+
+/*
+ * Requests as many responses of a READ with several as the policy permits, and as fit a socket that
+ * was full (qp_env.read_bytes).
+ */
+static __rte_noinline enum req_step
+send_long_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t n = req_read_most(qp, e), most;
+
+	if (unlikely(env->now_ns < env->read_limit_ns)) {
+		most = RTE_MAX(env->read_bytes / qp->conn.mtu, 1u);
+		if (snd->next_psn == snd->high_psn)
+			n = RTE_MIN(n, most);
+		if (!snd->resending && snd->rd_psns != 0 && snd->rd_psns + n > most)
+			return REQ_BLOCKED;
+	}
+	return send_read(env, qp, e, n);
 }
 
 static enum req_step
@@ -431,7 +439,7 @@ send_slow(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (qp->conn.type == QP_TYPE_UD)
 		return req_send_datagram(env, qp, e);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ)
-		return send_read(env, qp, e, e->npkts == 1 ? 1 : req_read_most(qp, e));
+		return e->npkts == 1 ? send_read(env, qp, e, 1) : send_long_read(env, qp, e);
 	if (req_fetches(e))
 		return send_atomic(env, qp, e);
 	if (snd->limited)
