@@ -172,6 +172,14 @@ UNIT_TEST(frames_that_a_moving_qp_loops_back_keep_their_order)
 	qp_off(to);
 }
 
+static void
+connect_looped(struct qp *a, struct qp *b)
+{
+	a->conn.loopback = b->conn.loopback = true;
+	a->conn.dest_qpn = b->conn.qpn;
+	b->conn.dest_qpn = a->conn.qpn;
+}
+
 /* Each gets frames from the other's first worker only, also when one of them has moved there. */
 UNIT_TEST(one_of_two_connected_qps_follows_the_other)
 {
@@ -179,9 +187,7 @@ UNIT_TEST(one_of_two_connected_qps_follows_the_other)
 		struct qp *a = qp_on(nworkers - 1), *b = qpn_on(peer, 0);
 		uint32_t n = received();
 
-		a->conn.loopback = b->conn.loopback = true;
-		a->conn.dest_qpn = peer;
-		b->conn.dest_qpn = QPN;
+		connect_looped(a, b);
 		loop_back(0, QPN, 0, 250);
 		if (nworkers != 1)
 			loop_back(nworkers - 1, peer, 0, 250);
@@ -199,9 +205,7 @@ UNIT_TEST(qp_follows_a_connected_one_that_stays)
 		struct qp *a = qp_on(nworkers - 1), *b = qpn_on(peer, 0);
 		uint32_t n = received();
 
-		a->conn.loopback = b->conn.loopback = true;
-		a->conn.dest_qpn = peer;
-		b->conn.dest_qpn = QPN;
+		connect_looped(a, b);
 		b->bind.pinned = true;
 		loop_back(0, QPN, 0, 250);
 		all_came(n, 250);
