@@ -8,7 +8,7 @@ import shutil
 import socket
 
 # before lib, which reads the user that this sets
-from test_port_udp import NOBODY, UNPRIVILEGED, daemon_of, groups, link_udp, own_folder, uroced
+from test_port_udp import NOBODY, UNPRIVILEGED, daemon_of, link_udp, own_folder, uroced
 
 import lib
 from hostlink import ADDRESSES, gids, pingpong, spaces
@@ -161,7 +161,7 @@ def no_ipv6():
     sides = [lib.Side(filtered_daemon(ns, rule), "uroce0", v4) for ns, (v4, _) in zip(spaces(1500), ADDRESSES)]
     link = lib.Link("no IPv6", *sides, 1024)
     pingpong(link, "-g", "1", "-s", "65536", "-n", "20")
-    groups(link, "::ffff:239.1.2.3", 1)
+    lib.groups(link, "::ffff:239.1.2.3", 1)
     link.stop()
 
 
