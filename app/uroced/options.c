@@ -213,8 +213,8 @@ static const struct cli_field table[] = {
 	 .help = "who has a limit: owner: a uid with its subordinate uids (/etc/subuid); uid; "
 		 "cgroup: a uid within a control group, for containers"},
 	{ROW("copy-memory", CLI_SWITCH, control.copy_memory),
-	 .help = "copy all memory of clients instead of mapping it: slower, but uroced never waits "
-		 "for it"},
+	 .help = "copy memory that clients register instead of mapping it: slower, but workers do "
+		 "not wait for it"},
 	{ROW("file-prefix", CLI_TEXT, file_prefix), .arg = "NAME", .def = "uroced",
 	 .check = check_prefix, .help = "EAL's --file-prefix"},
 	{ROW("metrics", CLI_TEXT, metrics), .arg = "WHERE", .check = refuse_metrics,

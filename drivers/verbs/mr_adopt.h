@@ -46,7 +46,7 @@ struct mr_pin;
 int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
 		    int *fds, unsigned *nfds, struct mr_pin **pin);
 
-/* A daemon that this process uses copies all memory: adopt none from now on. */
+/* A daemon that this process uses copies all memory: adopt none from now on. Any thread. */
 void mr_pieces_copy(void);
 
 /* Returns the number, from 0, of the file whose descriptor mr_pieces_build returned in fds. */

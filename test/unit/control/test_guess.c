@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is logged about peers that try R_Keys (control/device.h, guess_look). */
+/* The warning about peers that guess R_Keys (guess_look in control/device.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <rte_log.h>
