@@ -408,6 +408,8 @@ add_rules(struct filter *f, unsigned role, uint64_t families)
 	     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid())); /* abort */
 	if (role == W)
 		return;
+	RULE(f, allow, SCMP_SYS(rt_tgsigqueueinfo), 1,
+	     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid())); /* sigbus_guard_release */
 	/* libc starts programs with all signals blocked, when SIGSYS would kill: no trap */
 	RULE(f, allow, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
 	RULE(f, none, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));

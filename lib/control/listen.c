@@ -248,6 +248,7 @@ listen_stop(struct daemon *d)
 {
 	struct session *s;
 
+	session_users_changed(d);
 	loop_del(&d->loop, &d->listener);
 	ipc_server_close(&d->server);
 	broker_release(d, BROKER_LISTENER, geteuid());

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include "control/log.h"
 #include "control/obj.h"
 #include "map/mrfill.h"
@@ -214,7 +215,7 @@ mr_keep(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_r
 		rc = quota_take(s->user, QUOTA_MAPS, MRKEPT_MAX_IDLE);
 		if (rc != 0)
 			return rc;
-		s->mrkept = mrkept_create();
+		s->mrkept = mrkept_create(qp_user_place(s->user->id));
 		if (s->mrkept == NULL) {
 			quota_give(s->user, QUOTA_MAPS, MRKEPT_MAX_IDLE);
 			return -ENOMEM;
@@ -524,6 +525,7 @@ void
 mr_copies_open(struct session *s)
 {
 	s->copiers = (struct mrmap_copiers){.credit = &s->user->copies,
+					    .owner = qp_user_place(s->user->id),
 					    .serve = broker_copy,
 					    .stays = copier_stays,
 					    .ctx = s};
@@ -562,6 +564,16 @@ session_sweep_lost(struct session *s)
 			    s->id, m->mr.key);
 	}
 	return any;
+}
+
+/* Ends a context whose rings the client no longer shares; nothing in it would work again. */
+static void
+end_without_rings(struct session *s)
+{
+	if (!ipc_segment_failed(&s->doorbells) && !ipc_arena_failed(s->arena))
+		return;
+	LOG_LIMITED(NOTICE, "client %u: the memory of its rings is gone; its context ends", s->id);
+	shutdown(s->w.fd, SHUT_RDWR); /* the loop notices */
 }
 
 static void
@@ -608,8 +620,10 @@ mr_sweep_lost(struct daemon *d)
 	d->mr_failures = failures;
 	sigbus_guard_refill();
 	TAILQ_FOREACH (s, &d->sessions, link) {
-		if (s->state == IPC_STATE_CONTEXT)
-			any |= session_sweep_lost(s);
+		if (s->state != IPC_STATE_CONTEXT)
+			continue;
+		end_without_rings(s);
+		any |= session_sweep_lost(s);
 	}
 	if (!any)
 		return;

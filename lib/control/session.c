@@ -58,7 +58,8 @@ static int
 doorbells_open(struct session *s)
 {
 	uint32_t n = s->d->nworkers;
-	int rc = ipc_segment_create(&s->doorbells, n * sizeof(struct uroce_db_ring), false);
+	int rc = ipc_segment_create(&s->doorbells, n * sizeof(struct uroce_db_ring), false,
+				    qp_user_place(s->user->id));
 
 	while (rc == 0 && s->ndoorbells < n) {
 		rc = worker_add_doorbell(worker_get(s->d->workers, s->ndoorbells),
@@ -89,7 +90,8 @@ context_open(struct session *s, struct device *dev, int *async_fd)
 	if (rc < 0)
 		goto fail_fds;
 	rc = -ENOMEM;
-	s->arena = ipc_arena_create((size_t)cfg->client_mem_mib << 20, s->d->huge);
+	s->arena = ipc_arena_create((size_t)cfg->client_mem_mib << 20, s->d->huge,
+				    qp_user_place(s->user->id));
 	if (s->arena == NULL)
 		goto fail_maps;
 	rc = events_async_open(&s->async, s->d, async_fd);

@@ -86,7 +86,8 @@ slice(struct session *s, const struct object_kind *const *kinds, unsigned n, obj
 void
 session_users_changed(struct daemon *d)
 {
-	worker_blame_several(d->workers, d->quota.holders[QUOTA_CONTEXTS] > 1);
+	/* At the end of the daemon the control thread waits for workers, also for a lone user. */
+	worker_blame_several(d->workers, d->loop.stop || d->quota.holders[QUOTA_CONTEXTS] > 1);
 }
 
 /* Frees what remains when all objects are freed. */

@@ -25,7 +25,7 @@ round_up(size_t n, size_t unit)
 
 /* Tries to create a segment of bytes (a multiple of the page size). */
 static int
-segment_try(struct ipc_segment *seg, size_t bytes, bool huge)
+segment_try(struct ipc_segment *seg, size_t bytes, bool huge, uint8_t owner)
 {
 	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
 	void *base;
@@ -45,7 +45,7 @@ segment_try(struct ipc_segment *seg, size_t bytes, bool huge)
 		goto fail_close;
 	}
 	/* The address of a mapping is unique among guarded ranges. */
-	rc = sigbus_guard_add(base, bytes, (uintptr_t)base);
+	rc = sigbus_guard_add(base, bytes, (uintptr_t)base, owner);
 	if (rc < 0)
 		goto fail_unmap;
 	seg->base = base;
@@ -62,13 +62,13 @@ fail_close:
 }
 
 int
-ipc_segment_create(struct ipc_segment *seg, size_t bytes, bool huge)
+ipc_segment_create(struct ipc_segment *seg, size_t bytes, bool huge, uint8_t owner)
 {
 	if (bytes == 0 || bytes > SIZE_MAX / 2)
 		return -EINVAL;
-	if (huge && segment_try(seg, round_up(bytes, HUGE_BYTES), true) == 0)
+	if (huge && segment_try(seg, round_up(bytes, HUGE_BYTES), true, owner) == 0)
 		return 0;
-	return segment_try(seg, round_up(bytes, page_bytes()), false);
+	return segment_try(seg, round_up(bytes, page_bytes()), false, owner);
 }
 
 void
@@ -79,6 +79,12 @@ ipc_segment_destroy(struct ipc_segment *seg)
 	close(seg->fd);
 	seg->fd = -1;
 	seg->base = NULL;
+}
+
+bool
+ipc_segment_failed(const struct ipc_segment *seg)
+{
+	return sigbus_guard_failed((uintptr_t)seg->base);
 }
 
 /* Free space of a segment: disjoint, never adjacent, in ascending order. */
@@ -96,16 +102,18 @@ struct ipc_arena {
 	uint32_t nsegs;
 	size_t bytes, limit;
 	bool huge;
+	uint8_t owner;
 };
 
 struct ipc_arena *
-ipc_arena_create(size_t limit, bool huge)
+ipc_arena_create(size_t limit, bool huge, uint8_t owner)
 {
 	struct ipc_arena *a = calloc(1, sizeof(*a));
 
 	if (a != NULL) {
 		a->limit = limit;
 		a->huge = huge;
+		a->owner = owner;
 	}
 	return a;
 }
@@ -163,7 +171,7 @@ arena_grow(struct ipc_arena *a, size_t bytes)
 		rc = -ENOMEM;
 		goto fail;
 	}
-	rc = ipc_segment_create(&s->mem, want, a->huge);
+	rc = ipc_segment_create(&s->mem, want, a->huge, a->owner);
 	if (rc < 0)
 		goto fail;
 	h->bytes = s->mem.bytes;
@@ -292,6 +300,16 @@ size_t
 ipc_arena_bytes(const struct ipc_arena *a)
 {
 	return a->bytes;
+}
+
+bool
+ipc_arena_failed(const struct ipc_arena *a)
+{
+	for (uint32_t i = 0; i < a->nsegs; i++) {
+		if (ipc_segment_failed(&a->seg[i]->mem))
+			return true;
+	}
+	return false;
 }
 
 bool

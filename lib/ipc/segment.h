@@ -27,10 +27,16 @@ struct ipc_segment {
 
 /*
  * Create a zeroed segment of at least bytes (rounded up to pages). huge: try huge pages first, and
- * use ordinary pages if too few are free. Returns 0 or -errno.
+ * use ordinary pages if too few are free. owner: the client's, for sigbus_guard_add. Returns 0 or
+ * -errno.
  */
-int ipc_segment_create(struct ipc_segment *seg, size_t bytes, bool huge);
+int ipc_segment_create(struct ipc_segment *seg, size_t bytes, bool huge, uint8_t owner);
 void ipc_segment_destroy(struct ipc_segment *seg);
+/*
+ * Returns true if its memory has failed (map/sigbus.h): the client no longer shares it. Takes a
+ * mutex.
+ */
+bool ipc_segment_failed(const struct ipc_segment *seg);
 
 struct ipc_arena;
 
@@ -43,7 +49,7 @@ struct ipc_extent {
 };
 
 /* Create an arena. limit: most bytes of its segments. Returns NULL if out of memory. */
-struct ipc_arena *ipc_arena_create(size_t limit, bool huge);
+struct ipc_arena *ipc_arena_create(size_t limit, bool huge, uint8_t owner);
 /* Change the limit. Existing segments stay. */
 void ipc_arena_set_limit(struct ipc_arena *a, size_t limit);
 /* Unmaps all segments; no worker may use them any more. NULL is allowed. */
@@ -61,6 +67,9 @@ void ipc_arena_free(struct ipc_arena *a, struct ipc_extent *ext);
  */
 void ipc_arena_locate(struct ipc_arena *a, const struct ipc_extent *ext, uint32_t entries,
 		      uint32_t stride, struct uroce_ring_loc *loc, int *fd);
+
+/* Has any segment failed? */
+bool ipc_arena_failed(const struct ipc_arena *a);
 
 /* Total bytes of all segments, and whether any has huge pages; for urocectl. */
 size_t ipc_arena_bytes(const struct ipc_arena *a);

@@ -27,6 +27,7 @@ struct mrwin {
 TAILQ_HEAD(winlist, mrwin);
 
 struct mrkept {
+	uint8_t owner;
 	struct {
 		int fd; /* -1: free */
 		dev_t dev;
@@ -40,12 +41,13 @@ struct mrkept {
 };
 
 struct mrkept *
-mrkept_create(void)
+mrkept_create(uint8_t owner)
 {
 	struct mrkept *k = calloc(1, sizeof(*k));
 
 	if (k == NULL)
 		return NULL;
+	k->owner = owner;
 	for (unsigned i = 0; i < UROCE_MR_KEPT; i++)
 		k->slot[i].fd = -1;
 	for (unsigned i = 0; i < BUCKETS; i++)
@@ -130,7 +132,7 @@ win_make(struct mrkept *k, unsigned slot, uint64_t off)
 		free(w);
 		return NULL;
 	}
-	if (sigbus_guard_add(w->base, WIN_BYTES, (uintptr_t)w) != 0) {
+	if (sigbus_guard_add(w->base, WIN_BYTES, (uintptr_t)w, k->owner) != 0) {
 		munmap(w->base, WIN_BYTES);
 		free(w);
 		return NULL;

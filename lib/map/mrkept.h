@@ -20,8 +20,8 @@
 struct mrkept; /* one per connection */
 struct mrwin;  /* a window; has a reference to its mrkept */
 
-/* Returns NULL if out of memory. */
-struct mrkept *mrkept_create(void);
+/* owner: whose memory it is (sigbus_guard_add). Returns NULL if out of memory. */
+struct mrkept *mrkept_create(uint8_t owner);
 
 /* All windows must have been put. NULL is allowed. */
 void mrkept_destroy(struct mrkept *k);

@@ -165,6 +165,7 @@ mrmap_make(const struct uroce_reg_mr_req *req, const struct mrmap_found *found, 
 	map->len = req->length;
 	map->writable = wants_write(req);
 	map->path = found->path;
+	map->owner = copiers->owner;
 	if (req->length > 0)
 		err = found->path == UROCE_MR_PATH_COPY ? mrmap_copy(map, found, fds, copiers)
 							: mrmap_share(map, req, found, fds, kept);

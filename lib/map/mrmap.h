@@ -64,7 +64,7 @@ struct mrmap_client {
 	pid_t pid;   /* in the daemon's pid namespace */
 	int pidfd;   /* detects that the pid was reused; -1: no check (tests) */
 	uid_t uid;   /* from SO_PEERCRED */
-	bool copied; /* its memory is never mapped */
+	bool copied; /* its memory is not to be mapped */
 	struct mrmap_mem {
 		int fd; /* of /proc/PID/mem, kept open; -1: not open */
 		bool writable;
@@ -86,6 +86,7 @@ bool mrmap_client_is(const struct mrmap_client *c);
 #define MRMAP_MAX_COPIERS 8
 struct mrmap_copiers {
 	struct copier_credit *credit;
+	uint8_t owner; /* whose memory all regions of the client are (sigbus_guard_add) */
 	/*
 	 * Start a thread that serves a new copier: copier_serve with mem and the area of shared.
 	 * The caller keeps both descriptors. id: of the address space. Returns 0 or -errno. Does

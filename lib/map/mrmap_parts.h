@@ -17,6 +17,7 @@
 struct mrmap {
 	uint64_t va, len; /* of the region, in the client */
 	bool writable;
+	uint8_t owner; /* of mrmap_copiers */
 	int path;
 	uint64_t first_va; /* of the first piece, which is mapped at base */
 	uint8_t *base;     /* of the reservation; NULL for COPY and empty regions */

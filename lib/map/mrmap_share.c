@@ -399,7 +399,7 @@ mrmap_share(struct mrmap *map, const struct uroce_reg_mr_req *req, const struct 
 	for (uint32_t i = 0; err == 0 && i < found->nruns; i++)
 		err = map_run(map, &found->run[i], fds, kept);
 	if (err == 0)
-		err = sigbus_guard_add(map->base, map->bytes, (uintptr_t)map);
+		err = sigbus_guard_add(map->base, map->bytes, (uintptr_t)map, map->owner);
 	if (err != 0) {
 		(void)mrmap_unshare(map, NULL);
 		return err;

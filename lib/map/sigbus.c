@@ -6,16 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
 #include "map/sigbus.h"
 #include "map/page.h"
 
 #define SLOTS_PER_BLOCK 256u
 #define BUCKETS_LOG2    14
+#define REGISTERS       64u /* words of a context that may be general registers */
 
 /* base is stored last and cleared first, because the handler reads it. */
 struct guard_slot {
 	_Atomic uintptr_t base; /* 0: not in use */
 	_Atomic size_t len;
+	_Atomic uint8_t owner;
 	_Atomic bool failed;
 	/* With writers locked: */
 	uint64_t cookie;
@@ -47,6 +52,7 @@ static struct guard_slot *free_slots;
 static struct guard_block *last_block = &first_block;
 static unsigned last_used; /* slots of last_block that were ever used */
 static _Atomic uint64_t failures;
+static _Atomic pid_t own_pid; /* of sigbus_guard_release; the handler may not ask */
 
 static struct guard_slot *
 slot_at(uintptr_t addr)
@@ -107,26 +113,87 @@ replace(void *base, size_t len)
 	return p;
 }
 
+/* Called by the handler. False: the range could not be replaced. */
+static bool
+fail(struct guard_slot *s)
+{
+	if (replace((void *)atomic_load(&s->base), atomic_load(&s->len)) == MAP_FAILED)
+		return false;
+	if (!atomic_exchange(&s->failed, true))
+		atomic_fetch_add_explicit(&failures, 1, memory_order_relaxed);
+	return true;
+}
+
+/* Does a register of the interrupted thread point into the range of s, or to its end? */
+static bool
+is_in_use(const ucontext_t *context, const struct guard_slot *s)
+{
+	const uintptr_t *word =
+		(const uintptr_t *)&context->uc_mcontext; /* general registers first */
+	uintptr_t base = atomic_load_explicit(&s->base, memory_order_acquire);
+	size_t len = atomic_load(&s->len), n = sizeof(context->uc_mcontext) / sizeof(*word);
+
+	for (size_t i = 0; base != 0 && i < n && i < REGISTERS; i++) {
+		if (word[i] >= base && word[i] - base <= len)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The signal of sigbus_guard_release. The lock is for ranges that the thread does not use: a
+ * register may have the address of one that is being unmapped. The control thread may hold it, and
+ * may be the interrupted one.
+ */
+static void
+release(const ucontext_t *context, uint8_t owner)
+{
+	if (pthread_mutex_trylock(&writers) != 0)
+		return;
+	for (struct guard_block *b = &first_block; b != NULL; b = atomic_load(&b->next)) {
+		for (unsigned i = 0; i < SLOTS_PER_BLOCK; i++) {
+			struct guard_slot *s = &b->slot[i];
+
+			if (atomic_load_explicit(&s->owner, memory_order_relaxed) == owner &&
+			    is_in_use(context, s))
+				fail(s);
+		}
+	}
+	pthread_mutex_unlock(&writers);
+}
+
 static void
 sigbus_handler(int sig, siginfo_t *info, void *context)
 {
 	struct guard_slot *s = NULL;
 	int saved = errno;
-	void *p = MAP_FAILED;
 
+	if (info->si_code == SI_QUEUE && info->si_pid == atomic_load(&own_pid) &&
+	    info->si_value.sival_int != 0) {
+		release(context, (uint8_t)info->si_value.sival_int);
+		errno = saved;
+		return;
+	}
 	if (info->si_code > 0) /* raised by the kernel for an access, not sent by kill(2) */
 		s = slot_at((uintptr_t)info->si_addr);
-	if (s != NULL)
-		p = replace((void *)atomic_load(&s->base), atomic_load(&s->len));
-	if (p == MAP_FAILED) {
+	if (s == NULL || !fail(s)) {
 		/* Without a handler, repeat the access or raise the signal again. */
 		signal(sig, SIG_DFL);
 		if (info->si_code <= 0)
 			raise(sig);
-	} else if (!atomic_exchange(&s->failed, true)) {
-		atomic_fetch_add_explicit(&failures, 1, memory_order_relaxed);
 	}
 	errno = saved;
+}
+
+int
+sigbus_guard_release(pid_t tid, uint8_t owner)
+{
+	siginfo_t info = {.si_code = SI_QUEUE};
+
+	info.si_pid = getpid();
+	info.si_value.sival_int = owner;
+	atomic_store(&own_pid, info.si_pid);
+	return syscall(SYS_rt_tgsigqueueinfo, info.si_pid, tid, SIGBUS, &info) == 0 ? 0 : -errno;
 }
 
 void
@@ -162,7 +229,7 @@ sigbus_guard_refill(void)
 int
 sigbus_guard_install(void)
 {
-	struct sigaction sa = {.sa_sigaction = sigbus_handler, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	struct sigaction sa = {.sa_sigaction = sigbus_handler, .sa_flags = SA_SIGINFO | SA_RESTART};
 
 	sigbus_guard_refill();
 	return sigaction(SIGBUS, &sa, NULL) == 0 ? 0 : -errno;
@@ -191,7 +258,7 @@ slot_take(void)
 }
 
 int
-sigbus_guard_add(void *base, size_t len, uint64_t cookie)
+sigbus_guard_add(void *base, size_t len, uint64_t cookie, uint8_t owner)
 {
 	struct guard_slot *s;
 
@@ -206,6 +273,7 @@ sigbus_guard_add(void *base, size_t len, uint64_t cookie)
 		*bucket_of(cookie) = s;
 		atomic_store(&s->failed, false);
 		atomic_store(&s->len, len);
+		atomic_store(&s->owner, owner);
 		atomic_store_explicit(&s->base, (uintptr_t)base, memory_order_release);
 	}
 	pthread_mutex_unlock(&writers);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <rte_common.h>
 #include <rte_eal.h>
+#include "map/sigbus.h"
 #include "worker/worker_parts.h"
 
 #define LOOK_MS   2         /* between two looks .. */
@@ -62,9 +63,12 @@ publish(struct blame *b, uint64_t *at, uint64_t until_ns)
 	__atomic_fetch_add(&b->gen, 1, __ATOMIC_RELEASE);
 }
 
-/* Charges user, for whose memory a thread has waited since the last look. */
+/*
+ * Charges user, for whose memory the thread tid, at the same step since since_ns, has waited since
+ * the last look.
+ */
 static void
-blame_user(struct worker_set *ws, uint8_t user, uint64_t now_ns)
+blame_user(struct worker_set *ws, uint8_t user, uint64_t now_ns, uint32_t tid, uint64_t since_ns)
 {
 	struct blame *b = &ws->blame;
 	uint64_t until_ns = blame_charge(&b->account[user], now_ns,
@@ -75,6 +79,8 @@ blame_user(struct worker_set *ws, uint8_t user, uint64_t now_ns)
 	if (b->paused_until_ns[user] <= now_ns)
 		event_paused(ws, user);
 	publish(b, &b->paused_until_ns[user], until_ns);
+	if (now_ns - since_ns >= BLAME_RELEASE_NS)
+		(void)sigbus_guard_release((pid_t)tid, user);
 }
 
 /* Looks at worker i. Returns true if it is awake. */
@@ -83,19 +89,20 @@ look(struct worker_set *ws, unsigned i, uint64_t now_ns)
 {
 	const struct worker *w = ws->worker[i];
 	struct blame *b = &ws->blame;
+	uint32_t tid = __atomic_load_n(&w->tid, __ATOMIC_RELAXED);
 	uint64_t ran_ns = __atomic_load_n(&w->ran_ns, __ATOMIC_ACQUIRE);
 	uint8_t user = __atomic_load_n(&w->engine.env.serves, __ATOMIC_ACQUIRE);
 	bool asleep = __atomic_load_n(&w->state->asleep, __ATOMIC_RELAXED) != 0;
 
 	if ((int64_t)(now_ns - ran_ns) < (asleep ? ASLEEP_NS : STUCK_NS) ||
-	    !is_blocked(&b->stat_fd[i], __atomic_load_n(&w->tid, __ATOMIC_RELAXED)))
+	    !is_blocked(&b->stat_fd[i], tid))
 		return !asleep;
 	/* Has it gone on meanwhile? Then nobody knows what it waited for. */
 	if (__atomic_load_n(&w->ran_ns, __ATOMIC_RELAXED) != ran_ns ||
 	    __atomic_load_n(&w->engine.env.serves, __ATOMIC_RELAXED) != user)
 		return true;
 	if (user != 0)
-		blame_user(ws, user, now_ns);
+		blame_user(ws, user, now_ns, tid, ran_ns);
 	else
 		publish(b, &b->copies_until_ns, now_ns + BLAME_COPIES_NS);
 	return true;
@@ -113,7 +120,7 @@ look_at_control(struct worker_set *ws, uint64_t now_ns)
 	    is_blocked(&b->control_fd, b->control_tid) &&
 	    __atomic_load_n(&b->control_since_ns, __ATOMIC_RELAXED) == since_ns &&
 	    __atomic_load_n(&b->control_serves, __ATOMIC_RELAXED) == user)
-		blame_user(ws, user, now_ns);
+		blame_user(ws, user, now_ns, b->control_tid, since_ns);
 }
 
 void
@@ -222,6 +229,14 @@ worker_paused_ns(const struct worker_set *ws, uint8_t user)
 	uint64_t now_ns = timer_now_ns();
 
 	return until_ns > now_ns ? until_ns - now_ns : 0;
+}
+
+bool
+worker_trusts(const struct worker_set *ws, uint8_t user)
+{
+	uint64_t until_ns = __atomic_load_n(&ws->blame.paused_until_ns[user], __ATOMIC_RELAXED);
+
+	return until_ns == 0 || timer_now_ns() >= until_ns + BLAME_DISTRUST_NS;
 }
 
 void

@@ -76,6 +76,11 @@ void worker_blame_several(struct worker_set *ws, bool several);
 void worker_control_serves(struct worker_set *ws, uint8_t user);
 /* Any thread. For how many ns the user at a place (qp_user_place) still pauses; 0: it does not. */
 uint64_t worker_paused_ns(const struct worker_set *ws, uint8_t user);
+/*
+ * Any thread. May workers access further memory of the user at a place? Not for BLAME_DISTRUST_NS
+ * after a pause: it would make them wait again.
+ */
+bool worker_trusts(const struct worker_set *ws, uint8_t user);
 
 /* Any thread. Nanoseconds since the workers were created, never 0; CQE timestamps use it. */
 uint64_t timer_now_ns(void);

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A user makes workers wait for memory that it shares with them (punch.c): the daemon pauses that user, and others'
-programs go on. With copy-memory the daemon has no such memory but its own segments."""
+"""A user makes workers wait for memory that it shares with them (punch.c): the daemon pauses that user, takes from it
+what a worker waits for too long, and others' programs go on. With copy-memory the daemon has no such memory but its own
+segments."""
 import pathlib
 import re
 import resource
@@ -65,10 +66,21 @@ def copied():
         link.stop()
 
 
+def ends_during_an_attack(what):
+    """The worker has to leave the memory that it waits for, also if its user is the only one."""
+    link = start()
+    mallory = attack(link, lib.public_program("punch"), "uroce0", what)
+    with lib.case(f"{what}: the daemon ends while the attack goes on"):
+        link.stop()
+    mallory.kill()
+
+
 def main():
     lib.need_root()
     end()  # first: it measures the largest child
     copied()
+    for what in ("region", "doorbells", "rings"):
+        ends_during_an_attack(what)
     for what in ("region", "doorbells", "rings"):
         link = start()
         with lib.case(f"{what}: the daemon pauses the user, and others go on"):

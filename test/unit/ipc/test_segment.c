@@ -17,7 +17,7 @@
 static int
 setup(void **state)
 {
-	*state = ipc_arena_create(LIMIT, false);
+	*state = ipc_arena_create(LIMIT, false, 0);
 	return *state == NULL;
 }
 
@@ -42,7 +42,7 @@ UNIT_TEST(segment_size_is_sealed)
 {
 	struct ipc_segment seg;
 
-	assert_int_equal(ipc_segment_create(&seg, 5000, false), 0);
+	assert_int_equal(ipc_segment_create(&seg, 5000, false, 0), 0);
 	assert_int_equal(seg.bytes, page_ceil(5000, page_bytes()));
 	assert_int_equal(ftruncate(seg.fd, 4096), -1);
 	assert_int_equal(errno, EPERM);

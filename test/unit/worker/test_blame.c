@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <rte_eal.h>
+#include "map/sigbus.h"
 #include "worker/worker_parts.h"
 #include "../../kit/unit.h"
 #include "../../kit/unit_eal.h"
@@ -71,12 +72,23 @@ real_ns(void)
  * The thread's clock: a millisecond passes between two looks at it, however long a busy machine
  * lets the thread wait. A pause would otherwise be over, and begin again, before the next look.
  */
+static uint64_t clock_ns; /* atomic */
 uint64_t
 timer_now_ns(void)
 {
-	static uint64_t now; /* atomic */
+	return __atomic_add_fetch(&clock_ns, MS, __ATOMIC_RELAXED);
+}
 
-	return __atomic_add_fetch(&now, MS, __ATOMIC_RELAXED);
+/* The clock when the thread first ended a wait; 0: it has not. */
+static uint64_t released_ns; /* atomic */
+int
+sigbus_guard_release(pid_t tid, uint8_t owner)
+{
+	assert_int_equal(tid, worker.tid);
+	assert_int_equal(owner, USER);
+	if (released_ns == 0)
+		__atomic_store_n(&released_ns, clock_ns, __ATOMIC_RELAXED);
+	return 0;
 }
 
 void
@@ -122,6 +134,7 @@ worker_begin(void *(*run)(void *), uint8_t serves)
 	memset(&worker, 0, sizeof(worker));
 	memset(&state_of, 0, sizeof(state_of));
 	events = 0;
+	released_ns = 0;
 	set.n = 1;
 	set.worker[0] = &worker;
 	worker.ws = &set;
@@ -225,6 +238,20 @@ UNIT_TEST(a_wait_for_unknown_memory_ends_zero_copy)
 		assert_int_equal(set.blame.paused_until_ns[i], 0);
 }
 
+/* A pause is of no use to the worker that waits. */
+UNIT_TEST(a_wait_that_does_not_end_is_ended)
+{
+	pthread_t t = worker_begin(blocked_main, USER);
+	uint64_t ran_ns = timer_now_ns();
+
+	__atomic_store_n(&worker.ran_ns, ran_ns, __ATOMIC_RELAXED);
+	assert_int_equal(worker_blame_start(&set), 0);
+	worker_blame_several(&set, true);
+	assert_true(comes(&released_ns) - ran_ns >= BLAME_RELEASE_NS);
+	assert_true(set.blame.paused_until_ns[USER] != 0);
+	worker_end(t);
+}
+
 /* Nobody is blamed for a worker that runs this, and whose last step was at ran_ns. */
 static void
 nobody_is_blamed(void *(*run)(void *), uint64_t ran_ns)
@@ -237,6 +264,7 @@ nobody_is_blamed(void *(*run)(void *), uint64_t ran_ns)
 	looks_pass(100);
 	worker_end(t);
 	assert_int_equal(set.blame.gen, 0);
+	assert_int_equal(released_ns, 0);
 }
 
 UNIT_TEST(a_worker_that_can_be_interrupted_blames_nobody)
@@ -260,6 +288,22 @@ UNIT_TEST(a_lone_user_is_never_paused)
 	}
 	worker_end(t);
 	assert_int_equal(set.blame.gen, 0);
+}
+
+/* Its memory would make them wait again. */
+UNIT_TEST(workers_do_not_trust_a_user_for_some_time_after_a_pause)
+{
+	uint64_t *until_ns = &set.blame.paused_until_ns[USER];
+
+	memset(&set, 0, sizeof(set));
+	assert_true(worker_trusts(&set, USER));
+	*until_ns = clock_ns + S;
+	assert_false(worker_trusts(&set, USER));
+	assert_true(worker_trusts(&set, USER + 1));
+	clock_ns = *until_ns + BLAME_DISTRUST_NS - 10 * MS;
+	assert_false(worker_trusts(&set, USER));
+	clock_ns += 10 * MS;
+	assert_true(worker_trusts(&set, USER));
 }
 
 /* ---- the engine ---- */
