@@ -61,7 +61,7 @@ UROCE_ABI_ASSERT(offsetof(struct uroce_hello_req, version_min) == 36, "nor does 
 
 enum uroce_hello_flags {
 	UROCE_HELLO_YIELD = 1 << 0, /* cores are shared: yield on an empty poll */
-	UROCE_HELLO_COPY = 1 << 1,  /* memory is always copied: adopting it is of no use */
+	UROCE_HELLO_COPY = 1 << 1,  /* memory is copied: adopting it is of no use */
 };
 
 /*

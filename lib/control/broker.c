@@ -374,11 +374,7 @@ broker_close(struct daemon *d)
 bool
 broker_keep(struct daemon *d, uint64_t id, const struct ipc_peer *peer)
 {
-	struct broker_cmd c = {.op = BROKER_KEEP,
-			       .uid = peer->uid,
-			       .id = id,
-			       .pid = peer->pid,
-			       .copied = d->cfg->copy_memory};
+	struct broker_cmd c = {.op = BROKER_KEEP, .uid = peer->uid, .id = id, .pid = peer->pid};
 	int fds[2] = {peer->sock, peer->pidfd};
 
 	if (d->broker.w.fd < 0)
@@ -479,7 +475,10 @@ ask(struct session *s, const struct ipc_msg *m, struct broker_cmd *c, int refusa
 int
 broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
 {
-	struct broker_cmd c = {.op = BROKER_FIND, .take = fds, .nfds = m->hdr.nfds};
+	struct broker_cmd c = {.op = BROKER_FIND,
+			       .copied = !session_may_map(s),
+			       .take = fds,
+			       .nfds = m->hdr.nfds};
 
 	if (m->hdr.op == UROCE_CTRL_REREG_MR)
 		c.req = ((const struct uroce_rereg_mr_req *)(const void *)m->body)->reg;

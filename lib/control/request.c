@@ -227,7 +227,7 @@ session_request(struct session *s, struct ipc_msg *m)
 		return rc < 0 ? session_refuse_form(s, m, -rc) : 0;
 	}
 	q = memory_of(m);
-	if (q != NULL && !s->d->cfg->copy_memory && !mrmap_must_look(q))
+	if (q != NULL && session_may_map(s) && !mrmap_must_look(q))
 		return session_answer_kept(s, m, q);
 	if (q != NULL) {
 		rc = session_wait(s, m, false, 0);

@@ -175,7 +175,7 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		return -rc;
 	session_not_new(s);
 	rep->flags = d->shared_cores ? UROCE_HELLO_YIELD : 0;
-	rep->flags |= d->cfg->copy_memory ? UROCE_HELLO_COPY : 0;
+	rep->flags |= session_may_map(s) ? 0 : UROCE_HELLO_COPY;
 	rep->nworkers = d->nworkers;
 	rep->db_seg_bytes = s->doorbells.bytes;
 	ctrl_rep_fd(rp, async_fd, true);

@@ -18,6 +18,7 @@
 #include "map/mrmap.h"
 #include "ipc/segment.h"
 #include "ipc/server.h"
+#include "qp/bind.h"
 
 struct broker_wait;
 
@@ -114,6 +115,12 @@ bool session_may_change(const struct session *s);
  * impersonate a peer (keys, memory addresses, QPNs, PSNs).
  */
 bool session_may_see(const struct session *s, const struct session *owner);
+/* May memory that s registers be mapped for workers? Else it is copied. */
+static inline bool
+session_may_map(const struct session *s)
+{
+	return !s->d->cfg->copy_memory && worker_trusts(s->d->workers, qp_user_place(s->user->id));
+}
 
 ctrl_handler session_hello;
 

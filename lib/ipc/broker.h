@@ -59,7 +59,7 @@ struct broker_cmd {
 	uint64_t job;                /* FIND, SETTLE, PAUSE, RESUME: unique */
 	uint64_t mem;                /* COPY, SETTLE: the address space, mrmap_found.mem_id */
 	int32_t pid;                 /* KEEP */
-	uint32_t copied;             /* KEEP: the client's memory is never mapped */
+	uint32_t copied;             /* FIND: the memory must not be mapped */
 	uint32_t take;               /* FIND: receive a message with descriptors first */
 	uint32_t nfds;               /* FIND: descriptors that the message announces */
 	uint32_t tid;                /* PAUSE */

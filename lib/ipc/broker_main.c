@@ -65,7 +65,6 @@ keep(const struct broker_cmd *c, const int *fds, unsigned nfds)
 	k->client = (struct mrmap_client){.pid = c->pid,
 					  .pidfd = nfds > 1 ? fds[1] : -1,
 					  .uid = c->uid,
-					  .copied = c->copied != 0,
 					  .mem.fd = -1};
 	k->next = *p;
 	*p = k;
@@ -135,6 +134,8 @@ find(const struct broker_cmd *c)
 		return; /* the daemon has a time limit */
 	job->cmd = *c;
 	job->kept = k;
+	if (k != NULL)
+		k->client.copied = c->copied != 0; /* one FIND of a client at a time */
 	if (k == NULL)
 		rc = -ENOENT;
 	else if (jobs_busy(c->uid))

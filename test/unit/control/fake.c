@@ -293,6 +293,14 @@ worker_paused_ns(const struct worker_set *ws, uint8_t user)
 	return fake_paused_ns;
 }
 
+bool fake_distrust;
+
+bool
+worker_trusts(const struct worker_set *ws, uint8_t user)
+{
+	return !fake_distrust;
+}
+
 void
 worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {

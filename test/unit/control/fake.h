@@ -44,6 +44,7 @@ extern const struct qp *fake_moved;
  */
 extern uint64_t fake_now_ns, fake_cpu_ns;
 extern uint64_t fake_paused_ns; /* every user pauses for so long */
+extern bool fake_distrust;      /* no user's memory may be mapped */
 /* Called by fake_open. Starts a day ahead of the kernel's clock: timers of the daemon lie ahead. */
 void fake_clock_start(void);
 

@@ -443,6 +443,52 @@ TEST(failed_queues_fail_their_qps_in_one_call_of_each_worker)
 	assert_int_equal(q->qp->conn.state, QP_ERR);
 }
 
+/* The look-ups of memory that the broker was asked for; it answers none. */
+static unsigned lookups;
+int
+broker_find(struct session *on, const struct ipc_msg *m, bool fds, int refusal)
+{
+	lookups++;
+	return -EPIPE;
+}
+
+/*
+ * Workers have had to wait for the user's memory: the reply to HELLO says that it is copied, and
+ * regions that need no look-up when they are mapped get one.
+ */
+TEST(memory_of_a_user_who_made_workers_wait_is_not_mapped)
+{
+	const struct uroce_hello_req hello = {.device = "t0",
+					      .pid = 1,
+					      .version_min = UROCE_ABI_VERSION_MIN,
+					      .version_max = UROCE_ABI_VERSION};
+	struct uroce_reg_mr_req region = {
+		.access = MEM_LOCAL_WRITE,
+		.addr = 1 << 20,
+		.length = 1 << 20,
+		.npieces = 1,
+		.piece = {{.kind = UROCE_PIECE_KEPT, .va = 1 << 20, .len = 1 << 20}}};
+	struct uroce_hello_rep rep;
+	struct session *other;
+	uint32_t handle;
+	int fd;
+
+	assert_int_equal(make(UROCE_CTRL_ALLOC_PD, NULL, 0, &region.pd), 0);
+	for (unsigned distrust = 0; distrust < 2; distrust++) {
+		fake_distrust = distrust;
+		other = fake_connect(&d, &fd);
+		assert_int_equal(fake_ask(other, fd, UROCE_CTRL_HELLO, &hello, sizeof(hello), &rep,
+					  sizeof(rep)),
+				 0);
+		assert_int_equal(rep.flags & UROCE_HELLO_COPY, distrust ? UROCE_HELLO_COPY : 0);
+		close(fd);
+		assert_int_equal(make(UROCE_CTRL_REG_MR, &region, sizeof(region), &handle),
+				 distrust ? EPIPE : EINVAL); /* nothing is kept */
+		assert_int_equal(lookups, distrust);
+	}
+	fake_distrust = false;
+}
+
 /* A message that is not a request ends the connection and all its objects. */
 TEST(malformed_message_ends_the_session)
 {
