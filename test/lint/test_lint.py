@@ -158,6 +158,30 @@ class Lint(unittest.TestCase):
         self.put('demo', '#!/bin/bash\nif true; then\n')
         self.expect('scripts.py', 'demo')
 
+    def test_imports_between_scripts(self):
+        self.put('test/kit_py/tap.py', 'import os\nLEVEL = 1\nif LEVEL:\n    def case(): pass\n'
+                                       'def late():\n    global made\n    made = 1\n')
+        self.put('test/system/lib.py', 'from tap import case\nclass Daemon: pass\nfor kind in "ab": pass\n')
+        good = ('import os, json.tool, lib, tap as t\nfrom os import nothing_here\nfrom lib import Daemon as D, case, kind\n'
+                'def f(tap): return tap.gone\ndef g(): from tap import made\nlib.case, t.LEVEL, t.__name__, os.gone\n')
+        self.put('test/system/test_a.py', good)
+        self.assertEqual(self.lint('scripts.py'), (0, 'scripts: ok\n'))
+        for line, word in (('from lib import Gone', 'test_a.py:7: test/system/lib.py has no Gone'),
+                           ('def h():\n    from lib import case, gone', 'test_a.py:8: test/system/lib.py has no gone'),
+                           ('def h(): return lib.gone()', 'test_a.py:7: test/system/lib.py has no gone'),
+                           ('t.late.x, t.Gone', 'test_a.py:7: test/kit_py/tap.py has no Gone')):
+            with self.subTest(line):
+                self.put('test/system/test_a.py', good + line + '\n')
+                self.expect('scripts.py', word)
+        # A module of the file's own folder comes first; of others any may be meant.
+        self.put('test/system/test_a.py', 'from page import here, there\n')
+        self.put('test/kit_py/page.py', 'there = 1\n')
+        self.expect('scripts.py', 'test/kit_py/page.py has no here')
+        self.put('test/bench/page.py', 'here = 1\n')
+        self.assertEqual(self.lint('scripts.py')[0], 0)
+        self.put('test/system/page.py', 'here = 1\n')
+        self.expect('scripts.py', 'test/system/page.py has no there')
+
     def test_exported_symbol(self):
         self.put('x.c', 'int leaked(void);\nint leaked(void) { return 1; }\n')
         library = self.root / 'x.so'
