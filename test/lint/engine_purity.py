@@ -17,8 +17,7 @@ import tree
 ROOMS = ('lib/wire/', 'lib/mem/', 'lib/cq/', 'lib/counters/counters.c', 'lib/cc/', 'lib/qp/', 'lib/requester/', 'lib/responder/',
          'lib/engine/', 'lib/cm/')
 FLAGS = ['-O2', '-std=gnu11', '-D_GNU_SOURCE', '-DALLOW_EXPERIMENTAL_API', '-march=native', '-Ilib', '-Iinclude',
-         '-isystem', str(tree.ROOT / 'lib/dpdk'), '-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-gnu/dpdk',
-         '-include', 'rte_config.h']
+         *tree.dpdk_flags()]
 
 # Allowed for all files. Of DPDK only mempools: their inline functions look up the lcore's cache.
 ALLOWED = re.compile(r'mem(cpy|move|set|cmp)|crc32_gzip_refl|__tls_get_addr|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail'
@@ -38,7 +37,9 @@ COLD = {
     'lib/qp/table.c': ('calloc|free', 'the table that finds QPs'),
 }
 
-INSTRUCTIONS = re.compile(r'\t(rdtscp?|syscall|sysenter|rdrand|rdseed|int +\$0x80)\b')
+# Clocks, system calls and random numbers of x86 and of Arm.
+INSTRUCTIONS = re.compile(r'\t(rdtscp?|syscall|sysenter|rdrand|rdseed|int +\$0x80'
+                          r'|svc|mrs\s+\w+, (?:cnt[vp]ct(?:ss)?_el0|pmccntr_el0|rndrr?s?))\b')
 
 
 def build(cc, name, folder):

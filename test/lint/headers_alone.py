@@ -10,8 +10,7 @@ import sys
 
 import tree
 
-DPDK = ['-isystem', str(tree.ROOT / 'lib/dpdk'), '-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-gnu/dpdk',
-        '-include', 'rte_config.h']
+DPDK = tree.dpdk_flags()
 WARN = ['-Wall', '-Wextra', '-Werror', '-Wno-unused-parameter', '-Wno-address-of-packed-member',
         '-Wno-missing-field-initializers']
 # -fms-extensions: structs that extend another (test/sim/sim.h).

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Each lint script finds its problem: the tests run it on a small tree with one error."""
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -99,7 +100,8 @@ class Lint(unittest.TestCase):
         self.assertNotIn('drivers/verbs/bad.c', self.lint('page_size.py')[1])
 
     def test_engine_that_reads_a_clock(self):
-        for body, word in (('long f(void) { return __builtin_ia32_rdtsc(); }', 'instruction rdtsc'),
+        clock, name = (('mrs %0, cntvct_el0', 'mrs') if platform.machine() == 'aarch64' else ('rdtsc', 'rdtsc'))
+        for body, word in (('long f(void) { long t; __asm__("%s" : "=r"(t)); return t; }' % clock, f'instruction {name}'),
                            ('extern long time(long *);\nlong f(void) { return time(0); }', 'refers to time'),
                            ('void *f(void) { return __builtin_malloc(3); }', 'refers to malloc')):
             with self.subTest(word):

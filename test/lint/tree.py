@@ -34,6 +34,12 @@ def code(name):
                   flags=re.S)
 
 
+def dpdk_flags():
+    """The compiler's flags for files that include DPDK, as the build has them but for the processor's."""
+    flags = subprocess.run(['pkg-config', '--cflags', 'libdpdk'], capture_output=True, text=True, check=True).stdout.split()
+    return ['-isystem', str(ROOT / 'lib/dpdk'), *(re.sub('^-I', '-isystem', f) for f in flags if not f.startswith('-m'))]
+
+
 def finish(what, problems):
     """Prints the problems and ends the program, with status 0 if there are none."""
     for problem in problems:
