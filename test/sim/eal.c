@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <rte_common.h>
-#include <rte_eal.h>
 #include <rte_errno.h>
+#include "../kit/unit_eal.h"
 #include "eal.h"
 
 /* Each schedule makes its world anew, of tables of megabytes. glibc would return them to the kernel
@@ -36,16 +36,13 @@ sim_eal_open(const char *program, const char *megabytes)
 			prefix,
 			NULL};
 	cpu_set_t cpus;
-	int cpu = 0;
 
 	eal_keep_memory();
 	snprintf(name, sizeof(name), "%s", program);
 	snprintf(size, sizeof(size), "%s", megabytes);
 	snprintf(prefix, sizeof(prefix), "%s-%d", program, (int)getpid());
 	sched_getaffinity(0, sizeof(cpus), &cpus);
-	while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &cpus)) /* a container may lack CPU 0 */
-		cpu++;
-	snprintf(lcores, sizeof(lcores), "--lcores=0@%d", cpu);
+	snprintf(lcores, sizeof(lcores), "--lcores=0@%d", unit_eal_cpu());
 	if (rte_eal_init((int)RTE_DIM(argv) - 1, argv) < 0) {
 		fprintf(stderr, "%s: EAL: %s\n", program, rte_strerror(rte_errno));
 		exit(2);

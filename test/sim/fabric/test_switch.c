@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The switch and its lines against a small model that keeps departure times instead of queues. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
+#include "../../kit/unit.h"
 #include "../eal.h"
 #include "measure.h"
 #include "switch.h"
@@ -49,6 +45,10 @@ teardown(void **state)
 		line_drain(&sw.port[i].out);
 	return (int)rte_mempool_in_use_count(pool);
 }
+
+UNIT_PROGRAM(group_setup, NULL);
+
+#define SWITCH_TEST(name) UNIT_TEST_IN(name, setup, teardown)
 
 static void
 make(const struct switch_params *p)
@@ -142,8 +142,7 @@ model_accept(struct model *m, uint64_t now_ns, uint32_t out, uint32_t bytes)
 	m->frame[m->n++].bytes = bytes;
 }
 
-static void
-queues_and_drops_are_those_of_the_model(void **state)
+SWITCH_TEST(queues_and_drops_are_those_of_the_model)
 {
 	static struct model model;
 	struct switch_params p = {.ports = PORTS, .shared_bytes = 60000, .port_bytes = 30000};
@@ -181,8 +180,7 @@ queues_and_drops_are_those_of_the_model(void **state)
 
 /* 1000 frames of 4096 B payload at 100 Gb/s take their bits' time, although one takes no whole ns.
  */
-static void
-no_time_is_lost_between_frames(void **state)
+SWITCH_TEST(no_time_is_lost_between_frames)
 {
 	struct switch_params p = {.ports = PORTS, .shared_bytes = 1 << 30, .port_bytes = 1 << 30};
 	struct line *out = &sw.port[0].out;
@@ -206,8 +204,7 @@ no_time_is_lost_between_frames(void **state)
 	}
 }
 
-static void
-frames_arrive_in_order_after_the_delay(void **state)
+SWITCH_TEST(frames_arrive_in_order_after_the_delay)
 {
 	struct switch_params p = {.ports = PORTS, .shared_bytes = 1 << 20, .port_bytes = 1 << 20};
 	uint64_t last = 0, done = 0;
@@ -234,8 +231,7 @@ frames_arrive_in_order_after_the_delay(void **state)
 	assert_int_equal(line_next(&sw.port[2].out), UINT64_MAX);
 }
 
-static void
-probability_of_a_mark_follows_the_queue(void **state)
+SWITCH_TEST(probability_of_a_mark_follows_the_queue)
 {
 	struct switch_params p = {.kmin_bytes = 100000, .kmax_bytes = 400000, .pmax_ppm = 200000};
 
@@ -272,8 +268,7 @@ marks_at(uint64_t kmin, uint64_t kmax, uint8_t ecn, uint32_t n)
 	return sw.port[0].marked;
 }
 
-static void
-as_many_frames_are_marked_as_the_queue_demands(void **state)
+SWITCH_TEST(as_many_frames_are_marked_as_the_queue_demands)
 {
 	assert_int_equal(marks_at(20000, 50000, ECT0, 2000), 0);
 	assert_int_equal(marks_at(10000, 20000, ECT0, 2000), 2000);
@@ -284,8 +279,7 @@ as_many_frames_are_marked_as_the_queue_demands(void **state)
 	assert_int_equal(sw.port[0].unmarkable, 2000);
 }
 
-static void
-marked_frames_are_valid(void **state)
+SWITCH_TEST(marked_frames_are_valid)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
 		struct rte_mbuf *m = frame(1, 200, ECT0, v6 != 0);
@@ -301,8 +295,7 @@ marked_frames_are_valid(void **state)
 	}
 }
 
-static void
-pause_begins_above_xoff_and_ends_at_xon(void **state)
+SWITCH_TEST(pause_begins_above_xoff_and_ends_at_xon)
 {
 	struct switch_params p = {.ports = PORTS,
 				  .shared_bytes = 1 << 20,
@@ -337,8 +330,7 @@ pause_begins_above_xoff_and_ends_at_xon(void **state)
 	assert_int_equal(sw.used_bytes, 0);
 }
 
-static void
-a_paused_line_finishes_its_frame(void **state)
+SWITCH_TEST(a_paused_line_finishes_its_frame)
 {
 	struct line *l = &sw.port[0].out;
 	struct rte_mbuf *m[2] = {frame(0, 100, 0, false), frame(0, 100, 0, false)};
@@ -357,8 +349,7 @@ a_paused_line_finishes_its_frame(void **state)
 	assert_int_equal(from, 6);
 }
 
-static void
-frames_for_nobody_are_dropped(void **state)
+SWITCH_TEST(frames_for_nobody_are_dropped)
 {
 	struct switch_params p = {.ports = PORTS, .shared_bytes = 1 << 20, .port_bytes = 1 << 20};
 
@@ -368,8 +359,7 @@ frames_for_nobody_are_dropped(void **state)
 	assert_int_equal(sw.used_bytes, 0);
 }
 
-static void
-figures(void **state)
+SWITCH_TEST(figures)
 {
 	double equal[] = {3, 3, 3}, one[] = {5, 0, 0, 0};
 	uint32_t v[200];
@@ -381,25 +371,4 @@ figures(void **state)
 	assert_int_equal(measure_percentile(v, 200, 99), 198);
 	assert_int_equal(measure_percentile(v, 200, 50), 100);
 	assert_int_equal(measure_percentile(v, 1, 99), 1);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int
-main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(queues_and_drops_are_those_of_the_model),
-		TEST(no_time_is_lost_between_frames),
-		TEST(frames_arrive_in_order_after_the_delay),
-		TEST(probability_of_a_mark_follows_the_queue),
-		TEST(as_many_frames_are_marked_as_the_queue_demands),
-		TEST(marked_frames_are_valid),
-		TEST(pause_begins_above_xoff_and_ends_at_xon),
-		TEST(a_paused_line_finishes_its_frame),
-		TEST(frames_for_nobody_are_dropped),
-		TEST(figures),
-	};
-
-	return cmocka_run_group_tests(tests, group_setup, NULL);
 }
