@@ -2,8 +2,9 @@
 """The command lines of suite cm. In them {s}, {s6} are the server's RDMA addresses, {c}, {c6} the client's, {p} is a
 port, {dev} the device."""
 import dataclasses
+import sysconfig
 
-PRELOAD = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+PRELOAD = f"LD_PRELOAD=/usr/lib/{sysconfig.get_config_var('MULTIARCH')}/rsocket/librspreload.so"
 
 
 @dataclasses.dataclass(frozen=True)

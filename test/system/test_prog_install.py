@@ -12,6 +12,7 @@ import pathlib
 import stat
 import subprocess
 import sys
+import sysconfig
 
 import lib
 
@@ -19,7 +20,7 @@ GROUP = 57771  # its members may use the socket
 USER = ["setpriv", "--reuid", "65534", "--regid", "65534"]
 # Trees compared completely, and folders compared by entries only: other programs create network devices and sockets
 # meanwhile.
-SYSTEM = ("/etc", "/usr/lib/x86_64-linux-gnu/libibverbs")
+SYSTEM = ("/etc", f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}/libibverbs")
 NEW = ("/dev/infiniband", "/run/uroce-system", "/run/modprobe.d", "/sys/class/infiniband",
        "/sys/class/infiniband_verbs", "/sys/class/misc/rdma_cm")
 TREES = (*SYSTEM, *NEW)

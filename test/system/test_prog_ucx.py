@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Debian's UCX over rc_verbs and ud_verbs: ucx_info's list, and ucx_perftest between two daemons. (ucx_perftest
 does not check the received data; test_prog_mpi does.)"""
+import os
 import re
 
 import lib
@@ -52,9 +53,10 @@ def main():
         for test in ATOMICS:
             with lib.case(f"ucx_perftest: UCX_TLS={tls} -t {test} -s 8"):
                 perftest(link, tls, test, 200, "-s", "8")
+    cpu = min(os.sched_getaffinity(0))
     for tls in ("rc", "ud"):
-        with lib.case(f"ucx_perftest: UCX_TLS={tls} -t tag_lat -c 0 (pinned to a CPU)"):
-            perftest(link, tls, "tag_lat", 200, "-s", "4096", "-c", "0")
+        with lib.case(f"ucx_perftest: UCX_TLS={tls} -t tag_lat -c {cpu} (pinned to a CPU)"):
+            perftest(link, tls, "tag_lat", 200, "-s", "4096", "-c", str(cpu))
         with lib.case(f"ucx_perftest: UCX_TLS={tls} -t tag_bw -T 2 -M multi (threads)"):
             perftest(link, tls, "tag_bw", 200, "-s", "4096", "-T", "2", "-M", "multi")
     link.end()

@@ -4,6 +4,7 @@
 interface, a daemon without descriptors, system calls that fail, forged ICMP errors, memory that the daemon may not
 read."""
 import errno
+import platform
 import shutil
 import socket
 
@@ -122,7 +123,7 @@ if ctypes.CDLL(None, use_errno=True).prctl(22, 2, filters, 0, 0):
     sys.exit(f"seccomp: {os.strerror(ctypes.get_errno())}")
 os.execv(sys.argv[end + 1], sys.argv[end + 1:])
 """
-SOCKET, SETSOCKOPT, RECVMMSG, SENDMMSG = 41, 54, 299, 307  # x86-64
+SOCKET, SETSOCKOPT, RECVMMSG, SENDMMSG = {"x86_64": (41, 54, 299, 307), "aarch64": (198, 208, 243, 269)}[platform.machine()]
 UDP_LEVEL, UDP_SEGMENT, UDP_GRO = 17, 103, 104
 
 
