@@ -17,6 +17,7 @@ import datetime
 import fnmatch
 import hashlib
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -29,6 +30,7 @@ EXPECTED = ROOT / "scripts/durations.json"  # seconds on a busy machine of two c
 LEARNED = ROOT / "build/meson-logs/durations.json"  # the same here
 OF_LIMIT = 0.25  # of the time limit in meson.build, for a test that is in neither
 SLOWER = 1.5  # a step may take this times the expected time
+HANGS = 20  # a step that takes this times the expected time, and at least a minute, hangs
 
 # The suites to run in each build directory, in this order.
 STEPS = {
@@ -106,10 +108,15 @@ class Step:
     def __init__(self, folder, test):
         self.folder, self.name = folder, test["name"]
         self.suites = {suite.rpartition(":")[2] for suite in test["suite"]}
-        self.seconds = test["timeout"] * OF_LIMIT
+        self.limit = test["timeout"]
+        self.seconds = self.limit * OF_LIMIT
 
     def key(self):
         return f"{self.folder} {self.name}"
+
+    def multiplier(self):
+        """For meson, so that no time limit ends a step that is only slow."""
+        return max(3, math.ceil(max(60, HANGS * self.seconds) / self.limit))
 
 
 def steps():
@@ -188,11 +195,11 @@ def by_need(found):
 
 
 def run(step):
-    """Runs it; returns meson's record."""
+    """Runs it; returns meson's record. hangs.py ends it if nothing of it runs for a minute."""
     path = ROOT / step.folder / "meson-logs/step.json"
     path.unlink(missing_ok=True)
-    subprocess.run(["meson", "test", "-C", ROOT / step.folder, "--no-rebuild", "--logbase", "step",
-                    "--timeout-multiplier", "3", step.name],
+    subprocess.run([sys.executable, pathlib.Path(__file__).with_name("hangs.py"), "meson", "test", "-C", ROOT / step.folder,
+                    "--no-rebuild", "--logbase", "step", "--timeout-multiplier", str(step.multiplier()), step.name],
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     return results.read(path)[0]
 

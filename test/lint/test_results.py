@@ -103,6 +103,14 @@ def second_tier(folder):
     assert fake.main("--touched")[0] == "chance", fake.ran
 
 
+def slow_steps_are_not_ended():
+    """Meson's limit of a step is 20 times what it takes, and at least a minute; a short one has three times its own."""
+    for timeout, seconds, limit in ((2400, 1562, 33600), (200, 54, 1200), (10, 1, 60), (300, 2, 900)):
+        step = long.Step("build", {"name": "slow", "suite": [], "timeout": timeout})
+        step.seconds = seconds
+        assert step.limit * step.multiplier() == limit >= max(60, 20 * seconds), (timeout, seconds)
+
+
 def scripts_explain_themselves():
     """--help names every option and runs nothing; so does an unknown one, with status 2."""
     for name in ("check.sh", "demo.sh", "scripts/release.sh"):
@@ -146,6 +154,7 @@ def hangs_end():
 
 
 hangs_end()
+slow_steps_are_not_ended()
 scripts_explain_themselves()
 with tempfile.TemporaryDirectory() as place:
     results_are_counted(pathlib.Path(place))
