@@ -3,24 +3,19 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "control/broker.h"
 #include "control/daemon.h"
 #include "control/loop.h"
 #include "ipc/broker_parts.h"
+#include "../../kit/close_huge.h"
 #include "../../kit/unit.h"
 
-#define HUGE (64u << 20)
-
 static int theirs; /* the broker's end */
-static pthread_t self;
-static unsigned dropped; /* large files that this thread has closed */
 
 int
 broker_starter_fork(void)
@@ -40,18 +35,6 @@ starter_ask(int starter, const char *arg, int chan, pid_t *pid)
 	theirs = dup(chan);
 	*pid = 0;
 	return theirs < 0 ? -errno : 0;
-}
-
-/* Replaces libc's. */
-int
-close(int fd)
-{
-	struct stat st;
-
-	if (pthread_equal(pthread_self(), self) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    st.st_size >= HUGE)
-		dropped++;
-	return (int)syscall(SYS_close, fd);
 }
 
 static void

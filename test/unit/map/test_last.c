@@ -9,21 +9,18 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "map/mrfill.h"
 #include "map/page.h"
 #include "mem/mr.h"
+#include "../../kit/close_huge.h"
 #include "../../kit/unit.h"
 #include "../../kit/mrmap_here.h"
 
-#define VA   (1ull << 40)
-#define HUGE (64u << 20)
+#define VA (1ull << 40)
 
-static pthread_t self;
 static unsigned unmapped; /* pages of files that this thread has unmapped */
-static unsigned dropped;  /* descriptors of files larger than a region that it has closed */
 
 static bool
 is_file(const void *at)
@@ -50,17 +47,6 @@ munmap(void *at, size_t len)
 	if (pthread_equal(pthread_self(), self) && is_file(at))
 		unmapped += (unsigned)(len / page_bytes());
 	return (int)syscall(SYS_munmap, at, len);
-}
-
-int
-close(int fd)
-{
-	struct stat st;
-
-	if (pthread_equal(pthread_self(), self) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    st.st_size >= HUGE)
-		dropped++;
-	return (int)syscall(SYS_close, fd);
 }
 
 static int
