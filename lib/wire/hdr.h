@@ -186,11 +186,4 @@ enum wire_nak { /* NAK-01 */
 		WIRE_NAK_INV_RD_REQ = 4, /* RD only, never produced */
 };
 
-/* Payload bytes of path MTU code 1..5 (enum ibv_mtu): 256 .. 4096 (WIRE-05). 0 for other codes. */
-static inline uint32_t
-wire_mtu_bytes(uint32_t code)
-{
-	return code - 1 < 5 ? 128u << code : 0;
-}
-
 #endif

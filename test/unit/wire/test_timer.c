@@ -51,14 +51,3 @@ UNIT_TEST(ack_timeout_values_are_as_specified)
 	for (code = 2; code < 32; code++)
 		assert_int_equal(wire_ack_timeout_ns(code), 2 * wire_ack_timeout_ns(code - 1));
 }
-
-REQUIREMENT("WIRE-05")
-UNIT_TEST(mtu_codes_are_as_specified)
-{
-	static const uint32_t bytes[] = {0, 256, 512, 1024, 2048, 4096, 0, 0};
-	uint32_t code;
-
-	for (code = 0; code < sizeof(bytes) / sizeof(bytes[0]); code++)
-		assert_int_equal(wire_mtu_bytes(code), bytes[code]);
-	assert_int_equal(wire_mtu_bytes(UINT32_MAX), 0);
-}
