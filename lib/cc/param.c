@@ -219,27 +219,6 @@ cc_param_fill(struct cc_param *p, uint32_t link_kbps, char *err, size_t room)
 	return true;
 }
 
-void
-cc_param_print(const struct cc_param *p, char *out, size_t room)
-{
-	struct cc_param copy = *p;
-	uint32_t kind = p->policy == CC_DCQCN && p->clamp ? KIND_DCQCN_PAPER : KIND_FIXED;
-	size_t used;
-
-	for (uint32_t k = 0; k < KINDS && kind == KIND_FIXED; k++) {
-		if (kind_params[k].policy == p->policy)
-			kind = k;
-	}
-	used = (size_t)snprintf(out, room, "%s", cc_param_policies[kind]);
-	for (size_t i = 0; i < ROWS && used < room; i++) {
-		uint32_t value = *member(&copy, &rows[i]) / rows[i].per_unit;
-
-		if ((rows[i].policies & 1u << p->policy) && value != 0)
-			used += (size_t)snprintf(out + used, room - used, ":%s=%u", rows[i].name,
-						 value);
-	}
-}
-
 /* The policies, indexed by number. */
 
 const struct cc_ops *const cc_policies[CC_POLICIES] = {

@@ -8,7 +8,6 @@
 
 #include "cc/cc.h"
 
-#define CC_PARAM_TEXT_MAX 320       /* bytes of the longest text, with the terminator */
 #define CC_RATE_KBPS      10000000u /* rate of a link that does not report one */
 #define CC_RATE_MOST_KBPS 800000000u
 
@@ -27,11 +26,5 @@ bool cc_param_parse(struct cc_param *p, const char *text, char *err, size_t room
  * rate. Returns true, or false with a message as above if the rates contradict each other.
  */
 bool cc_param_fill(struct cc_param *p, uint32_t link_kbps, char *err, size_t room);
-
-/*
- * Writes p as text that cc_param_parse takes, with all parameters of its policy, to out (room
- * bytes, CC_PARAM_TEXT_MAX are enough).
- */
-void cc_param_print(const struct cc_param *p, char *out, size_t room);
 
 #endif
