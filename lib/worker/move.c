@@ -13,7 +13,9 @@
  *   4. B, in its next iteration, has the QP, and receives the frames that it has kept.
  *
  * Frames that loop back count like those of a queue of the worker that sends them. Either of two
- * connected QPs could then follow the other, so their QPNs decide which one does. UC stays.
+ * connected QPs could then follow the other, so their QPNs decide which one does. A QP leaves once
+ * all that it has looped back has been received or handed over, however long A receives nothing
+ * because it holds events. Meanwhile A asks for no QP, whose frames from that one it would keep.
  *
  * Frames of a QP that come through one queue keep their order, whichever worker has that queue,
  * unless the QP stays with A after step 2. If B has no place for a frame, it is lost. A worker asks
@@ -60,7 +62,8 @@ ask(struct worker *w, uint32_t worker, uint32_t qpn, uint64_t bytes, bool by_ope
 	struct worker_move *mv = &w->move;
 
 	/* nframes: those of the last move were not received yet */
-	if (state_of(w) != MOVE_NONE || mv->nframes != 0 || !qp_sqes_may_load(w->sqes))
+	if (state_of(w) != MOVE_NONE || mv->nframes != 0 || !qp_sqes_may_load(w->sqes) ||
+	    (mv->leaves != NULL && mv->leaves->conn.loopback))
 		return false;
 	mv->qpn = qpn;
 	mv->asked_bytes = bytes;
@@ -98,9 +101,7 @@ move_stray(struct worker *w, const struct rte_mbuf *m, uint32_t worker, uint32_t
 		return;
 	mv->random = mv->random * 1664525u + 1013904223u + w->index; /* Numerical Recipes */
 	qp = qp_table_find(w->engine.qps, qpn);
-	/* While events are held, a move may reorder what the QP has looped back. */
-	if (qp == NULL || must_stay(qp) || (!w->from_port && qp->conn.type != QP_TYPE_RC) ||
-	    ask(w, worker, qpn, s->bytes, false))
+	if (qp == NULL || must_stay(qp) || ask(w, worker, qpn, s->bytes, false))
 		*s = (struct worker_stray){.qpn = qpn};
 }
 
@@ -188,6 +189,9 @@ may_leave(const struct worker *w, struct qp *qp)
 {
 	if (!may_move(w) || engine_may_give(qp) != NULL)
 		return false;
+	/* What it has looped back may be kept here for a QP that w asks for. */
+	if (qp->conn.loopback && (state_of(w) != MOVE_NONE || w->move.nframes != 0))
+		return false;
 	return w->move.by_operator || (follows(w, qp) && comes_there(w, qp));
 }
 
@@ -208,7 +212,7 @@ leave(struct worker *w, struct qp *qp)
  * may be behind those of the other worker in the end.
  */
 static bool
-is_ready(struct worker *w)
+is_ready(struct worker *w, const struct qp *qp)
 {
 	struct worker_move *mv = &w->move;
 
@@ -217,7 +221,7 @@ is_ready(struct worker *w)
 		mv->rest = rte_ring_count(w->in);
 		return false;
 	}
-	return mv->rest == 0 && may_move(w) &&
+	return mv->rest == 0 && may_move(w) && (w->lo_n == 0 || !qp->conn.loopback) &&
 	       (w->engine.env.tx_n == 0 || ++mv->refused >= REFUSED_MOST);
 }
 
@@ -229,8 +233,6 @@ give(struct worker *w, struct qp *qp, struct worker *to)
 	qp->bind.rx_bytes_asked = qp->conn.rx_bytes;
 	if (w->ws->qp_leaves != NULL)
 		w->ws->qp_leaves(w, qp);
-	if (qp->conn.loopback)
-		loopback_own(w); /* frames that refer to its client's memory */
 	hot_queue_forget(w, qp);
 	qp->bind.polled = false;
 	timer_leave(w, qp);
@@ -282,7 +284,8 @@ move_answer(struct worker *w)
 		return;
 	}
 	/* What it has looped back comes to the other worker before it does. */
-	if (mv->over && mv->rest == 0 && qp->conn.loopback && event_retry_held(w))
+	if (mv->over && mv->rest == 0 && qp->conn.loopback && event_retry_held(w) &&
+	    !handoff_waits(w))
 		(void)loopback_rx(w);
 	/*
 	 * One that is being destroyed stays (worker.h). So does one that has state that cannot move
@@ -290,7 +293,7 @@ move_answer(struct worker *w)
 	 */
 	if (qp_table_find(qps, qp->conn.qpn) != qp || engine_may_give(qp) != NULL) {
 		stay(w);
-	} else if (is_ready(w)) {
+	} else if (is_ready(w, qp)) {
 		mv->leaves = NULL;
 		give(w, qp, w->ws->worker[mv->to]);
 		w->poke |= 1u << mv->to;
@@ -382,6 +385,8 @@ why_on_worker(struct worker *w, void *arg)
 	struct why_call *c = arg;
 
 	c->why = engine_may_give(c->qp);
+	if (c->why == NULL && w->held_n != 0)
+		c->why = "its worker waits until the daemon has taken its events: try again";
 }
 
 const char *

@@ -139,6 +139,29 @@ def alone():
     daemon.stop()
 
 
+def unreliable(link):
+    """UC QPs that are connected to each other lose nothing while they move: after a lost message the program would wait for
+    ever."""
+    words = ["-g", "1", "-s", "65536", "-m", "1024", "-d", "{dev}", "-n"]
+    rng, moved, failed = random.Random(11), 0, []
+
+    def pingpong():
+        try:
+            lib.verbs_pair(link.b, link.a, "ibv_uc_pingpong", [*words, "2000"])
+        except Exception as error:  # for the thread that waits
+            failed.append(error)
+
+    while moved < MOVES:
+        traffic = threading.Thread(target=pingpong)
+        traffic.start()
+        while traffic.is_alive():
+            moved += move_all(link, rng, set())
+        if failed:
+            raise failed[0]
+    link.nothing_left()
+    print(f"# {moved} moves")
+
+
 def killed(link):
     """Clients that die while their QPs move leave nothing behind."""
     rng = random.Random(7)
@@ -199,6 +222,8 @@ def main():
         on_demand(loop)
     with lib.case("one QP of a looped back connection follows the other, and stays where it is pinned"):
         follow(loop)
+    with lib.case("UC QPs of a looped back connection lose nothing while they move"):
+        unreliable(loop)
     loop.stop()
     lib.finish()
 

@@ -131,6 +131,8 @@ engine_may_give(const struct qp *qp)
 		       : "the test refuses";
 }
 
+const struct fake_send *fake_at_leave;
+
 /* What a QP that moves sends. */
 static struct fake_send fake_sending;
 
@@ -151,8 +153,12 @@ engine_leave(struct engine *e, uint32_t qpn, uint32_t to)
 {
 	e->leaving_qpn = qpn;
 	__atomic_store_n(&fake_leaves, qpn != 0, __ATOMIC_RELAXED);
-	if (qpn != 0)
-		qp_table_own(e->qps, qpn, QP_TABLE_COMES | to);
+	if (qpn == 0)
+		return;
+	qp_table_own(e->qps, qpn, QP_TABLE_COMES | to);
+	if (__atomic_load_n(&fake_at_leave, __ATOMIC_ACQUIRE) != NULL)
+		fake[e->worker].send = *fake_at_leave;
+	__atomic_store_n(&fake_at_leave, NULL, __ATOMIC_RELAXED);
 }
 
 bool

@@ -68,6 +68,8 @@ struct fake_worker { /* written by the worker's engine; n is stored last, and re
 	struct fake_send send;
 };
 extern struct fake_worker fake[UROCE_MAX_WORKERS];
+/* Atomic. Not NULL: what a worker sends from when the next QP begins to leave it. */
+extern const struct fake_send *fake_at_leave;
 
 /* Number n of a fake_worker, as seen by another thread. */
 #define FAKE_COUNT(n) __atomic_load_n(&(n), __ATOMIC_ACQUIRE)
