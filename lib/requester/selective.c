@@ -382,29 +382,29 @@ req_resent(struct qp_env *env, struct qp *qp, uint32_t psn)
 	req_watch_resent(qp, psn);
 }
 
-/* Is the retransmission of psn a probe, without a sign that psn is lost? */
-static bool
-is_probe(const struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
-{
-	if (m->tail_probe && psn == m->tail_psn) {
-		m->tail_probe = false;
-		return true;
-	}
-	return (qp->conn.snd.watch & QP_WATCH_PROBED) && psn == qp->conn.snd.una_psn;
-}
-
+/*
+ * A repeated retransmission is ambiguous if no later packet showed that the one before was lost: if
+ * it probes the oldest packet, and in a network that reorders. All others count as sent now, or the
+ * loss of a burst of retransmissions would be found by probes, one packet each.
+ */
 static void
 resent_note(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t psn)
 {
 	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW], *was = req_resent_of(m, psn);
-	uint32_t first_serial = was != NULL ? was->first_serial : m->serial + 1;
+	bool tail = m->tail_probe && psn == m->tail_psn;
+	bool oldest = (qp->conn.snd.watch & QP_WATCH_PROBED) && psn == qp->conn.snd.una_psn;
+	uint32_t first_serial = m->serial + 1;
 
+	if (was != NULL && (oldest || qp->conn.sr.threshold != 0))
+		first_serial = was->first_serial;
+	if (tail)
+		m->tail_probe = false;
 	*r = (struct qp_resent){.psn = psn,
 				.high_psn = qp->conn.snd.high_psn,
 				.serial = ++m->serial,
 				.first_serial = first_serial,
-				/* Its duplicate shows a late ACK, not a late packet. */
-				.reported = is_probe(qp, m, psn),
+				/* A probe's duplicate shows a late ACK, not a late packet. */
+				.reported = tail || oldest,
 				.at_ns = env->now_ns};
 	decay_reo_wnd(&qp->conn.sr);
 	if (qp->conn.sr.unreported < UINT16_MAX)

@@ -582,6 +582,68 @@ BENCH_TEST(lost_tail_is_found_by_its_last_packet)
 }
 
 /*
+ * Of eight packets, SQ + 1 and on, all are lost, and again each time that they are sent together.
+ * Probes of the oldest and the last packet arrive. SQ + 3 .. SQ + 6 were sent three times.
+ */
+static struct conn *
+burst_is_lost_thrice(void **state)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+
+	c->b->engine.env.plain = 0;
+	round_trip(c, SQ, 10000);
+	for (uint32_t i = 0; i < 8; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 8);
+	for (uint32_t first = SQ + 1, last = SQ + 8; first < SQ + 3; first++, last--) {
+		uint64_t held =
+			(UINT64_C(1) << (SQ + 8 - first)) - (UINT64_C(1) << (last - first - 1));
+
+		bench_pass(c->b, c->qp->conn.snd.wait_ns);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, first);
+		pkt_none(c);
+		peer_ack(c, first);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, last);
+		pkt_none(c);
+		peer_sack(c, first + 1, held, good);
+		for (uint32_t psn = first + 1; psn < last; psn++)
+			pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+		pkt_none(c);
+	}
+	return c;
+}
+
+/* One of them arrives: those sent before it are lost. */
+REQUIREMENT("SR-04")
+BENCH_TEST(third_loss_shows_when_a_later_packet_arrives)
+{
+	struct conn *c = burst_is_lost_thrice(state);
+
+	peer_sack(c, SQ + 3, 3 << 4 | 1 << 2, good);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+	pkt_none(c);
+}
+
+/* None of them arrives: the probes show it, as they did before. */
+REQUIREMENT("SR-04")
+BENCH_TEST(third_loss_of_a_burst_is_found_by_its_last_packet)
+{
+	struct conn *c = burst_is_lost_thrice(state);
+
+	bench_pass(c->b, c->qp->conn.snd.wait_ns);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
+	pkt_none(c);
+	peer_ack(c, SQ + 3);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 6);
+	pkt_none(c);
+	peer_sack(c, SQ + 4, 7 << 2, good);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
+	pkt_none(c);
+}
+
+/*
  * The last packet was held when it was sent again after a probe, without a sign of its loss: its
  * duplicate shows no reordering.
  */
