@@ -168,7 +168,7 @@ struct qp_resent {
 	uint32_t psn;
 	uint32_t high_psn; /* snd.high_psn when it was sent: packets from it on were sent later */
 	uint32_t serial;   /* order of retransmissions; 0: not retransmitted */
-	uint32_t first_serial; /* of the first of several times: which one arrives is not known */
+	uint32_t first_serial; /* of the first copy that may be the one that arrives */
 	bool reported;         /* known to be spurious */
 	uint64_t at_ns;
 };
