@@ -31,6 +31,7 @@ import test_hostile_memory as hostile  # noqa: E402
 NEIGHBOUR, HONEST = "65533", "65532"  # users; the attacker is hostile.MALLORY
 DATA, CALLS, END = (2, 4), (5000, 50000), 1.0  # goals: times beside the honest client; us; s
 LOOKUPS = 24000
+ENDED = {"punch-rings", "punch-doorbells"}  # the daemon may end such an attacker's context
 Row = collections.namedtuple("Row", "text start")
 
 
@@ -126,7 +127,7 @@ def measure(name, seconds, nice):
     honest.kill()
     attack = ATTACKS[name].start(link)
     found["during"] = neighbour(link, seconds)
-    assert attack.poll() is None, "the attack has ended"
+    assert attack.poll() is None or name in ENDED, "the attack has ended"
     attack.kill()
     found["after"] = neighbour(link, seconds)
     attack = begin(link, name)
