@@ -55,6 +55,27 @@ is_blocked(int *fd, uint32_t tid)
 	return end != NULL && end[1] == ' ' && end[2] == 'D';
 }
 
+/*
+ * Does a blocked thread wait for the end of a hole? Other waits may be another user's fault, as for
+ * a lock of this process, or nobody's, as for a swap device.
+ */
+static bool
+is_at_hole(uint32_t tid)
+{
+	static const char begins[] = "shmem_f"; /* shmem_fault, or what it calls */
+	char text[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(text, sizeof(text), "/proc/self/task/%u/wchan", tid);
+	fd = open(text, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text));
+	close(fd);
+	return n >= (ssize_t)strlen(begins) && memcmp(text, begins, strlen(begins)) == 0;
+}
+
 static void
 publish(struct blame *b, uint64_t *at, uint64_t until_ns)
 {
@@ -79,6 +100,9 @@ blame_user(struct worker_set *ws, uint8_t user, uint64_t now_ns, uint32_t tid, u
 	if (b->paused_until_ns[user] <= now_ns)
 		event_paused(ws, user);
 	publish(b, &b->paused_until_ns[user], until_ns);
+	if (!is_at_hole(tid))
+		return;
+	__atomic_store_n(&b->distrust_until_ns[user], now_ns + BLAME_DISTRUST_NS, __ATOMIC_RELAXED);
 	if (now_ns - since_ns >= BLAME_RELEASE_NS)
 		(void)sigbus_guard_release((pid_t)tid, user);
 }
@@ -234,9 +258,9 @@ worker_paused_ns(const struct worker_set *ws, uint8_t user)
 bool
 worker_trusts(const struct worker_set *ws, uint8_t user)
 {
-	uint64_t until_ns = __atomic_load_n(&ws->blame.paused_until_ns[user], __ATOMIC_RELAXED);
+	uint64_t until_ns = __atomic_load_n(&ws->blame.distrust_until_ns[user], __ATOMIC_RELAXED);
 
-	return until_ns == 0 || timer_now_ns() >= until_ns + BLAME_DISTRUST_NS;
+	return until_ns == 0 || timer_now_ns() >= until_ns;
 }
 
 void

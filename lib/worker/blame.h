@@ -13,8 +13,10 @@
  * doorbells are not read, and packets for its QPs are dropped, on all workers, so that no worker
  * touches its memory. A pause cannot end the wait that it is for, which lasts while there is one
  * hole after the other: from BLAME_RELEASE_NS on, the region that the worker waits for fails
- * (map/sigbus.h). Memory that the user registers within BLAME_DISTRUST_NS after a pause is not
- * mapped, but copied by threads of the broker (worker_trusts).
+ * (map/sigbus.h). Memory that the user registers within BLAME_DISTRUST_NS after such a wait and a
+ * pause is not mapped, but copied by threads of the broker (worker_trusts). Both are only for waits
+ * at holes. Others may be nobody's fault, as for a swap device, or that of another user, whose
+ * hole makes munmap wait while that holds a lock of the whole process.
  *
  * The control thread uses rings, too, and files of clients. It notes whose request it serves
  * (worker_control_serves), and is looked at in the same way.
@@ -57,11 +59,12 @@ uint64_t blame_charge(struct blame_account *a, uint64_t now_ns, uint64_t blocked
 struct blame {
 	struct dpdk_thread thread;
 	bool started;
-	int wake_fd;                        /* eventfd: stop or several has changed */
-	uint32_t stop, several;             /* atomic */
-	uint32_t gen;                       /* atomic: changes behind the following */
-	uint64_t paused_until_ns[QP_USERS]; /* atomic; timer_now_ns, 0: not paused */
-	uint64_t copies_until_ns;           /* atomic */
+	int wake_fd;                          /* eventfd: stop or several has changed */
+	uint32_t stop, several;               /* atomic */
+	uint32_t gen;                         /* atomic: changes behind the following */
+	uint64_t paused_until_ns[QP_USERS];   /* atomic; timer_now_ns, 0: not paused */
+	uint64_t copies_until_ns;             /* atomic */
+	uint64_t distrust_until_ns[QP_USERS]; /* atomic; 0: not distrusted */
 	struct blame_account account[QP_USERS];
 	int stat_fd[UROCE_MAX_WORKERS]; /* of each worker's /proc/self/task/TID/stat, or -1 */
 	uint64_t looked_ns;

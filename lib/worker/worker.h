@@ -78,7 +78,7 @@ void worker_control_serves(struct worker_set *ws, uint8_t user);
 uint64_t worker_paused_ns(const struct worker_set *ws, uint8_t user);
 /*
  * Any thread. May workers access further memory of the user at a place? Not for BLAME_DISTRUST_NS
- * after a pause: it would make them wait again.
+ * after it had to pause because of holes in its memory: there would be more.
  */
 bool worker_trusts(const struct worker_set *ws, uint8_t user);
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose memory a worker waits for: accounts, the thread that looks, and the engines' pauses. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,6 +103,26 @@ event_paused(struct worker_set *ws, uint8_t user)
 	__atomic_fetch_add(&events, 1, __ATOMIC_RELAXED);
 }
 
+/* Where the kernel says that the worker waits. */
+static const char *waits_at;
+int
+open(const char *path, int flags, ...)
+{
+	size_t len = strlen(waits_at);
+	va_list args;
+	int fd;
+
+	if (strstr(path, "/wchan") != NULL) {
+		fd = memfd_create("wchan", MFD_CLOEXEC);
+		return fd >= 0 && pwrite(fd, waits_at, len, 0) == (ssize_t)len ? fd : -1;
+	}
+	va_start(args, flags);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags,
+			  (flags & O_CREAT) != 0 ? va_arg(args, mode_t) : 0);
+	va_end(args);
+	return fd;
+}
+
 /* The caller of vfork waits without being interruptible (state D) until its child has ended. */
 static void *
 blocked_main(void *arg)
@@ -135,6 +159,7 @@ worker_begin(void *(*run)(void *), uint8_t serves)
 	memset(&state_of, 0, sizeof(state_of));
 	events = 0;
 	released_ns = 0;
+	waits_at = "wait_for_vfork_done";
 	set.n = 1;
 	set.worker[0] = &worker;
 	worker.ws = &set;
@@ -238,18 +263,34 @@ UNIT_TEST(a_wait_for_unknown_memory_ends_zero_copy)
 		assert_int_equal(set.blame.paused_until_ns[i], 0);
 }
 
-/* A pause is of no use to the worker that waits. */
-UNIT_TEST(a_wait_that_does_not_end_is_ended)
+/* A pause is of no use to the worker that waits at one hole after the other. */
+UNIT_TEST(a_wait_at_holes_that_does_not_end_is_ended)
 {
 	pthread_t t = worker_begin(blocked_main, USER);
 	uint64_t ran_ns = timer_now_ns();
 
+	waits_at = "shmem_fault";
 	__atomic_store_n(&worker.ran_ns, ran_ns, __ATOMIC_RELAXED);
 	assert_int_equal(worker_blame_start(&set), 0);
 	worker_blame_several(&set, true);
 	assert_true(comes(&released_ns) - ran_ns >= BLAME_RELEASE_NS);
 	assert_true(set.blame.paused_until_ns[USER] != 0);
+	assert_false(worker_trusts(&set, USER));
 	worker_end(t);
+}
+
+/* Such as one for a lock, or for a swap device. */
+UNIT_TEST(other_waits_are_not_ended)
+{
+	pthread_t t = worker_begin(blocked_main, USER);
+
+	assert_int_equal(worker_blame_start(&set), 0);
+	worker_blame_several(&set, true);
+	comes(&set.blame.paused_until_ns[USER]);
+	looks_pass(2 * (BLAME_RELEASE_NS / MS));
+	worker_end(t);
+	assert_int_equal(released_ns, 0);
+	assert_true(worker_trusts(&set, USER));
 }
 
 /* Nobody is blamed for a worker that runs this, and whose last step was at ran_ns. */
@@ -290,17 +331,16 @@ UNIT_TEST(a_lone_user_is_never_paused)
 	assert_int_equal(set.blame.gen, 0);
 }
 
-/* Its memory would make them wait again. */
-UNIT_TEST(workers_do_not_trust_a_user_for_some_time_after_a_pause)
+UNIT_TEST(workers_do_not_trust_a_user_for_some_time)
 {
-	uint64_t *until_ns = &set.blame.paused_until_ns[USER];
+	uint64_t *until_ns = &set.blame.distrust_until_ns[USER];
 
 	memset(&set, 0, sizeof(set));
 	assert_true(worker_trusts(&set, USER));
-	*until_ns = clock_ns + S;
+	*until_ns = clock_ns + BLAME_DISTRUST_NS;
 	assert_false(worker_trusts(&set, USER));
 	assert_true(worker_trusts(&set, USER + 1));
-	clock_ns = *until_ns + BLAME_DISTRUST_NS - 10 * MS;
+	clock_ns = *until_ns - 10 * MS;
 	assert_false(worker_trusts(&set, USER));
 	clock_ns += 10 * MS;
 	assert_true(worker_trusts(&set, USER));
