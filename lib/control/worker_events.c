@@ -76,8 +76,7 @@ on_paused(struct daemon *d, uint8_t place)
 		if (u->used[QUOTA_CONTEXTS] != 0 && qp_user_place(u->id) == place)
 			LOG(WARNING,
 			    "uid %u%s%s: workers had to wait for its memory too often or too long; "
-			    "its queue pairs pause, so that other users' go on, and its further "
-			    "regions are copied (doc/security.md)",
+			    "its queue pairs pause, so that other users' go on (doc/security.md)",
 			    u->uid, u->cgroup != NULL ? " in control group " : "",
 			    u->cgroup != NULL ? u->cgroup : "");
 	}
