@@ -48,7 +48,10 @@ struct ipc_extent {
 	uint8_t *base; /* in this process */
 };
 
-/* Create an arena. limit: most bytes of its segments. Returns NULL if out of memory. */
+/*
+ * Create an arena. limit: most bytes of its segments. owner: as for ipc_segment_create. Returns
+ * NULL if out of memory.
+ */
 struct ipc_arena *ipc_arena_create(size_t limit, bool huge, uint8_t owner);
 /* Change the limit. Existing segments stay. */
 void ipc_arena_set_limit(struct ipc_arena *a, size_t limit);
@@ -68,7 +71,7 @@ void ipc_arena_free(struct ipc_arena *a, struct ipc_extent *ext);
 void ipc_arena_locate(struct ipc_arena *a, const struct ipc_extent *ext, uint32_t entries,
 		      uint32_t stride, struct uroce_ring_loc *loc, int *fd);
 
-/* Has any segment failed? */
+/* Has any segment failed? As ipc_segment_failed. */
 bool ipc_arena_failed(const struct ipc_arena *a);
 
 /* Total bytes of all segments, and whether any has huge pages; for urocectl. */

@@ -46,7 +46,7 @@ int sigbus_guard_add(void *base, size_t len, uint64_t cookie, uint8_t owner);
  * in that thread fails the ranges of this owner that its registers point to. The kernel delivers
  * the signal when the present hole ends, and to an access that the thread itself makes: not to one
  * that the kernel makes for it in a system call. Nothing fails if the thread has gone on to other
- * memory. May be repeated. 0 or -errno.
+ * memory. May be repeated. Returns 0, -ESRCH (no such thread in this process), or -errno.
  */
 int sigbus_guard_release(pid_t tid, uint8_t owner);
 

@@ -13,10 +13,10 @@
  * doorbells are not read, and packets for its QPs are dropped, on all workers, so that no worker
  * touches its memory. A pause cannot end the wait that it is for, which lasts while there is one
  * hole after the other: from BLAME_RELEASE_NS on, the region that the worker waits for fails
- * (map/sigbus.h). Memory that the user registers within BLAME_DISTRUST_NS after such a wait and a
- * pause is not mapped, but copied by threads of the broker (worker_trusts). Both are only for waits
- * at holes. Others may be nobody's fault, as for a swap device, or that of another user, whose
- * hole makes munmap wait while that holds a lock of the whole process.
+ * (map/sigbus.h). Memory that the user registers within BLAME_DISTRUST_NS after it paused because
+ * of holes is not mapped, but copied by threads of the broker (worker_trusts). Both are only for
+ * waits at holes. Others may be nobody's fault, as for a swap device, or that of another user,
+ * whose hole makes munmap wait while that holds a lock of the whole process.
  *
  * The control thread uses rings, too, and files of clients. It notes whose request it serves
  * (worker_control_serves), and is looked at in the same way.
@@ -35,13 +35,13 @@
 #include "dpdk/compat.h"
 #include "qp/bind.h"
 
-#define BLAME_BURST_NS    20000000ll   /* for which workers may wait at once */
-#define BLAME_PAUSE_NS    1000000000ll /* shortest pause */
-#define BLAME_DEBT_NS     300000000ll  /* no debt is larger: a pause of a minute */
-#define BLAME_PART        200          /* of this part of the time, a user may make them wait */
-#define BLAME_RELEASE_NS  100000000ull /* the longest wait of one step, but for the last hole */
-#define BLAME_DISTRUST_NS 3600000000000ll
-#define BLAME_COPIES_NS   10000000000ll /* for which payloads are copied */
+#define BLAME_BURST_NS    20000000ll      /* for which workers may wait at once */
+#define BLAME_PAUSE_NS    1000000000ll    /* shortest pause */
+#define BLAME_DEBT_NS     300000000ll     /* no debt is larger: a pause of a minute */
+#define BLAME_PART        200             /* of this part of the time, a user may make them wait */
+#define BLAME_RELEASE_NS  100000000ull    /* the longest wait of one step, but for the last hole */
+#define BLAME_DISTRUST_NS 3600000000000ll /* for which a user's memory is not mapped */
+#define BLAME_COPIES_NS   10000000000ll   /* for which payloads are copied */
 
 /* How long workers have waited for one user. */
 struct blame_account {

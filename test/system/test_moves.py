@@ -140,8 +140,8 @@ def alone():
 
 
 def unreliable(link):
-    """UC QPs that are connected to each other lose nothing while they move: after a lost message the program would wait for
-    ever."""
+    """UC QPs that are connected to each other lose nothing while they move: after a lost message the program would never
+    end."""
     words = ["-g", "1", "-s", "65536", "-m", "1024", "-d", "{dev}", "-n"]
     rng, moved, failed = random.Random(11), 0, []
 
