@@ -142,8 +142,9 @@ worker_open(struct rc *rc, struct rte_mempool *pool)
 				   .stride = sh->stride};
 	rc->db = rc_zalloc(sizeof(*rc->db));
 	if (rc->db == NULL || worker_add_port(rc->ws, rc->port) != 0 ||
-	    worker_add_doorbell(rc->w, rc->db, &rc->db->waiter, 0, client, rc) != 0)
+	    worker_add_doorbell(rc->w, rc->db) != 0)
 		node_fail("no memory");
+	worker_poll_doorbell(rc->w, rc->db, &rc->db->waiter, 0, client, rc);
 }
 
 /* Take the worker's events, which must not be lost. Other kinds are errors. */

@@ -211,10 +211,10 @@ station_open(struct scale_set *s, unsigned i)
 	st->w = worker_get(s->ws, i);
 	for (unsigned k = 0; k < s->n; k++) {
 		st->db[k] = rc_zalloc(sizeof(*st->db[k]));
-		if (st->db[k] == NULL ||
-		    worker_add_doorbell(worker_get(s->ws, k), st->db[k], &st->db[k]->waiter, 0,
-					k == i ? client : rang_all, st) != 0)
+		if (st->db[k] == NULL || worker_add_doorbell(worker_get(s->ws, k), st->db[k]) != 0)
 			bench_die("no memory");
+		worker_poll_doorbell(worker_get(s->ws, k), st->db[k], &st->db[k]->waiter, 0,
+				     k == i ? client : rang_all, st);
 	}
 	for (unsigned side = 0; side < 2; side++) {
 		uint32_t cqes = rc_entries(3 * s->o.qps * rc_entries(s->o.depth));
@@ -418,6 +418,19 @@ scale_set_verify(const struct scale_set *s)
 	return true;
 }
 
+static void
+leave_on_worker(struct worker *w, void *ring)
+{
+	worker_leave_doorbell(w, ring);
+}
+
+static void
+doorbell_del(struct worker *w, struct uroce_db_ring *ring)
+{
+	worker_call(w, leave_on_worker, ring);
+	worker_close_doorbell(w, ring);
+}
+
 void
 scale_set_close(struct scale_set *s)
 {
@@ -427,7 +440,7 @@ scale_set_close(struct scale_set *s)
 		struct station *st = &s->at[i];
 
 		for (unsigned k = 0; k < s->n; k++)
-			worker_del_doorbell(worker_get(s->ws, k), st->db[k]);
+			doorbell_del(worker_get(s->ws, k), st->db[k]);
 		for (unsigned side = 0; side < 2; side++)
 			for (uint32_t k = 0; k < s->o.qps; k++)
 				worker_call_qp(s->ws, st->side[side].conn[k].qp, forget_on_worker,

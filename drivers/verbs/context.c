@@ -346,7 +346,7 @@ prov_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 	if (!ctx)
 		return NULL;
 	pthread_mutex_init(&ctx->seg_mutex, NULL);
-	prov_rings_init(ctx);
+	ctx->spare_fd = -1;
 	prov_daemon_lost_init(ctx);
 	rc = rca_context_set_ops(&ctx->vctx, &prov_context_ops);
 	if (rc == 0) {

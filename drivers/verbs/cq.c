@@ -24,12 +24,11 @@ cq_attach_ring(struct prov_cq *cq, void *ring, const struct uroce_ring_loc *loc)
 	cq->vcq.cq.cqe = (int)loc->entries;
 }
 
-/* Requests a CQ of cqe entries, and maps the reply's ring. 0 or a positive errno. */
+/* Sends a request whose reply is a CQ's ring. 0 or a positive errno. */
 static int
-cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_len, uint32_t cqe,
+cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_len,
 	   struct uroce_create_cq_rep *rep, void **ring)
 {
-	bool create = op == UROCE_CTRL_CREATE_CQ;
 	struct ipc_call call = {
 		.op = op,
 		.req = req,
@@ -43,10 +42,6 @@ cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_le
 		.hdr_bytes = UROCE_CQ_HDR,
 		.rings = ring,
 		.n = 1,
-		.destroy = UROCE_CTRL_DESTROY_CQ,
-		.made = create ? &rep->handle : NULL,
-		.resize_bytes =
-			create ? 0 : prov_ring_bytes(UROCE_CQ_HDR, cqe, sizeof(struct uroce_cqe)),
 	};
 	int rc = prov_call_rings(&ctx->vctx.context, &call, &rings);
 
@@ -77,7 +72,7 @@ cq_create(struct prov_context *ctx, struct prov_cq *cq, int cqe, struct ibv_comp
 	if (rc)
 		return rc;
 	req.user_handle = cq->ref.id;
-	rc = cq_request(ctx, UROCE_CTRL_CREATE_CQ, &req, sizeof(req), req.cqe, &rep, &ring);
+	rc = cq_request(ctx, UROCE_CTRL_CREATE_CQ, &req, sizeof(req), &rep, &ring);
 	if (rc) {
 		prov_ref_drop(&cq->ref);
 		return rc;
@@ -165,7 +160,7 @@ prov_resize_cq(struct ibv_cq *ibcq, int cqe)
 	 */
 	prov_lock(&cq->lock);
 	rc = cq_request(prov_context_of(ibcq->context), UROCE_CTRL_RESIZE_CQ, &req, sizeof(req),
-			req.cqe, &rep, &ring);
+			&rep, &ring);
 	if (rc == 0) {
 		struct prov_cq_old *drained = cq->old;
 

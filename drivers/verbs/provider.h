@@ -88,9 +88,6 @@ enum prov_poll_mode {
 	PROV_POLL_YIELD,    /* yield, never sleep */
 };
 
-#define PROV_MAX_RINGS   2          /* of a reply */
-#define PROV_MAX_ENTRIES (1u << 24) /* no ring has more */
-
 struct prov_context {
 	uint8_t headroom[RCA_CONTEXT_HEADROOM]; /* libibverbs' verbs_context may start here */
 	struct verbs_context vctx;
@@ -105,11 +102,11 @@ struct prov_context {
 	struct uroce_worker_state *states; /* of all workers, read only */
 	pthread_mutex_t seg_mutex;
 	struct ipc_segmap segs;
-	int spare_fd[PROV_MAX_RINGS]; /* reserved (rings.c), -1: not; seg_mutex */
-	struct uroce_device_rep dev;  /* as of the open */
-	pthread_mutex_t obj_mutex;    /* protects the lists */
-	TAILQ_HEAD(, prov_qp) qps;    /* oldest first */
-	LIST_HEAD(, prov_qp) ud_qps;  /* the UD QPs, for ud_sent.c */
+	int spare_fd;                /* reserved (rings.c), -1: not; seg_mutex */
+	struct uroce_device_rep dev; /* as of the open */
+	pthread_mutex_t obj_mutex;   /* protects the lists */
+	TAILQ_HEAD(, prov_qp) qps;   /* oldest first */
+	LIST_HEAD(, prov_qp) ud_qps; /* the UD QPs, for ud_sent.c */
 	TAILQ_HEAD(, prov_cq) cqs;
 	struct prov_ref *unacked; /* destroyed, but with unacknowledged events: obj_mutex */
 	uint32_t kept;       /* bit i: the daemon keeps adopted file i of this process; atomic */
@@ -307,29 +304,19 @@ struct prov_rings {
 	const struct uroce_ring_loc *const *locs;
 	size_t hdr_bytes; /* of each ring's header */
 	void **rings;
-	unsigned int n;       /* 1 .. PROV_MAX_RINGS */
-	uint16_t destroy;     /* the operation that destroys what the request created */
-	const uint32_t *made; /* its handle in the reply; NULL: the request creates nothing */
-	size_t resize_bytes;  /* upper bound of the ring's; 0: the request creates an object */
+	unsigned int n;
 };
 
 /*
- * Sends the request of call, maps the new segments that its reply names, and sets each of r->rings
- * to the ring's header, or to NULL if its location has 0 entries. If they cannot be mapped, the
- * object is destroyed. Any thread. One at a time, because a reply may name a segment whose
- * descriptor came with the reply before. call's rep_fds, rep_fds_max and spare are set here. 0 or
- * a positive errno, which is also left in errno; EMFILE and ENOMEM also at this process's limits.
+ * Sends the request of call, and sets each of r->rings to the ring's header, or to NULL if its
+ * location has 0 entries. If the daemon lacks room for the rings, gets segments, at most one a
+ * ring, and repeats the request. Any thread. One at a time: the thread that gets a segment needs
+ * all of it. 0 or a positive errno, which is also left in errno; EMFILE and ENOMEM also at this
+ * process's limits.
  */
 int prov_call_rings(struct ibv_context *ctx, struct ipc_call *call, const struct prov_rings *r);
 
-/* Returns an upper bound of the bytes of a ring with n entries, or more than the daemon allows. */
-static inline size_t
-prov_ring_bytes(size_t hdr_bytes, uint32_t n, size_t stride)
-{
-	return hdr_bytes + 2 * (size_t)(n < PROV_MAX_ENTRIES ? n : PROV_MAX_ENTRIES) * stride;
-}
-/* When a context is opened, and closed. prov_rings_open: 0 or a positive errno. */
-void prov_rings_init(struct prov_context *ctx);
+/* Reserves a descriptor, if there is none yet. 0 or a positive errno. */
 int prov_rings_open(struct prov_context *ctx);
 void prov_rings_close(struct prov_context *ctx);
 

@@ -88,8 +88,6 @@ qp_request(struct prov_context *ctx, struct prov_qp *qp, const struct qp_wanted 
 		.hdr_bytes = UROCE_RING_HDR,
 		.rings = ring,
 		.n = 2,
-		.destroy = UROCE_CTRL_DESTROY_QP,
-		.made = &rep.handle,
 	};
 	int rc;
 

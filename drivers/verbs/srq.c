@@ -6,13 +6,10 @@
 #include <stdlib.h>
 #include "fork.h"
 
-/*
- * Sends a request whose reply is an SRQ's ring, and maps that. resize_bytes: as in prov_rings. 0 or
- * a positive errno.
- */
+/* Sends a request whose reply is an SRQ's ring. 0 or a positive errno. */
 static int
 srq_ring_request(struct ibv_context *ctx, uint16_t op, const void *req, size_t req_len,
-		 size_t resize_bytes, struct uroce_create_srq_rep *rep, void **ring)
+		 struct uroce_create_srq_rep *rep, void **ring)
 {
 	struct ipc_call call = {
 		.op = op,
@@ -27,9 +24,6 @@ srq_ring_request(struct ibv_context *ctx, uint16_t op, const void *req, size_t r
 		.hdr_bytes = UROCE_RING_HDR,
 		.rings = ring,
 		.n = 1,
-		.destroy = UROCE_CTRL_DESTROY_SRQ,
-		.made = resize_bytes ? NULL : &rep->handle,
-		.resize_bytes = resize_bytes,
 	};
 	int rc = prov_call_rings(ctx, &call, &rings);
 
@@ -51,8 +45,7 @@ srq_request(struct prov_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 	void *ring;
 	int rc;
 
-	rc = srq_ring_request(pd->context, UROCE_CTRL_CREATE_SRQ, &req, sizeof(req), 0, &rep,
-			      &ring);
+	rc = srq_ring_request(pd->context, UROCE_CTRL_CREATE_SRQ, &req, sizeof(req), &rep, &ring);
 	if (rc)
 		return rc;
 	prov_ring_init(&srq->ring, ring, &rep.ring, rep.max_wr, rep.max_sge);
@@ -132,8 +125,8 @@ srq_resize(struct prov_srq *srq, const struct uroce_modify_srq_req *req)
 
 	fork_enter(); /* before the lock */
 	prov_lock(&r->lock);
-	rc = srq_ring_request(srq->vsrq.srq.context, UROCE_CTRL_RESIZE_SRQ, req, sizeof(*req),
-			      prov_ring_bytes(UROCE_RING_HDR, req->max_wr, r->stride), &rep, &ring);
+	rc = srq_ring_request(srq->vsrq.srq.context, UROCE_CTRL_RESIZE_SRQ, req, sizeof(*req), &rep,
+			      &ring);
 	if (rc == 0 && rep.ring.stride != r->stride)
 		rc = prov_fail(EPROTO);
 	if (rc == 0) {

@@ -17,8 +17,11 @@
  *   HELLO(device, versions)   -->
  *                             <--  geometry + fds: async, doorbell segment, an eventfd per worker
  *   CREATE_CQ / CREATE_QP ..  -->
- *                             <--  handle, segment and offset of its rings; + fd of the segment
- *                                  when the client has not seen it yet
+ *                             <--  handle, segment and offset of its rings
+ *                             or   ENOSPC: there is no segment with room for them
+ *   SEGMENT                   -->
+ *                             <--  a segment + its fd, which the client maps and seals before it
+ *                                  repeats the request
  *   REG_MR + fds              -->
  *                             <--  lkey, rkey
  *   (events go the other way on their own sockets: 16 bytes on the async fd, 8 on a channel)
@@ -95,6 +98,7 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_ASK_PEER,
 	UROCE_CTRL_PAUSE_THREADS,
 	UROCE_CTRL_RESUME_THREADS,
+	UROCE_CTRL_SEGMENT,
 	UROCE_CTRL_OPS,
 };
 
@@ -113,16 +117,31 @@ struct uroce_ctrl_hdr {
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_ctrl_hdr) == 24, "control header size");
 
-/* Where an object's ring is. A segment's descriptor comes with the first reply that names it. */
-struct uroce_ring_loc {
-	uint32_t seg;       /* segment id, 0 .. */
-	uint32_t new_seg;   /* 1: this segment's descriptor is attached (in order of appearance) */
-	uint64_t seg_bytes; /* size to map, whole segment, from offset 0 */
-	uint64_t off;       /* of the ring's header in the segment */
-	uint32_t entries;   /* power of two */
-	uint32_t stride;    /* bytes per entry */
+/*
+ * Segments: memory that both sides map. The daemon creates them. It uses one only when the client
+ * has sealed it with F_SEAL_FUTURE_WRITE (fcntl(2)), after mapping it: from then on nobody can
+ * punch holes into it, which would make the daemon's workers wait.
+ *
+ * - The doorbell segment comes with the reply to HELLO. CREATE_QP gets EPERM until it is sealed.
+ * - A request that makes a ring gets ENOSPC, without a sentence, if no sealed segment of the
+ *   context has room for it. SEGMENT then returns one that has; EINVAL: the last such request got
+ *   its ring. Until that one is sealed, SEGMENT returns it again, or a larger one in its place.
+ */
+struct uroce_segment_rep { /* descriptor [0]: the segment */
+	uint32_t seg;      /* its id, 0 .. */
+	uint8_t spare[4];
+	uint64_t bytes; /* size to map, whole segment, from offset 0 */
 };
-UROCE_ABI_ASSERT(sizeof(struct uroce_ring_loc) == 32, "ring_loc size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_segment_rep) == 16, "segment_rep size");
+/* Where an object's ring is. */
+struct uroce_ring_loc {
+	uint32_t seg;     /* segment id */
+	uint32_t entries; /* power of two; 0: no ring */
+	uint64_t off;     /* of the ring's header in the segment */
+	uint32_t stride;  /* bytes per entry */
+	uint8_t spare[4];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_ring_loc) == 24, "ring_loc size");
 
 /*
  * Sharing a context (ibv_import_device). EXPORT returns the context's token, the same each time. A
@@ -306,7 +325,7 @@ struct uroce_create_cq_rep {
 	uint8_t spare[4];
 	struct uroce_ring_loc ring;
 };
-UROCE_ABI_ASSERT(sizeof(struct uroce_create_cq_rep) == 40, "create_cq_rep size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_cq_rep) == 32, "create_cq_rep size");
 struct uroce_resize_cq_req {
 	uint32_t handle;
 	uint32_t cqe;
@@ -337,7 +356,7 @@ struct uroce_create_qp_rep {
 	struct uroce_ring_loc sq, rq; /* rq.entries 0 with an SRQ */
 	uint8_t spare[8];
 };
-UROCE_ABI_ASSERT(sizeof(struct uroce_create_qp_rep) == 104, "create_qp_rep size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_qp_rep) == 88, "create_qp_rep size");
 
 struct uroce_ah_attr {
 	uint8_t dgid[16];
@@ -395,7 +414,7 @@ struct uroce_create_srq_rep {
 	struct uroce_ring_loc ring;
 	uint8_t spare[8];
 };
-UROCE_ABI_ASSERT(sizeof(struct uroce_create_srq_rep) == 56, "create_srq_rep size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_srq_rep) == 48, "create_srq_rep size");
 /*
  * attr_mask: enum ibv_srq_attr_mask. MODIFY_SRQ sets the limit. RESIZE_SRQ sets the size, and the
  * limit if the mask has both. Its reply is that of CREATE_SRQ: the ring to use from then on. The

@@ -14,8 +14,8 @@
 #define UROCE_ABI_VERSION_H
 
 /* The versions that this source supports. hello.h: when to change them, how both sides agree. */
-#define UROCE_ABI_VERSION       9
-#define UROCE_ABI_VERSION_MIN   9
+#define UROCE_ABI_VERSION       10
+#define UROCE_ABI_VERSION_MIN   10
 #define UROCE_ABI_VERSION_FIRST 7 /* the first whose HELLO has a range */
 
 #define UROCE_CACHE_LINE        64

@@ -96,6 +96,7 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_ASK_PEER] = peer_probe_request,
 	[UROCE_CTRL_PAUSE_THREADS] = threads_done,
 	[UROCE_CTRL_RESUME_THREADS] = threads_done,
+	[UROCE_CTRL_SEGMENT] = context_segment,
 };
 
 /* Operations that destroy the object they name. DEREG_MR has additional reasons to refuse. */

@@ -93,6 +93,16 @@ idtab_del(struct idtab *t, uint32_t id)
 	t->used--;
 }
 
+void
+idtab_undo(struct idtab *t, uint32_t id)
+{
+	uint32_t i = id & SLOT_MASK;
+
+	t->slot[i].obj = NULL;
+	t->used--;
+	t->next = i;
+}
+
 void *
 idtab_next(const struct idtab *t, uint32_t *pos)
 {

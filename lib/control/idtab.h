@@ -34,6 +34,8 @@ int idtab_add(struct idtab *t, void *obj, uint32_t *id);
 void *idtab_get(const struct idtab *t, uint32_t id);
 /* Removes id. Ignores unknown ids. */
 void idtab_del(struct idtab *t, uint32_t id);
+/* Undoes an idtab_add whose id nobody has seen: the next object gets it. */
+void idtab_undo(struct idtab *t, uint32_t id);
 /*
  * Returns the next object at or after slot *pos and moves *pos past it; NULL: no more. Start with
  * *pos = 0. Objects may be removed between calls.

@@ -16,6 +16,7 @@ ctrl_handler ah_create;
 ctrl_handler mcast_attach, mcast_detach;
 ctrl_handler qp_obj_create, qp_obj_modify, qp_obj_query;
 ctrl_handler context_export, pd_import, mr_import;
+ctrl_handler context_segment; /* ring.c */
 ctrl_handler set_request;
 
 /* Creates a PD of s with shared's id, or with a new one if NULL. Returns 0 or ENOMEM. */

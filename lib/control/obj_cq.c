@@ -150,7 +150,7 @@ cq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (ch != NULL)
 		ch->o.refs++;
 	rep->handle = cq->o.handle;
-	ctrl_rep_ring(rp, s, &cq->ext, cq->cq.ring->mask + 1, sizeof(struct uroce_cqe), &rep->ring);
+	ring_locate(&cq->ext, cq->cq.ring->mask + 1, sizeof(struct uroce_cqe), &rep->ring);
 	return 0;
 }
 
@@ -202,7 +202,7 @@ cq_resize_obj(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	cq->old = cq->ext;
 	cq->ext = ext;
 	rep->handle = cq->o.handle;
-	ctrl_rep_ring(rp, s, &cq->ext, entries, sizeof(struct uroce_cqe), &rep->ring);
+	ring_locate(&cq->ext, entries, sizeof(struct uroce_cqe), &rep->ring);
 	return 0;
 }
 

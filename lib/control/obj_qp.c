@@ -326,6 +326,8 @@ qp_obj_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		return ENOMEM;
 	rc = qp_prepare(q, s, pd, r, &c, rp);
 	if (rc == 0)
+		rc = session_doorbells_poll(s, rp);
+	if (rc == 0)
 		rc = -object_add(&qp_kind, &q->o, s, pd);
 	if (rc != 0) {
 		free(q);
@@ -333,7 +335,9 @@ qp_obj_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	}
 	rc = qp_build(q, &c);
 	if (rc != 0) {
-		object_free(&qp_kind, &q->o);
+		qp_release(&q->o);
+		object_drop(&qp_kind, &q->o);
+		free(q);
 		return rc;
 	}
 	qp_publish(q);
@@ -341,9 +345,9 @@ qp_obj_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	rep->qpn = c.qpn;
 	rep->worker = c.worker;
 	rep->cap = c.cap;
-	ctrl_rep_ring(rp, s, &q->sq, c.cap.max_send_wr, c.sq.stride, &rep->sq);
+	ring_locate(&q->sq, c.cap.max_send_wr, c.sq.stride, &rep->sq);
 	if (q->srq == NULL)
-		ctrl_rep_ring(rp, s, &q->rq, c.cap.max_recv_wr, c.rq.stride, &rep->rq);
+		ring_locate(&q->rq, c.cap.max_recv_wr, c.rq.stride, &rep->rq);
 	return 0;
 }
 

@@ -67,7 +67,7 @@ srq_tell(struct obj_srq *o, struct ctrl_rep *rp)
 	rep->srqn = o->srq.srqn;
 	rep->max_wr = o->srq.rq.mask + 1;
 	rep->max_sge = o->srq.rq.max_sge;
-	ctrl_rep_ring(rp, o->o.s, &o->ext, o->srq.rq.mask + 1, o->srq.rq.stride, &rep->ring);
+	ring_locate(&o->ext, o->srq.rq.mask + 1, o->srq.rq.stride, &rep->ring);
 }
 
 int

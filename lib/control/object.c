@@ -27,13 +27,19 @@ object_add(const struct object_kind *k, struct object *o, struct session *s, str
 	return 0;
 }
 
-void
-object_drop(const struct object_kind *k, struct object *o)
+static void
+give_back(const struct object_kind *k, struct object *o)
 {
 	if (o->pd != NULL)
 		o->pd->o.refs--;
 	quota_give(o->s->user, k->quota, 1);
-	idtab_del(table_of(k, o->s), o->handle);
+}
+
+void
+object_drop(const struct object_kind *k, struct object *o)
+{
+	give_back(k, o);
+	idtab_undo(table_of(k, o->s), o->handle);
 }
 
 void
@@ -41,7 +47,8 @@ object_free(const struct object_kind *k, struct object *o)
 {
 	if (k->release != NULL)
 		k->release(o);
-	object_drop(k, o);
+	give_back(k, o);
+	idtab_del(table_of(k, o->s), o->handle);
 	free(o);
 }
 

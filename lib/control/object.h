@@ -60,7 +60,7 @@ struct object_kind {
  * assigns a handle and references pd (or NULL). Returns 0, or -ENOMEM and the caller keeps o.
  */
 int object_add(const struct object_kind *k, struct object *o, struct session *s, struct obj_pd *pd);
-/* Undoes object_add for an incomplete object. The caller owns it again. */
+/* Undoes object_add before anyone has seen the handle. The caller owns o again. */
 void object_drop(const struct object_kind *k, struct object *o);
 /* Releases the object, undoes object_add and frees it. It is hidden, and no worker has it. */
 void object_free(const struct object_kind *k, struct object *o);

@@ -3,30 +3,55 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include "control/obj.h"
 
 int
 session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext)
 {
+	int rc = ipc_arena_alloc(s->arena, bytes, ext);
+
+	s->ring_lacks = rc == -ENOSPC ? bytes : 0;
+	return rc;
+}
+
+/* Takes from the user's quota what the arena holds more than before, or gives it back. */
+static void
+charge(struct session *s, size_t bytes, uint32_t segs)
+{
+	size_t now = ipc_arena_bytes(s->arena);
+
+	if (now > bytes)
+		quota_take(s->user, QUOTA_QUEUE_MEM, now - bytes);
+	else
+		quota_give(s->user, QUOTA_QUEUE_MEM, bytes - now);
+	if (ipc_arena_segments(s->arena) > segs) {
+		quota_take(s->user, QUOTA_FDS, 1);
+		quota_take(s->user, QUOTA_MAPS, 1);
+	} else if (ipc_arena_segments(s->arena) < segs) {
+		quota_give(s->user, QUOTA_FDS, 1);
+		quota_give(s->user, QUOTA_MAPS, 1);
+	}
+}
+
+/*
+ * Offers the client a segment of at least bytes, from its user's quota. Returns as ipc_arena_offer;
+ * beyond a limit there is a sentence in quota.refusal.
+ */
+static int
+segment_offer(struct session *s, size_t bytes, uint32_t *id, const struct ipc_segment **seg)
+{
 	struct quota *q = &s->d->quota;
-	size_t own = (size_t)s->d->cfg->client_mem_mib << 20;
-	uint64_t left = quota_left(s->user, QUOTA_QUEUE_MEM), grown;
-	bool own_binds = own - s->arena_bytes <= left;
+	size_t own = (size_t)s->d->cfg->client_mem_mib << 20, held = ipc_arena_bytes(s->arena);
+	uint32_t segs = ipc_arena_segments(s->arena);
+	uint64_t left = quota_left(s->user, QUOTA_QUEUE_MEM);
+	bool own_binds = own - held <= left;
 	bool fds = quota_left(s->user, QUOTA_FDS) > 0, maps = quota_left(s->user, QUOTA_MAPS) > 0;
 	int rc;
 
 	/* Check all limits before creating a segment. */
-	ipc_arena_set_limit(s->arena, !fds || !maps ? s->arena_bytes
-				      : own_binds   ? own
-						    : s->arena_bytes + left);
-	rc = ipc_arena_alloc(s->arena, bytes, ext);
-	grown = ipc_arena_bytes(s->arena) - s->arena_bytes;
-	if (grown != 0) {
-		quota_take(s->user, QUOTA_QUEUE_MEM, grown);
-		quota_take(s->user, QUOTA_FDS, 1);
-		quota_take(s->user, QUOTA_MAPS, 1);
-		s->arena_bytes += grown;
-		s->arena_segs++;
-	}
+	ipc_arena_set_limit(s->arena, !fds || !maps ? held : own_binds ? own : held + left);
+	rc = ipc_arena_offer(s->arena, bytes, id, seg);
+	charge(s, held, segs);
 	if (rc != -ENOMEM)
 		return rc;
 	/* For the message: less is left than a new segment takes. */
@@ -36,7 +61,7 @@ session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext)
 		snprintf(q->refusal, sizeof(q->refusal),
 			 "uid %u wants %zu MiB more of queue memory in a client that holds %zu; a "
 			 "client may hold %u (option client-mem)",
-			 s->peer.uid, (bytes + (1u << 20) - 1) >> 20, s->arena_bytes >> 20,
+			 s->peer.uid, (bytes + (1u << 20) - 1) >> 20, held >> 20,
 			 s->d->cfg->client_mem_mib);
 	else if (fds && maps && quota_take(s->user, QUOTA_QUEUE_MEM, bytes) == 0)
 		quota_give(s->user, QUOTA_QUEUE_MEM, bytes);
@@ -47,13 +72,19 @@ session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext)
 	return rc;
 }
 
-void
-ctrl_rep_ring(struct ctrl_rep *rep, struct session *s, const struct ipc_extent *ext,
-	      uint32_t entries, uint32_t stride, struct uroce_ring_loc *loc)
+int
+context_segment(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
-	int fd;
+	struct uroce_segment_rep *rep = rp->body;
+	const struct ipc_segment *seg;
+	int rc;
 
-	ipc_arena_locate(s->arena, ext, entries, stride, loc, &fd);
-	if (fd >= 0)
-		ctrl_rep_fd(rep, fd, false);
+	if (s->ring_lacks == 0)
+		return ctrl_refuse(rp, EINVAL, "no request lacks room for its rings");
+	rc = segment_offer(s, s->ring_lacks, &rep->seg, &seg);
+	if (rc < 0)
+		return -rc;
+	rep->bytes = seg->bytes;
+	ctrl_rep_fd(rp, seg->fd, false);
+	return 0;
 }

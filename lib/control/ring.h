@@ -7,12 +7,19 @@
 #include "control/session.h"
 
 /*
- * Allocates ring memory of the context from its user's quota; ipc_arena_free frees it. Returns 0 or
- * -errno of ipc_arena_alloc: -ENOMEM beyond a limit, with a sentence in quota.refusal.
+ * Allocates ring memory of the context in its segments; ipc_arena_free frees it. Returns 0 or
+ * -ENOSPC, the reply with which the client asks for a segment (ctrl.h).
  */
 int session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext);
-/* Adds a ring's location to the reply, and its segment's descriptor if the client lacks it. */
-void ctrl_rep_ring(struct ctrl_rep *rep, struct session *s, const struct ipc_extent *ext,
-		   uint32_t entries, uint32_t stride, struct uroce_ring_loc *loc);
+/* Sets the location of a ring, for the client. */
+static inline void
+ring_locate(const struct ipc_extent *ext, uint32_t entries, uint32_t stride,
+	    struct uroce_ring_loc *loc)
+{
+	loc->seg = ext->seg;
+	loc->entries = entries;
+	loc->off = ext->off;
+	loc->stride = stride;
+}
 
 #endif

@@ -27,53 +27,6 @@ session_may_see(const struct session *s, const struct session *owner)
 	       s->user->privileged;
 }
 
-/* On the worker: scans the context's QPs after its doorbell ring overflowed or was corrupted. */
-static bool
-on_doorbell_overflow(struct worker *w, void *ctx, bool first)
-{
-	struct session *s = ctx;
-	struct obj_qp **at = &s->worker_scan[worker_index(w)];
-
-	if (first)
-		*at = LIST_FIRST(&s->worker_qps[worker_index(w)]);
-	for (uint32_t i = 0; i < WORKER_SCAN_QPS && *at != NULL; i++) {
-		engine_doorbell(worker_engine(w), (*at)->qp->conn.qpn);
-		*at = LIST_NEXT(*at, worker_link);
-	}
-	return *at != NULL;
-}
-
-static void
-doorbells_close(struct session *s)
-{
-	while (s->ndoorbells > 0) {
-		s->ndoorbells--;
-		worker_del_doorbell(worker_get(s->d->workers, s->ndoorbells),
-				    session_doorbell(s, s->ndoorbells));
-	}
-	ipc_segment_destroy(&s->doorbells);
-}
-
-static int
-doorbells_open(struct session *s)
-{
-	uint32_t n = s->d->nworkers;
-	int rc = ipc_segment_create(&s->doorbells, n * sizeof(struct uroce_db_ring), false,
-				    qp_user_place(s->user->id));
-
-	while (rc == 0 && s->ndoorbells < n) {
-		rc = worker_add_doorbell(worker_get(s->d->workers, s->ndoorbells),
-					 session_doorbell(s, s->ndoorbells),
-					 &session_doorbell(s, 0)->waiter,
-					 qp_user_place(s->user->id), on_doorbell_overflow, s);
-		if (rc == 0)
-			s->ndoorbells++;
-	}
-	if (rc < 0 && s->doorbells.base != NULL)
-		doorbells_close(s);
-	return rc;
-}
-
 /* Opens the resources of a context beyond its connection. */
 static int
 context_open(struct session *s, struct device *dev, int *async_fd)
@@ -97,7 +50,7 @@ context_open(struct session *s, struct device *dev, int *async_fd)
 	rc = events_async_open(&s->async, s->d, async_fd);
 	if (rc < 0)
 		goto fail_arena;
-	rc = doorbells_open(s);
+	rc = session_doorbells_open(s);
 	if (rc < 0)
 		goto fail_async;
 	rc = ah_table_open(s);
@@ -116,7 +69,7 @@ context_open(struct session *s, struct device *dev, int *async_fd)
 	return 0;
 
 fail_doorbells:
-	doorbells_close(s);
+	session_doorbells_free(s);
 fail_async:
 	events_async_close(&s->async);
 	close(*async_fd);

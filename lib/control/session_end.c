@@ -51,17 +51,6 @@ wait_for_workers(struct session *s, uint32_t njobs, void (*then)(struct defer *d
 		then(df);
 }
 
-static void
-doorbells_free(struct session *s)
-{
-	while (s->ndoorbells > 0) {
-		s->ndoorbells--;
-		worker_close_doorbell(worker_get(s->d->workers, s->ndoorbells),
-				      session_doorbell(s, s->ndoorbells));
-	}
-	ipc_segment_destroy(&s->doorbells);
-}
-
 typedef bool object_visit(const struct object_kind *k, struct session *s, uint32_t *pos,
 			  int *steps);
 
@@ -94,14 +83,16 @@ session_users_changed(struct daemon *d)
 static void
 context_free(struct session *s)
 {
+	uint32_t segs = ipc_arena_segments(s->arena);
+
 	mr_kept_free(s);
 	ah_table_close(s);
-	doorbells_free(s);
+	session_doorbells_free(s);
 	events_async_close(&s->async);
+	quota_give(s->user, QUOTA_QUEUE_MEM, ipc_arena_bytes(s->arena));
+	quota_give(s->user, QUOTA_FDS, segs + CONTEXT_FDS + s->d->nworkers);
+	quota_give(s->user, QUOTA_MAPS, segs + CONTEXT_MAPS);
 	ipc_arena_destroy(s->arena);
-	quota_give(s->user, QUOTA_QUEUE_MEM, s->arena_bytes);
-	quota_give(s->user, QUOTA_FDS, s->arena_segs + CONTEXT_FDS + s->d->nworkers);
-	quota_give(s->user, QUOTA_MAPS, s->arena_segs + CONTEXT_MAPS);
 	quota_give(s->user, QUOTA_CONTEXTS, 1);
 	session_users_changed(s->d);
 	idtab_free(&s->pds);

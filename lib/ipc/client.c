@@ -311,7 +311,6 @@ client_receive(struct ipc_client *c, struct ipc_call *call)
 	}
 	if (lost) {
 		close_fds(fds, nfds);
-		call->fds_lost = true;
 		strcpy(call->why, NO_ROOM);
 		return -EMFILE;
 	}
@@ -327,7 +326,6 @@ ipc_client_call(struct ipc_client *c, struct ipc_call *call)
 	int rc;
 
 	call->rep_nfds = 0;
-	call->fds_lost = false;
 	call->why[0] = '\0';
 	if (call->req_nfds > UROCE_CTRL_MAX_FDS ||
 	    call->req_len > UROCE_CTRL_MAX_MSG - sizeof(struct uroce_ctrl_hdr))

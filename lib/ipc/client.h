@@ -46,7 +46,6 @@ struct ipc_call {
 	 */
 	int *spare;
 	unsigned int nspare;
-	bool fds_lost; /* out: executed, rep is filled, but there was no room for the descriptors */
 	/* out: the daemon's reason for a refusal, printable; "": none */
 	char why[UROCE_CTRL_MAX_WHY + 1];
 };
@@ -80,8 +79,8 @@ void ipc_client_abandon(struct ipc_client *c);
  * Sends the request and waits for its reply, without a time limit. Any thread. Returns
  * - 0: success; rep and rep_fds are filled;
  * - the daemon's errno, negated, if it refused; rep_fds is then empty;
- * - -EMFILE and fds_lost: this process cannot have as many descriptors as the reply carries; the
- *   connection is usable;
+ * - -EMFILE: the request was executed, but this process cannot have as many descriptors as the
+ *   reply carries; the connection is usable;
  * - -EIO: the connection has ended, now or before (the daemon is gone);
  * - -EPROTO: the message received is not a reply to this request, or has spare bytes that are not
  *   zero (why names the field); the connection has ended.

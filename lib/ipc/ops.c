@@ -27,17 +27,18 @@ SPARE(reg_mr_rep, AT(reg_mr_rep, spare));
 SPARE(rereg_mr_req, AT(rereg_mr_req, reg.spare));
 SPARE(channel_rep, AT(channel_rep, spare));
 SPARE(create_cq_req, AT(create_cq_req, spare));
-SPARE(create_cq_rep, AT(create_cq_rep, spare));
+SPARE(create_cq_rep, AT(create_cq_rep, spare), AT(create_cq_rep, ring.spare));
 SPARE(resize_cq_req, AT(resize_cq_req, spare));
 SPARE(create_qp_req, AT(create_qp_req, spare));
-SPARE(create_qp_rep, AT(create_qp_rep, spare));
+SPARE(create_qp_rep, AT(create_qp_rep, sq.spare), AT(create_qp_rep, rq.spare),
+      AT(create_qp_rep, spare));
 SPARE(modify_qp_req, AT(modify_qp_req, attr.ah.spare), AT(modify_qp_req, attr.alt_ah.spare),
       AT(modify_qp_req, attr.spare), AT(modify_qp_req, spare));
 SPARE(query_qp_rep, AT(query_qp_rep, attr.ah.spare), AT(query_qp_rep, attr.alt_ah.spare),
       AT(query_qp_rep, attr.spare), AT(query_qp_rep, spare));
 SPARE(create_ah_req, AT(create_ah_req, spare), AT(create_ah_req, attr.spare));
 SPARE(create_srq_req, AT(create_srq_req, spare));
-SPARE(create_srq_rep, AT(create_srq_rep, spare));
+SPARE(create_srq_rep, AT(create_srq_rep, ring.spare), AT(create_srq_rep, spare));
 SPARE(modify_srq_req, AT(modify_srq_req, spare));
 SPARE(query_srq_rep, AT(query_srq_rep, spare));
 SPARE(alloc_mw_req, AT(alloc_mw_req, spare));
@@ -60,6 +61,7 @@ SPARE(cm_open_rep, AT(cm_open_rep, spare));
 SPARE(ask_peer_req, AT(ask_peer_req, spare));
 SPARE(ask_peer_rep, AT(ask_peer_rep, spare));
 SPARE(pause_threads_req, AT(pause_threads_req, spare));
+SPARE(segment_rep, AT(segment_rep, spare));
 
 #define BODY(type)                                                                                 \
 	{                                                                                          \
@@ -114,6 +116,7 @@ static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
 	OP(ASK_PEER, BODY(ask_peer_req), BODY(ask_peer_rep), OBSERVER, 0),
 	OP(PAUSE_THREADS, BODY(pause_threads_req), NONE, OBSERVER, 0),
 	OP(RESUME_THREADS, NONE, NONE, OBSERVER, 0),
+	OP(SEGMENT, NONE, BODY(segment_rep), CONTEXT, 0),
 };
 
 const struct ipc_op *

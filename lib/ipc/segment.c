@@ -15,7 +15,7 @@
 #define MFD_HUGE_2MB (21u << 26)
 #endif
 #define HUGE_BYTES (2u << 20)
-#define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW) /* the client adds F_SEAL_FUTURE_WRITE */
 
 static size_t
 round_up(size_t n, size_t unit)
@@ -87,6 +87,14 @@ ipc_segment_failed(const struct ipc_segment *seg)
 	return sigbus_guard_failed((uintptr_t)seg->base);
 }
 
+bool
+ipc_segment_sealed(const struct ipc_segment *seg)
+{
+	int seals = fcntl(seg->fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE) != 0;
+}
+
 /* Free space of a segment: disjoint, never adjacent, in ascending order. */
 struct hole {
 	LIST_ENTRY(hole) link;
@@ -95,11 +103,11 @@ struct hole {
 struct arena_seg {
 	struct ipc_segment mem;
 	LIST_HEAD(, hole) holes;
-	bool sent; /* the client has received its descriptor */
 };
 struct ipc_arena {
 	struct arena_seg **seg;
 	uint32_t nsegs;
+	struct arena_seg *offered; /* not sealed when last looked at; becomes seg[nsegs] */
 	size_t bytes, limit;
 	bool huge;
 	uint8_t owner;
@@ -144,11 +152,23 @@ ipc_arena_destroy(struct ipc_arena *a)
 		return;
 	for (uint32_t i = 0; i < a->nsegs; i++)
 		arena_seg_destroy(a->seg[i]);
+	if (a->offered != NULL)
+		arena_seg_destroy(a->offered);
 	free(a->seg);
 	free(a);
 }
 
-/* Adds a segment of at least bytes, initially one hole. */
+/* Takes the offered segment into use if it is sealed. */
+static void
+arena_look(struct ipc_arena *a)
+{
+	if (a->offered == NULL || !ipc_segment_sealed(&a->offered->mem))
+		return;
+	a->seg[a->nsegs++] = a->offered;
+	a->offered = NULL;
+}
+
+/* Creates the segment to offer, of at least bytes, initially one hole. */
 static int
 arena_grow(struct ipc_arena *a, size_t bytes)
 {
@@ -176,7 +196,7 @@ arena_grow(struct ipc_arena *a, size_t bytes)
 		goto fail;
 	h->bytes = s->mem.bytes;
 	LIST_INSERT_HEAD(&s->holes, h, link);
-	a->seg[a->nsegs++] = s;
+	a->offered = s;
 	a->bytes += s->mem.bytes;
 	return 0;
 
@@ -184,6 +204,30 @@ fail:
 	free(s);
 	free(h);
 	return rc;
+}
+
+int
+ipc_arena_offer(struct ipc_arena *a, size_t bytes, uint32_t *id, const struct ipc_segment **seg)
+{
+	int rc;
+
+	if (bytes == 0 || bytes > SIZE_MAX / 2)
+		return -EINVAL;
+	bytes = round_up(bytes, UROCE_CACHE_LINE);
+	arena_look(a);
+	if (a->offered != NULL && a->offered->mem.bytes < bytes) {
+		a->bytes -= a->offered->mem.bytes;
+		arena_seg_destroy(a->offered);
+		a->offered = NULL;
+	}
+	if (a->offered == NULL) {
+		rc = arena_grow(a, bytes);
+		if (rc < 0)
+			return rc;
+	}
+	*id = a->nsegs;
+	*seg = &a->offered->mem;
+	return 0;
 }
 
 /* Takes bytes from the start of the first hole that is large enough. False: there is none. */
@@ -211,22 +255,18 @@ int
 ipc_arena_alloc(struct ipc_arena *a, size_t bytes, struct ipc_extent *ext)
 {
 	uint32_t i;
-	int rc;
 
 	memset(ext, 0, sizeof(*ext));
 	if (bytes == 0 || bytes > SIZE_MAX / 2)
 		return -EINVAL;
 	bytes = round_up(bytes, UROCE_CACHE_LINE);
+	arena_look(a);
 	for (i = 0; i < a->nsegs; i++) {
 		if (seg_take(a->seg[i], bytes, &ext->off))
 			break;
 	}
-	if (i == a->nsegs) {
-		rc = arena_grow(a, bytes);
-		if (rc < 0)
-			return rc;
-		seg_take(a->seg[i], bytes, &ext->off);
-	}
+	if (i == a->nsegs)
+		return -ENOSPC;
 	ext->seg = i;
 	ext->bytes = bytes;
 	ext->base = a->seg[i]->mem.base + ext->off;
@@ -280,20 +320,10 @@ out:
 	memset(ext, 0, sizeof(*ext));
 }
 
-void
-ipc_arena_locate(struct ipc_arena *a, const struct ipc_extent *ext, uint32_t entries,
-		 uint32_t stride, struct uroce_ring_loc *loc, int *fd)
+uint32_t
+ipc_arena_segments(const struct ipc_arena *a)
 {
-	struct arena_seg *s = a->seg[ext->seg];
-
-	loc->seg = ext->seg;
-	loc->new_seg = !s->sent;
-	loc->seg_bytes = s->mem.bytes;
-	loc->off = ext->off;
-	loc->entries = entries;
-	loc->stride = stride;
-	*fd = s->sent ? -1 : s->mem.fd;
-	s->sent = true;
+	return a->nsegs + (a->offered != NULL);
 }
 
 size_t

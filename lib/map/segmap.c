@@ -2,6 +2,7 @@
 #include "map/segmap.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,13 @@ ipc_seg_map(int fd, size_t bytes, bool writable)
 		return NULL;
 	}
 	base = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
-	return base == MAP_FAILED ? NULL : base;
+	if (base == MAP_FAILED)
+		return NULL;
+	if (writable && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0) {
+		munmap(base, bytes);
+		return NULL;
+	}
+	return base;
 }
 
 /* Grows the table to hold segment id; new slots are zero (not mapped). */
@@ -46,42 +53,23 @@ segmap_grow(struct ipc_segmap *map, uint32_t id)
 	return 0;
 }
 
-/* Maps s from its descriptor, and closes that unless a later try may succeed. 0 or -errno. */
-static int
-seg_open(struct ipc_seg *s)
+int
+ipc_segmap_add(struct ipc_segmap *map, const struct uroce_segment_rep *rep, int fd)
 {
-	int rc;
-
-	s->base = ipc_seg_map(s->fd, s->bytes, true);
-	rc = s->base ? 0 : -errno;
-	s->waits = rc != 0 && rc != -EPROTO;
-	if (!s->waits)
-		close(s->fd);
-	return rc;
-}
-
-/* Adds a segment with the first descriptor of *fds, which is consumed even on failure. */
-static int
-segmap_add(struct ipc_segmap *map, const struct uroce_ring_loc *loc, int **fds, unsigned int *nfds)
-{
+	int rc = rep->seg < IPC_SEGMAP_MAX ? segmap_grow(map, rep->seg) : -EPROTO;
 	struct ipc_seg *s;
-	int rc, fd;
 
-	if (*nfds == 0)
-		return -EPROTO;
-	fd = *(*fds)++;
-	(*nfds)--;
-	rc = loc->seg < IPC_SEGMAP_MAX ? segmap_grow(map, loc->seg) : -EPROTO;
-	if (rc == 0 && (map->seg[loc->seg].base || map->seg[loc->seg].waits))
+	if (rc == 0 && map->seg[rep->seg].base)
 		rc = -EPROTO;
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	s = &map->seg[loc->seg];
-	s->bytes = loc->seg_bytes;
-	s->fd = fd;
-	return seg_open(s);
+	if (rc)
+		goto out;
+	s = &map->seg[rep->seg];
+	s->base = ipc_seg_map(fd, rep->bytes, true);
+	s->bytes = rep->bytes;
+	rc = s->base ? 0 : -errno;
+out:
+	close(fd);
+	return rc;
 }
 
 static bool
@@ -95,23 +83,13 @@ ring_fits(const struct ipc_seg *s, const struct uroce_ring_loc *loc, size_t hdr_
 	       bytes <= s->bytes - loc->off;
 }
 
-int
-ipc_segmap_ring(struct ipc_segmap *map, const struct uroce_ring_loc *loc, size_t hdr_bytes,
-		int **fds, unsigned int *nfds, void **ring)
+void *
+ipc_segmap_ring(const struct ipc_segmap *map, const struct uroce_ring_loc *loc, size_t hdr_bytes)
 {
-	int rc = 0;
-
-	if (loc->new_seg)
-		rc = segmap_add(map, loc, fds, nfds);
-	else if (loc->seg < map->n && map->seg[loc->seg].waits)
-		rc = seg_open(&map->seg[loc->seg]);
-	if (rc)
-		return rc;
 	if (loc->seg >= map->n || !map->seg[loc->seg].base ||
 	    !ring_fits(&map->seg[loc->seg], loc, hdr_bytes))
-		return -EPROTO;
-	*ring = (char *)map->seg[loc->seg].base + loc->off;
-	return 0;
+		return NULL;
+	return (char *)map->seg[loc->seg].base + loc->off;
 }
 
 void
@@ -120,8 +98,6 @@ ipc_segmap_close(struct ipc_segmap *map)
 	for (uint32_t i = 0; i < map->n; i++) {
 		if (map->seg[i].base)
 			munmap(map->seg[i].base, map->seg[i].bytes);
-		if (map->seg[i].waits)
-			close(map->seg[i].fd);
 	}
 	free(map->seg);
 	map->seg = NULL;

@@ -103,25 +103,16 @@ doorbell_waits(struct worker *w)
 	return false;
 }
 
-struct change {
-	struct worker_doorbell db;
-	struct worker_doorbell *room; /* in: a larger array, or NULL; out: the array to free */
-};
-
+/* On the worker: moves its doorbells to a larger array; *arg is the old one then. */
 static void
-add_on_worker(struct worker *w, void *arg)
+enlarge_on_worker(struct worker *w, void *arg)
 {
-	struct change *c = arg;
+	struct worker_doorbell **room = arg, *old = w->doorbells;
 
-	if (c->room != NULL) {
-		struct worker_doorbell *old = w->doorbells;
-
-		if (w->ndoorbells != 0)
-			memcpy(c->room, old, w->ndoorbells * sizeof(*old));
-		w->doorbells = c->room;
-		c->room = old;
-	}
-	w->doorbells[w->ndoorbells++] = c->db;
+	if (w->ndoorbells != 0)
+		memcpy(*room, old, w->ndoorbells * sizeof(*old));
+	w->doorbells = *room;
+	*room = old;
 }
 
 /*
@@ -153,52 +144,64 @@ wake_fd_close(struct worker *w, int fd)
 }
 
 /*
- * Reserves one more wake of w and, if the worker's array of doorbells is full, a larger one in c: a
- * ring that the worker has left keeps its wake, and its place, until worker_close_doorbell. Returns
- * 0 or -ENOMEM.
+ * Makes room for one more wake of w, and for its ring among the doorbells that w polls: a ring that
+ * w has left keeps both until worker_close_doorbell. Returns 0 or -ENOMEM.
  */
 static int
-wakes_reserve(struct worker *w, struct change *c)
+wakes_reserve(struct worker *w)
 {
 	unsigned n = w->wakes_room != 0 ? 2 * w->wakes_room : 16;
+	struct worker_doorbell *room;
 	struct worker_wake *wakes;
 
 	if (w->nwakes < w->wakes_room)
 		return 0;
-	c->room = calloc(n, sizeof(*c->room));
-	wakes = c->room != NULL ? realloc(w->wakes, n * sizeof(*wakes)) : NULL;
+	room = calloc(n, sizeof(*room));
+	wakes = room != NULL ? realloc(w->wakes, n * sizeof(*wakes)) : NULL;
 	if (wakes == NULL) {
-		free(c->room);
+		free(room);
 		return -ENOMEM;
 	}
 	w->wakes = wakes;
 	w->wakes_room = n;
+	worker_call(w, enlarge_on_worker, &room);
+	free(room);
 	return 0;
 }
 
 int
-worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter, uint8_t user,
-		    worker_scan_fn *overflow, void *ctx)
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {
-	struct change c = {.db = {.ring = ring,
-				  .waiter = waiter,
-				  .user = user,
-				  .overflow = overflow,
-				  .ctx = ctx}};
 	int fd = wake_fd_open(w), rc;
 
 	if (fd < 0)
 		return fd;
-	rc = wakes_reserve(w, &c);
+	rc = wakes_reserve(w);
 	if (rc < 0) {
 		wake_fd_close(w, fd);
 		return rc;
 	}
 	w->wakes[w->nwakes++] = (struct worker_wake){.ring = ring, .fd = fd};
-	c.db.cons = __atomic_load_n(&ring->cons, __ATOMIC_RELAXED);
-	worker_call(w, add_on_worker, &c);
-	free(c.room);
 	return 0;
+}
+
+static void
+poll_on_worker(struct worker *w, void *arg)
+{
+	const struct worker_doorbell *db = arg;
+
+	w->doorbells[w->ndoorbells++] = *db;
+}
+
+void
+worker_poll_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter, uint8_t user,
+		     worker_scan_fn *overflow, void *ctx)
+{
+	struct worker_doorbell db = {
+		.ring = ring, .waiter = waiter, .user = user, .overflow = overflow, .ctx = ctx};
+
+	db.cons = __atomic_load_n(&ring->cons, __ATOMIC_RELAXED);
+	worker_call(w, poll_on_worker, &db);
 }
 
 void
@@ -223,19 +226,6 @@ worker_close_doorbell(struct worker *w, struct uroce_db_ring *ring)
 		w->wakes[i] = w->wakes[--w->nwakes];
 		return;
 	}
-}
-
-static void
-leave_on_worker(struct worker *w, void *arg)
-{
-	worker_leave_doorbell(w, arg);
-}
-
-void
-worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
-{
-	worker_call(w, leave_on_worker, ring);
-	worker_close_doorbell(w, ring);
 }
 
 int

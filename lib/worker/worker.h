@@ -200,16 +200,19 @@ void worker_resume_port(struct worker_set *ws, struct port *p);
 typedef bool worker_scan_fn(struct worker *w, void *ctx, bool first);
 #define WORKER_SCAN_QPS 64u
 /*
- * Control thread. Makes worker w poll a context's doorbell ring (shared memory, hostile), with its
- * own eventfd. waiter: the word of the context's first ring. user: qp_user_place of its client.
- * Returns 0 or -errno.
+ * Control thread. Opens an eventfd of worker w for a context's doorbell ring (shared memory,
+ * hostile), which is not accessed yet. Returns 0 or -errno.
  */
-int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter,
-			uint8_t user, worker_scan_fn *overflow, void *ctx);
-void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
+int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring);
 /*
- * The two steps of worker_del_doorbell, for callers that do not block. First, in a worker_call or a
- * job, the worker stops polling ring; then, on the control thread, its eventfd is closed.
+ * Control thread. Makes worker w poll a ring that was added. waiter: the word of the context's
+ * first ring. user: qp_user_place of its client. Calls overflow with ctx.
+ */
+void worker_poll_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter,
+			  uint8_t user, worker_scan_fn *overflow, void *ctx);
+/*
+ * The end of a ring. First, in a worker_call or a job, the worker stops polling it, if it does;
+ * then, on the control thread, its eventfd is closed.
  */
 void worker_leave_doorbell(struct worker *w, struct uroce_db_ring *ring);
 void worker_close_doorbell(struct worker *w, struct uroce_db_ring *ring);

@@ -9,6 +9,7 @@
 #include "control_parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@
 #define MBUFS     255u
 #define FDS_EXACT 32u  /* inputs after which all descriptors must be closed; later .. */
 #define FDS_SLACK 100u /* .. so many may still be closed by the broker */
+#define MESSAGES  43u  /* operations of CTL_MESSAGE and CTL_MESSAGE2: more change old inputs */
 #define FAKE_FDS  3u   /* of the fakes: epoll, the workers' eventfd, daemon.turn */
 
 enum control_op {
@@ -128,6 +130,43 @@ require(bool good, const char *what)
 	abort();
 }
 
+/* ---- messages ---- */
+
+/* Sends n bytes with descriptors: how & 7 of them, of kinds from how >> 3 on. */
+static void
+send_bytes(struct slot *s, const uint8_t *bytes, uint32_t n, uint8_t how)
+{
+	static const uint8_t counts[8] = {0, 1, 0, 2, 0, 1, 5, 65};
+	uint32_t nfds = counts[how & 7];
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(65 * sizeof(int))];
+	} control;
+	struct iovec iov = {(void *)(uintptr_t)bytes, n};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct uroce_ctrl_hdr hdr = {0};
+	int fds[65];
+
+	if (s->fd < 0 || s->npending == PENDING)
+		return;
+	for (uint32_t i = 0; i < nfds; i++)
+		fds[i] = how >> 3 == 31 ? s->fd : host_fd((how >> 3) + i);
+	if (nfds > 0) {
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(&control.align), fds, nfds * sizeof(int));
+	}
+	if (sendmsg(s->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 || n == 0)
+		return;
+	memcpy(&hdr, bytes, n < sizeof(hdr) ? n : sizeof(hdr));
+	s->pending[s->npending].op = hdr.op;
+	s->pending[s->npending++].cookie = hdr.cookie;
+}
+
 /* ---- replies ---- */
 
 static void
@@ -161,6 +200,11 @@ keep_fds(struct slot *s, uint16_t op, int *fds, uint32_t n, const uint8_t *body)
 	}
 	if (op == UROCE_CTRL_SHOW || op == UROCE_CTRL_IMPAIR)
 		program_reply(op, body, fds, n);
+	/* As a client must, but for one number of eight. */
+	if (op == UROCE_CTRL_HELLO && n > 1 && s->pid % 8 != 7)
+		fcntl(fds[1], F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+	if (op == UROCE_CTRL_SEGMENT && n == 1 && s->pid % 8 != 7)
+		fcntl(fds[0], F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
 	if (op == UROCE_CTRL_CREATE_CHANNEL && n == 1) {
 		int old = s->channel;
 
@@ -170,6 +214,33 @@ keep_fds(struct slot *s, uint16_t op, int *fds, uint32_t n, const uint8_t *body)
 	for (uint32_t i = 0; i < n; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+}
+
+/* Sends a request that an input need not contain. */
+static void
+send_own(struct slot *s, uint16_t op, const void *body, uint32_t len)
+{
+	struct {
+		struct uroce_ctrl_hdr hdr;
+		uint8_t body[64];
+	} m = {.hdr = {UROCE_CTRL_MAGIC, UROCE_ABI_VERSION, op, ++s->pid, 0, len}};
+
+	if (len > 0)
+		memcpy(m.body, body, len);
+	send_bytes(s, (void *)&m, (uint32_t)sizeof(m.hdr) + len, 0);
+}
+
+/* As every client: gets its first segment, and those that it lacks. */
+static void
+want_segment(struct slot *s, const struct uroce_ctrl_hdr *hdr, const uint8_t *body)
+{
+	const struct uroce_create_cq_req cq = {.cqe = 1};
+	const struct uroce_hello_rep *hello = (const void *)body;
+
+	if (hdr->status == ENOSPC)
+		send_own(s, UROCE_CTRL_SEGMENT, NULL, 0);
+	else if (hdr->status == 0 && hdr->op == UROCE_CTRL_HELLO && hello->nworkers > 0)
+		send_own(s, UROCE_CTRL_CREATE_CQ, &cq, sizeof(cq));
 }
 
 /* Receives one reply. Returns false if there is none; the session may have ended. */
@@ -210,6 +281,7 @@ receive(struct slot *s)
 		"a reply to another request");
 	memmove(s->pending, s->pending + 1, --s->npending * sizeof(s->pending[0]));
 	op = ipc_op_get(hdr->op);
+	want_segment(s, hdr, bytes + sizeof(*hdr));
 	if (hdr->status != 0) {
 		require(hdr->len <= UROCE_CTRL_MAX_WHY && nfds == 0, "form of a refusal");
 		return true;
@@ -275,41 +347,6 @@ settle(void)
 }
 
 /* ---- requests ---- */
-
-/* Sends n bytes with descriptors: how & 7 of them, of kinds from how >> 3 on. */
-static void
-send_bytes(struct slot *s, const uint8_t *bytes, uint32_t n, uint8_t how)
-{
-	static const uint8_t counts[8] = {0, 1, 0, 2, 0, 1, 5, 65};
-	uint32_t nfds = counts[how & 7];
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(65 * sizeof(int))];
-	} control;
-	struct iovec iov = {(void *)(uintptr_t)bytes, n};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct uroce_ctrl_hdr hdr = {0};
-	int fds[65];
-
-	if (s->fd < 0 || s->npending == PENDING)
-		return;
-	for (uint32_t i = 0; i < nfds; i++)
-		fds[i] = how >> 3 == 31 ? s->fd : host_fd((how >> 3) + i);
-	if (nfds > 0) {
-		memset(&control, 0, sizeof(control));
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(&control.align), fds, nfds * sizeof(int));
-	}
-	if (sendmsg(s->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 || n == 0)
-		return;
-	memcpy(&hdr, bytes, n < sizeof(hdr) ? n : sizeof(hdr));
-	s->pending[s->npending].op = hdr.op;
-	s->pending[s->npending++].cookie = hdr.cookie;
-}
 
 static void
 fill_memory(struct uroce_reg_mr_req *q, uint8_t how)
@@ -550,14 +587,14 @@ static void
 step(const uint8_t *head, const uint8_t *body, uint32_t len)
 {
 	struct slot *s = &slots[head[1] % SLOTS];
-	uint16_t half = UROCE_CTRL_OPS / 2;
+	uint16_t half = MESSAGES / 2;
 
 	switch ((enum control_op)(head[0] % CTL_OPS)) {
 	case CTL_MESSAGE:
 		message(s, head[2] % half, body, len);
 		break;
 	case CTL_MESSAGE2:
-		message(s, (uint16_t)(half + head[2] % (UROCE_CTRL_OPS - half)), body, len);
+		message(s, (uint16_t)(half + head[2] % (MESSAGES - half)), body, len);
 		break;
 	case CTL_RAW:
 		send_bytes(s, body, len, head[2]);

@@ -3,6 +3,7 @@
 operation numbers and the version from the headers."""
 import array
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
@@ -23,6 +24,7 @@ RING_HDR, DB_HDR = 192, 128
 DB_RING = DB_HDR + 4 * 1024
 REGION, PAGE = 0x10000000, 4096  # start of the regions that this client registers
 CLIENT_ENDED = object()
+F_SEAL_FUTURE_WRITE = 16  # Python 3.11 lacks it
 
 RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
 NEXT = {RESET: INIT, INIT: RTR, RTR: RTS, RTS: RTS, ERR: RESET}
@@ -38,6 +40,11 @@ def memfd(size=1 << 20):
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
     return fd
+
+
+def seal(fd):
+    """What the daemon requires of a client that has mapped a segment: nobody punches holes into it from now on."""
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, F_SEAL_FUTURE_WRITE)
 
 
 @contextlib.contextmanager
@@ -123,6 +130,7 @@ class Client(Connection):
         self.fds = fds
         self.segment = {}
         self.doorbells = mmap.mmap(fds[1], struct.unpack_from("<Q", body, 24)[0])
+        seal(fds[1])
 
     def do(self, op, body=b"", fds=()):
         """Makes a call and returns its status; closes the reply's descriptors."""
@@ -139,25 +147,30 @@ class Client(Connection):
         if reply is CLIENT_ENDED:
             return reply, None, b""
         status, body, got = reply
-        where = {"CREATE_CQ": (8,), "CREATE_QP": (32, 64), "CREATE_SRQ": (16,)}.get(op, ())
-        for at in where if status == 0 else ():
-            self.map_ring(body[at:at + 32], got)
         for fd in got:
             os.close(fd)
         handle = struct.unpack_from("<I", body)[0] if status == 0 else None
         return status, handle, body
 
-    def map_ring(self, loc, fds):
-        seg, new, size = struct.unpack_from("<IIQ", loc)
-        if new:
-            fd = fds.pop(0)
-            self.segment[seg] = mmap.mmap(fd, size)
-            os.close(fd)
+    def call(self, op, body=b"", fds=()):
+        """As Connection.call, with the segments that the request needs."""
+        for _ in range(3):
+            reply = super().call(op, body, fds)
+            if reply is CLIENT_ENDED or reply[0] != errno.ENOSPC:
+                break
+            segment = super().call("SEGMENT")
+            if segment is CLIENT_ENDED or segment[0] != 0:
+                return segment
+            number, size = struct.unpack("<I4xQ", segment[1])
+            self.segment[number] = mmap.mmap(segment[2][0], size)
+            seal(segment[2][0])
+            os.close(segment[2][0])
+        return reply
 
     def ring(self, body, at):
         """Returns segment and offset of the ring that a reply describes at offset at."""
-        seg, _, _, off = struct.unpack_from("<IIQQ", body, at)
-        return self.segment[seg], off
+        number, _, off = struct.unpack_from("<IIQ", body, at)
+        return self.segment[number], off
 
     def close(self):
         super().close()

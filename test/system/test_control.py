@@ -155,7 +155,7 @@ def unknown_handles(path):
     others = set(control.OPS) - seen
     assert others == {"HELLO", "QUERY_DEVICE", "QUERY_PORT", "QUERY_GID", "QUERY_PKEY", "QUERY_CLOCK",
                       "ALLOC_PD", "CREATE_CHANNEL", "LIST_DEVICES", "SHOW", "IMPAIR", "CAPTURE",
-                      "SET", "EXPORT", "CM_OPEN", "ASK_PEER", "PAUSE_THREADS", "RESUME_THREADS"}, others
+                      "SET", "EXPORT", "CM_OPEN", "ASK_PEER", "PAUSE_THREADS", "RESUME_THREADS", "SEGMENT"}, others
 
 
 def handles(path):
@@ -249,7 +249,7 @@ def full_channel_loses_nothing(daemon):
         struct.pack_into("<I", shared, at + 64, 2)  # armed for any completion
         status, qp, body = c.make("CREATE_QP", control.qp(0, cq, cq, caps=(1, 1, 1, 1, 0)))
         assert status == 0, os.strerror(status)
-        shared, at = c.ring(body, 64)
+        shared, at = c.ring(body, 56)
         struct.pack_into("<QII", shared, at + control.RING_HDR, 7, 0, 0)
         struct.pack_into("<I", shared, at, 1)  # a receive WQE, which the error state flushes
         for state in (control.INIT, control.ERR):
@@ -276,7 +276,7 @@ def cq_overrun(daemon):
     assert c.make("CREATE_CQ", control.cq(1, user=77))[:2] == (0, 0)
     status, qp, body = c.make("CREATE_QP", control.qp(0, 0, 0, caps=(1, 4, 1, 1, 0)))
     _, other, _ = c.make("CREATE_QP", control.qp(0, 0, 0, caps=(1, 1, 1, 1, 0)))
-    shared, at = c.ring(body, 64)
+    shared, at = c.ring(body, 56)
     struct.pack_into("<I", shared, at, 3)  # three receive WQEs for a CQ with space for one
     for handle, state in ((other, control.INIT), (qp, control.INIT), (qp, control.ERR)):
         assert c.do("MODIFY_QP", control.modify(handle, state, bytes(16))) == 0

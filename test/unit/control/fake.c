@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fake.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -27,7 +29,7 @@ struct worker_set {
 };
 
 char fake_said[512];
-unsigned fake_qps, fake_doorbells, fake_calls, fake_connected;
+unsigned fake_qps, fake_doorbells, fake_polled, fake_calls, fake_connected;
 uint8_t fake_host[16];
 uint32_t fake_sends_to;
 bool fake_sends;
@@ -268,11 +270,17 @@ worker_send_posted(struct worker *w, struct qp *qp)
 }
 
 int
-worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter, uint8_t user,
-		    worker_scan_fn *overflow, void *ctx)
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {
 	fake_doorbells++;
 	return 0;
+}
+
+void
+worker_poll_doorbell(struct worker *w, struct uroce_db_ring *ring, uint32_t *waiter, uint8_t user,
+		     worker_scan_fn *overflow, void *ctx)
+{
+	fake_polled++;
 }
 
 void
@@ -299,12 +307,6 @@ bool
 worker_trusts(const struct worker_set *ws, uint8_t user)
 {
 	return !fake_distrust;
-}
-
-void
-worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
-{
-	fake_doorbells--;
 }
 
 void
@@ -511,7 +513,8 @@ fake_open(struct daemon *d)
 	memset(d, 0, sizeof(*d));
 	memset(&workers, 0, sizeof(workers));
 	memset(&device, 0, sizeof(device));
-	fake_qps = fake_doorbells = 0;
+	fake_qps = fake_doorbells = fake_polled = 0;
+	fake_unsealed = false;
 	memset(fake_busy_ns, 0, sizeof(fake_busy_ns));
 	fake_moved = NULL;
 	fake_reset();
@@ -581,20 +584,47 @@ fake_send(struct session *s, int client, uint16_t op, const void *req, size_t re
 	s->w.ready(&s->w, EPOLLIN);
 }
 
+bool fake_unsealed;
+
+/* Closes the descriptors of a reply; seals the segment among them, as its client must. */
+static void
+take_fds(uint16_t op, struct cmsghdr *cm, uint32_t n)
+{
+	uint32_t segment = op == UROCE_CTRL_HELLO ? 1 : op == UROCE_CTRL_SEGMENT ? 0 : UINT32_MAX;
+
+	for (uint32_t i = 0; i < n; i++) {
+		int fd;
+
+		memcpy(&fd, CMSG_DATA(cm) + i * sizeof(fd), sizeof(fd));
+		if (i == segment && !fake_unsealed)
+			assert_return_code(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), errno);
+		close(fd);
+	}
+}
+
 uint32_t
 fake_receive(int client, uint16_t op, void *rep, size_t rep_len)
 {
 	struct uroce_ctrl_hdr hdr;
 	uint8_t msg[4096];
-	ssize_t n;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(UROCE_HELLO_FDS * sizeof(int))];
+	} control = {0};
+	struct iovec iov = {msg, sizeof(msg)};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(client, &m, MSG_DONTWAIT);
 
-	/* its descriptors, if any, are closed by the kernel: there is no space for them */
-	n = recv(client, msg, sizeof(msg), MSG_DONTWAIT);
 	if (n < 0)
 		return FAKE_NO_REPLY;
 	assert_in_range(n, sizeof(hdr), sizeof(msg));
 	memcpy(&hdr, msg, sizeof(hdr));
 	assert_int_equal(hdr.op, op);
+	if (hdr.nfds > 0)
+		take_fds(op, CMSG_FIRSTHDR(&m), hdr.nfds);
 	if (hdr.status == 0 && rep_len > 0) {
 		assert_int_equal(hdr.len, rep_len);
 		memcpy(rep, msg + sizeof(hdr), rep_len);
@@ -606,8 +636,19 @@ uint32_t
 fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len, void *rep,
 	 size_t rep_len)
 {
-	fake_send(s, client, op, req, req_len);
-	return fake_receive(client, op, rep, rep_len);
+	struct uroce_segment_rep seg;
+	uint32_t status;
+
+	for (unsigned i = 0;; i++) {
+		fake_send(s, client, op, req, req_len);
+		status = fake_receive(client, op, rep, rep_len);
+		if (status != ENOSPC || i == 2)
+			return status;
+		fake_send(s, client, UROCE_CTRL_SEGMENT, NULL, 0);
+		status = fake_receive(client, UROCE_CTRL_SEGMENT, &seg, sizeof(seg));
+		if (status != 0)
+			return status;
+	}
 }
 
 struct session *

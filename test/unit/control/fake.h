@@ -15,8 +15,8 @@
  * "grace": the start of a grace period; "quiesce", "readers": the control thread waits.
  */
 extern char fake_said[512];
-/* Numbers of QPs that workers have and of doorbell rings that they watch. */
-extern unsigned fake_qps, fake_doorbells;
+/* Numbers of QPs that workers have, of doorbell rings, and of those that they have polled. */
+extern unsigned fake_qps, fake_doorbells, fake_polled;
 /* QPs that are connected to a host, and the host of the last change. */
 extern unsigned fake_connected;
 extern uint8_t fake_host[16];
@@ -64,10 +64,17 @@ struct session *fake_session(struct daemon *d, int *client);
 /* The same without HELLO. */
 struct session *fake_connect(struct daemon *d, int *client);
 struct session *fake_connect_as(struct daemon *d, uid_t uid, int *client);
-/* Requests op as a client does and reads the reply into rep (rep_len bytes). Returns its status. */
+/*
+ * Requests op as a client does and reads the reply into rep (rep_len bytes). Gets the segments that
+ * it needs. Returns its status.
+ */
 uint32_t fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len,
 		  void *rep, size_t rep_len);
-/* The two halves of fake_ask. FAKE_NO_REPLY: no reply yet. */
+/*
+ * The two halves of fake_ask, without the segments. fake_receive seals those of a reply, unless
+ * fake_unsealed. FAKE_NO_REPLY: no reply yet.
+ */
+extern bool fake_unsealed;
 #define FAKE_NO_REPLY UINT32_MAX
 void fake_send(struct session *s, int client, uint16_t op, const void *req, size_t req_len);
 uint32_t fake_receive(int client, uint16_t op, void *rep, size_t rep_len);

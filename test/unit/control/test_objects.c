@@ -501,3 +501,54 @@ TEST(malformed_message_ends_the_session)
 	assert_int_equal(d.quota.used_all[QUOTA_PDS], 0);
 	assert_int_equal(recv(client, &a, sizeof(a), MSG_DONTWAIT), 0);
 }
+
+/* Replaces the session of the test. sealed: its doorbells. */
+static void
+session_again(bool sealed)
+{
+	session_destroy(s);
+	close(client);
+	fake_unsealed = !sealed;
+	s = fake_session(&d, &client);
+	fake_unsealed = false;
+}
+
+/* Holes in them would make workers wait. */
+TEST(workers_poll_doorbells_from_the_first_qp_on_if_they_are_sealed)
+{
+	for (unsigned sealed = 0; sealed < 2; sealed++) {
+		uint32_t expected = sealed ? 0 : EPERM;
+		struct all a = {0};
+
+		session_again(sealed);
+		for (unsigned i = 0; rows[i].make != make_qp; i++)
+			assert_int_equal(rows[i].make(&a), 0);
+		assert_int_equal(fake_polled, 0);
+		for (unsigned i = 0; i < 2; i++)
+			assert_int_equal(make_qp(&a), expected);
+		assert_int_equal(fake_polled, sealed ? FAKE_WORKERS : 0);
+	}
+}
+
+TEST(rings_are_made_in_sealed_segments_only)
+{
+	const struct uroce_create_cq_req req = {.cqe = 16};
+	uint32_t handle;
+
+	fake_unsealed = true;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(fake_ask(s, client, UROCE_CTRL_CREATE_CQ, &req, sizeof(req), NULL,
+					  0),
+				 ENOSPC);
+		/* The same segment is offered again and again. */
+		assert_int_equal(d.quota.used_all[QUOTA_QUEUE_MEM],
+				 before[QUOTA_QUEUE_MEM] + IPC_SEG_BYTES);
+		assert_int_equal(d.quota.used_all[QUOTA_FDS], before[QUOTA_FDS] + 1);
+	}
+	fake_unsealed = false;
+	assert_int_equal(make(UROCE_CTRL_CREATE_CQ, &req, sizeof(req), &handle), 0);
+	assert_int_equal(d.quota.used_all[QUOTA_QUEUE_MEM],
+			 before[QUOTA_QUEUE_MEM] + IPC_SEG_BYTES);
+	/* Nobody lacks one now. */
+	assert_int_equal(fake_ask(s, client, UROCE_CTRL_SEGMENT, NULL, 0, NULL, 0), EINVAL);
+}

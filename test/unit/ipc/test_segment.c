@@ -50,12 +50,82 @@ UNIT_TEST(segment_size_is_sealed)
 	assert_int_equal(errno, EPERM);
 	/* and the client cannot seal it against the daemon's writes */
 	assert_int_equal(fcntl(seg.fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
-	assert_int_equal(errno, EPERM);
-	assert_int_equal(fcntl(seg.fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	assert_int_equal(errno, EBUSY);
+	assert_int_equal(fcntl(seg.fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW);
 	ipc_segment_destroy(&seg);
 }
 
+static int
+seal(const struct ipc_segment *seg)
+{
+	return fcntl(seg->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+}
+
+UNIT_TEST(sealed_segment_gets_no_holes)
+{
+	struct ipc_segment seg;
+
+	assert_int_equal(ipc_segment_create(&seg, 5000, false, 0), 0);
+	assert_false(ipc_segment_sealed(&seg));
+	assert_int_equal(madvise(seg.base, seg.bytes, MADV_REMOVE), 0);
+	assert_return_code(seal(&seg), errno);
+	assert_true(ipc_segment_sealed(&seg));
+	assert_int_equal(madvise(seg.base, seg.bytes, MADV_REMOVE), -1);
+	assert_int_equal(fallocate(seg.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
+			 -1);
+	assert_int_equal(errno, EPERM);
+	ipc_segment_destroy(&seg);
+}
+
+/* As ipc_arena_alloc; the client seals what it is offered. */
+static int
+alloc(struct ipc_arena *a, size_t bytes, struct ipc_extent *ext)
+{
+	int rc = ipc_arena_alloc(a, bytes, ext);
+	const struct ipc_segment *seg;
+	uint32_t id;
+
+	if (rc != -ENOSPC)
+		return rc;
+	rc = ipc_arena_offer(a, bytes, &id, &seg);
+	if (rc < 0)
+		return rc;
+	assert_return_code(seal(seg), errno);
+	return ipc_arena_alloc(a, bytes, ext);
+}
+
 #define TEST(name) UNIT_TEST_IN(name, setup, teardown)
+
+TEST(a_segment_is_used_only_when_it_is_sealed)
+{
+	struct ipc_arena *a = *state;
+	const struct ipc_segment *seg, *again;
+	struct ipc_extent ext;
+	uint32_t id;
+
+	assert_int_equal(ipc_arena_alloc(a, 64, &ext), -ENOSPC);
+	assert_int_equal(ipc_arena_offer(a, 64, &id, &seg), 0);
+	assert_int_equal(id, 0);
+	assert_int_equal(ipc_arena_alloc(a, 64, &ext), -ENOSPC);
+	assert_int_equal(ipc_arena_offer(a, IPC_SEG_BYTES, &id, &again), 0);
+	assert_int_equal(id, 0);
+	assert_ptr_equal(again, seg);
+	/* A larger one takes its place: an arena never holds two that are not sealed. */
+	assert_int_equal(ipc_arena_offer(a, 3 * IPC_SEG_BYTES, &id, &seg), 0);
+	assert_int_equal(id, 0);
+	assert_int_equal(seg->bytes, 3 * IPC_SEG_BYTES);
+	assert_int_equal(ipc_arena_bytes(a), 3 * IPC_SEG_BYTES);
+	assert_int_equal(ipc_arena_segments(a), 1);
+	assert_return_code(seal(seg), errno);
+	assert_int_equal(ipc_arena_alloc(a, 64, &ext), 0);
+	assert_int_equal(ipc_arena_offer(a, 64, &id, &seg), 0);
+	assert_int_equal(id, 1);
+	assert_int_equal(ipc_arena_segments(a), 2);
+	assert_int_equal(ipc_arena_offer(a, 0, &id, &seg), -EINVAL);
+	assert_int_equal(ipc_arena_offer(a, SIZE_MAX, &id, &seg), -EINVAL);
+	assert_int_equal(ipc_arena_offer(a, LIMIT, &id, &seg), -ENOMEM);
+	assert_int_equal(ipc_arena_segments(a), 1);
+}
 
 /* Random sizes are allocated and freed: they never overlap and are always zeroed and aligned. */
 TEST(extents_never_overlap)
@@ -76,7 +146,7 @@ TEST(extents_never_overlap)
 			assert_int_equal(ext[i].bytes, 0);
 			continue;
 		}
-		assert_int_equal(ipc_arena_alloc(a, want, &ext[i]), 0);
+		assert_int_equal(alloc(a, want, &ext[i]), 0);
 		assert_int_equal(ext[i].off % UROCE_CACHE_LINE, 0);
 		assert_true(ext[i].bytes >= want);
 		assert_true(is_zero(ext[i].base, ext[i].bytes));
@@ -94,11 +164,11 @@ TEST(free_space_coalesces)
 	struct ipc_extent ext[8], whole;
 
 	for (unsigned i = 0; i < 8; i++)
-		assert_int_equal(ipc_arena_alloc(a, IPC_SEG_BYTES / 8, &ext[i]), 0);
+		assert_int_equal(alloc(a, IPC_SEG_BYTES / 8, &ext[i]), 0);
 	assert_int_equal(ipc_arena_bytes(a), IPC_SEG_BYTES);
 	for (unsigned i = 0; i < 8; i++)
 		ipc_arena_free(a, &ext[order[i]]);
-	assert_int_equal(ipc_arena_alloc(a, IPC_SEG_BYTES, &whole), 0);
+	assert_int_equal(alloc(a, IPC_SEG_BYTES, &whole), 0);
 	assert_int_equal(whole.seg, 0);
 	assert_int_equal(whole.off, 0);
 	assert_int_equal(ipc_arena_bytes(a), IPC_SEG_BYTES);
@@ -111,45 +181,41 @@ TEST(segment_limit_holds)
 	struct ipc_extent ext[64], more;
 	unsigned n = 0;
 
-	while (n < 64 && ipc_arena_alloc(a, IPC_SEG_BYTES, &ext[n]) == 0)
+	while (n < 64 && alloc(a, IPC_SEG_BYTES, &ext[n]) == 0)
 		n++;
 	assert_int_equal(n, LIMIT / IPC_SEG_BYTES);
-	assert_int_equal(ipc_arena_alloc(a, 64, &more), -ENOMEM);
+	assert_int_equal(alloc(a, 64, &more), -ENOMEM);
 	assert_int_equal(more.bytes, 0);
 	ipc_arena_free(a, &ext[5]);
-	assert_int_equal(ipc_arena_alloc(a, 64, &more), 0);
+	assert_int_equal(alloc(a, 64, &more), 0);
 	assert_int_equal(more.seg, 5);
-	assert_int_equal(ipc_arena_alloc(a, 0, &more), -EINVAL);
-	assert_int_equal(ipc_arena_alloc(a, SIZE_MAX, &more), -EINVAL);
+	assert_int_equal(alloc(a, 0, &more), -EINVAL);
+	assert_int_equal(alloc(a, SIZE_MAX, &more), -EINVAL);
 }
 
-/* The client's side of it: a descriptor once a segment, and the same bytes. */
+/* The client's side of it: the same bytes. */
 TEST(client_finds_the_ring)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_segmap map = {0};
-	struct ipc_extent one, two;
+	struct uroce_segment_rep rep = {0};
+	const struct ipc_segment *seg;
+	struct ipc_extent ext;
 	struct uroce_ring_loc loc;
-	int fd, fds[1], *next = fds;
-	unsigned nfds = 1;
-	void *ring;
+	uint8_t *ring;
 
-	assert_int_equal(ipc_arena_alloc(a, 192 + 16 * 64, &one), 0);
-	assert_int_equal(ipc_arena_alloc(a, 192 + 32 * 64, &two), 0);
-	ipc_arena_locate(a, &one, 16, 64, &loc, &fd);
-	assert_int_equal(loc.new_seg, 1);
-	assert_true(fd >= 0);
-	fds[0] = dup(fd);
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &next, &nfds, &ring), 0);
-	assert_int_equal(nfds, 0);
-	one.base[100] = 42;
-	assert_int_equal(((uint8_t *)ring)[100], 42);
-	ipc_arena_locate(a, &two, 32, 64, &loc, &fd);
-	assert_int_equal(loc.new_seg, 0);
-	assert_int_equal(fd, -1);
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &next, &nfds, &ring), 0);
-	((uint8_t *)ring)[7] = 43;
-	assert_int_equal(two.base[7], 43);
+	assert_int_equal(ipc_arena_offer(a, 64, &rep.seg, &seg), 0);
+	rep.bytes = seg->bytes;
+	assert_int_equal(ipc_segmap_add(&map, &rep, dup(seg->fd)), 0);
+	assert_int_equal(ipc_arena_alloc(a, 192 + 16 * 64, &ext), 0);
+	assert_int_equal(ipc_arena_alloc(a, 192 + 32 * 64, &ext), 0);
+	loc = (struct uroce_ring_loc){.seg = ext.seg, .entries = 32, .off = ext.off, .stride = 64};
+	ring = ipc_segmap_ring(&map, &loc, 192);
+	assert_non_null(ring);
+	ext.base[100] = 42;
+	assert_int_equal(ring[100], 42);
+	ring[7] = 43;
+	assert_int_equal(ext.base[7], 43);
 	ipc_segmap_close(&map);
 }
 
@@ -158,7 +224,7 @@ TEST(large_objects_get_a_separate_segment)
 	struct ipc_arena *a = *state;
 	struct ipc_extent big;
 
-	assert_int_equal(ipc_arena_alloc(a, 5 * IPC_SEG_BYTES + 1, &big), 0);
+	assert_int_equal(alloc(a, 5 * IPC_SEG_BYTES + 1, &big), 0);
 	assert_true(is_zero(big.base, big.bytes));
 	ipc_arena_free(a, &big);
 }

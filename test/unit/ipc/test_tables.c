@@ -71,6 +71,25 @@ UNIT_TEST(stale_ids_are_unknown)
 	idtab_free(&t);
 }
 
+/* A request that fails, and is repeated, does not use up handles. */
+UNIT_TEST(id_that_nobody_has_seen_is_used_again)
+{
+	struct idtab t;
+	uint32_t first, id, again;
+	int a, b;
+
+	idtab_init(&t, 3);
+	assert_int_equal(idtab_add(&t, &a, &first), 0);
+	assert_int_equal(idtab_add(&t, &b, &id), 0);
+	idtab_undo(&t, id);
+	assert_null(idtab_get(&t, id));
+	assert_int_equal(t.used, 1);
+	assert_int_equal(idtab_add(&t, &b, &again), 0);
+	assert_int_equal(again, id);
+	assert_ptr_equal(idtab_get(&t, first), &a);
+	idtab_free(&t);
+}
+
 UNIT_TEST(objects_may_be_removed_during_iteration)
 {
 	struct idtab t;

@@ -6,7 +6,7 @@
 #include "provider_fixture.h"
 
 #define STALE   ENOTBLK /* in errno before each call: nothing here fails with it */
-#define REFUSED ENOSPC  /* from the daemon: no check on this side says this */
+#define REFUSED EDQUOT  /* from the daemon: no check on this side says this */
 #define IS_NULL (-1000) /* a call that returns a pointer got NULL */
 #define MADE    (-1001) /* and this, when it got one */
 

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,7 @@ struct exchange {
 		struct uroce_query_qp_rep query_qp;
 		struct uroce_list_devices_rep list;
 		struct uroce_cm_open_rep cm_open;
+		struct uroce_segment_rep segment;
 	} rep;
 	size_t rep_len;
 	int fds[UROCE_HELLO_FDS];
@@ -61,7 +63,7 @@ struct exchange {
 static int
 memfd_of(size_t bytes)
 {
-	int fd = memfd_create("fake", MFD_CLOEXEC);
+	int fd = memfd_create("fake", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	assert(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
 	return fd;
@@ -86,26 +88,18 @@ pow2(uint32_t n)
 	return p;
 }
 
-/* A ring in the segment; its descriptor goes along the first time. */
+/* A ring in the segment. */
 static void *
-carve(struct fake *f, struct exchange *x, struct uroce_ring_loc *loc, size_t hdr, uint32_t entries,
-      uint32_t stride)
+carve(struct fake *f, struct uroce_ring_loc *loc, size_t hdr, uint32_t entries, uint32_t stride)
 {
 	void *ring = f->seg + f->seg_used;
 
 	*loc = (struct uroce_ring_loc){
 		.seg = f->seg_id,
-		.new_seg = !f->seg_sent,
-		.seg_bytes = SEG_BYTES,
 		.off = f->seg_used,
 		.entries = entries,
 		.stride = stride,
 	};
-	if (!f->seg_sent) {
-		x->fds[x->nfds++] = f->seg_fd;
-		x->keep_fd = true;
-		f->seg_sent = true;
-	}
 	memset(ring, 0, hdr + (size_t)entries * stride);
 	f->seg_used += (hdr + (size_t)entries * stride + 63) & ~63ull;
 	assert(f->seg_used <= SEG_BYTES);
@@ -222,11 +216,38 @@ place_cq(struct fake *f, struct exchange *x, struct fake_cq *cq, uint32_t entrie
 {
 	cq->entries = pow2(entries);
 	cq->prod = 0;
-	cq->hdr = carve(f, x, &x->rep.create_cq.ring, UROCE_CQ_HDR, cq->entries,
+	cq->hdr = carve(f, &x->rep.create_cq.ring, UROCE_CQ_HDR, cq->entries,
 			sizeof(struct uroce_cqe));
 	cq->ring = (struct uroce_cqe *)((char *)cq->hdr + UROCE_CQ_HDR);
 	x->rep.create_cq.handle = (uint32_t)(cq - f->cq);
 	x->rep_len = sizeof(x->rep.create_cq);
+}
+
+void
+fake_new_segment(struct fake *f)
+{
+	if (f->seg_fd >= 0)
+		close(f->seg_fd);
+	f->seg_id++;
+	f->seg_fd = memfd_of(SEG_BYTES);
+	f->seg = map_of(f->seg_fd, SEG_BYTES);
+	f->seg_used = 0;
+}
+
+static bool
+has_room(const struct fake *f)
+{
+	return fcntl(f->seg_fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE;
+}
+
+static uint32_t
+do_segment(struct fake *f, struct exchange *x)
+{
+	x->rep.segment = (struct uroce_segment_rep){.seg = f->seg_id, .bytes = SEG_BYTES};
+	x->rep_len = sizeof(x->rep.segment);
+	x->fds[x->nfds++] = f->seg_fd;
+	x->keep_fd = true;
+	return 0;
 }
 
 static uint32_t
@@ -281,9 +302,9 @@ do_create_qp(struct fake *f, struct exchange *x)
 		.sq_stride = uroce_sq_stride(want->max_send_sge, want->max_inline),
 		.rq_stride = uroce_rq_stride(want->max_recv_sge),
 	};
-	qp->sq = carve(f, x, &rep->sq, UROCE_RING_HDR, qp->sq_entries, qp->sq_stride);
+	qp->sq = carve(f, &rep->sq, UROCE_RING_HDR, qp->sq_entries, qp->sq_stride);
 	if (x->req.create_qp.srq == 0)
-		qp->rq = carve(f, x, &rep->rq, UROCE_RING_HDR, qp->rq_entries, qp->rq_stride);
+		qp->rq = carve(f, &rep->rq, UROCE_RING_HDR, qp->rq_entries, qp->rq_stride);
 	rep->handle = i;
 	rep->qpn = qp->qpn;
 	rep->worker = qp->qpn % FAKE_WORKERS;
@@ -311,7 +332,7 @@ do_create_srq(struct fake *f, struct exchange *x)
 		.entries = pow2(x->req.create_srq.max_wr),
 		.stride = uroce_rq_stride(x->req.create_srq.max_sge),
 	};
-	srq->ring = carve(f, x, &rep->ring, UROCE_RING_HDR, srq->entries, srq->stride);
+	srq->ring = carve(f, &rep->ring, UROCE_RING_HDR, srq->entries, srq->stride);
 	rep->handle = rep->srqn = i;
 	rep->max_wr = srq->entries;
 	rep->max_sge = x->req.create_srq.max_sge;
@@ -410,13 +431,15 @@ dispatch(struct fake *f, struct exchange *x)
 	case UROCE_CTRL_CM_OPEN:
 		return do_cm_open(f, x);
 	case UROCE_CTRL_CREATE_CQ:
-		return do_create_cq(f, x);
+		return has_room(f) ? do_create_cq(f, x) : ENOSPC;
 	case UROCE_CTRL_RESIZE_CQ:
-		return do_resize_cq(f, x);
+		return has_room(f) ? do_resize_cq(f, x) : ENOSPC;
 	case UROCE_CTRL_CREATE_QP:
-		return do_create_qp(f, x);
+		return has_room(f) ? do_create_qp(f, x) : ENOSPC;
 	case UROCE_CTRL_CREATE_SRQ:
-		return do_create_srq(f, x);
+		return has_room(f) ? do_create_srq(f, x) : ENOSPC;
+	case UROCE_CTRL_SEGMENT:
+		return do_segment(f, x);
 	case UROCE_CTRL_MODIFY_QP:
 		return do_modify_qp(f, x);
 	case UROCE_CTRL_CREATE_AH:
@@ -508,7 +531,7 @@ fake_main(void *arg)
 
 		if (conn < 0)
 			break;
-		f->seg_sent = false;
+		fake_new_segment(f);
 		__atomic_store_n(&f->conn, conn, __ATOMIC_RELEASE);
 		serve(f);
 		__atomic_store_n(&f->conn, -1, __ATOMIC_RELEASE);
@@ -535,9 +558,9 @@ fake_start(const char *path)
 	f->hello_version = UROCE_ABI_VERSION;
 	f->hello_features = UROCE_ABI_FEATURES;
 	f->refuse_why = "";
+	f->seg_fd = -1;
 	f->seg_id = 3;
-	f->seg_fd = memfd_of(SEG_BYTES);
-	f->seg = map_of(f->seg_fd, SEG_BYTES);
+	fake_new_segment(f); /* each connection gets its own */
 	f->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	strcpy(sun.sun_path, f->path);
 	assert(bind(f->listen_fd, (struct sockaddr *)&sun, sizeof(sun)) == 0);

@@ -74,8 +74,7 @@ struct fake {
 	int seg_fd, db_fd, states_fd;
 	uint8_t *seg;
 	uint64_t seg_used;
-	uint32_t seg_id; /* of the segment that holds all rings */
-	bool seg_sent;
+	uint32_t seg_id; /* of the segment that gets further rings */
 	struct fake_cq cq[FAKE_OBJS];
 	struct fake_qp qp[FAKE_OBJS];
 	struct fake_srq srq[FAKE_OBJS];
@@ -88,6 +87,8 @@ struct fake {
 
 /* Starts a daemon and points $UROCE_SOCKET at it. path NULL: in a new temporary directory. */
 struct fake *fake_start(const char *path);
+/* Further rings are in a segment that the client does not have. Those that exist stay mapped. */
+void fake_new_segment(struct fake *f);
 /* Ends the client's connection and the daemon. */
 void fake_stop(struct fake *f);
 /* Closes everything the client holds an end of, as a daemon that died does. */

@@ -185,7 +185,7 @@ UNIT_TEST(socket_path_is_the_argument_or_the_environments)
 static int
 memfd_of(size_t bytes)
 {
-	int fd = memfd_create("test", MFD_CLOEXEC);
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
 	return fd;
@@ -193,51 +193,45 @@ memfd_of(size_t bytes)
 
 UNIT_TEST(segment_is_mapped_once_and_checked)
 {
+	const struct uroce_segment_rep seg = {.seg = 70, .bytes = 8192};
+	struct uroce_ring_loc loc = {.seg = 70, .off = 4096, .entries = 32, .stride = 64};
 	struct ipc_segmap map = {0};
-	struct uroce_ring_loc loc = {.seg = 70,
-				     .new_seg = 1,
-				     .seg_bytes = 8192,
-				     .off = 4096,
-				     .entries = 32,
-				     .stride = 64};
-	int fd = memfd_of(8192), *fds = &fd;
-	unsigned int nfds = 1;
-	void *ring, *again;
+	int fd = memfd_of(8192), copy = dup(fd);
+	void *ring;
 
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &ring), 0);
-	assert_int_equal(nfds, 0);
+	assert_null(ipc_segmap_ring(&map, &loc, 192));
+	assert_int_equal(ipc_segmap_add(&map, &seg, fd), 0);
+	assert_int_equal(fcntl(copy, F_GET_SEALS), F_SEAL_FUTURE_WRITE);
+	ring = ipc_segmap_ring(&map, &loc, 192);
+	assert_non_null(ring);
 	memset(ring, 1, 192 + 32 * 64);
-	loc.new_seg = 0;
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), 0);
-	assert_ptr_equal(again, ring);
-	loc.entries = 64; /* 192 + 64 * 64 > 4096 */
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	assert_ptr_equal(ipc_segmap_ring(&map, &loc, 192), ring);
+	assert_int_equal(ipc_segmap_add(&map, &seg, copy), -EPROTO); /* again */
+	loc.entries = 64;                                            /* 192 + 64 * 64 > 4096 */
+	assert_null(ipc_segmap_ring(&map, &loc, 192));
 	loc.entries = 24;
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	assert_null(ipc_segmap_ring(&map, &loc, 192));
 	loc.entries = 1u << 31;
 	loc.stride = 1u << 31;
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	assert_null(ipc_segmap_ring(&map, &loc, 192));
 	loc.entries = loc.stride = 1;
 	loc.off = UINT64_MAX - 63;
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	assert_null(ipc_segmap_ring(&map, &loc, 192));
 	loc.off = 0;
 	loc.seg = 71;
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
-	loc.new_seg = 1; /* promised, but no descriptor came */
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	assert_null(ipc_segmap_ring(&map, &loc, 192));
 	ipc_segmap_close(&map);
 }
 
 UNIT_TEST(segment_that_is_too_short_is_refused)
 {
+	const struct uroce_segment_rep seg = {.bytes = 8192},
+				       far = {.seg = IPC_SEGMAP_MAX, .bytes = 4096};
+	unsigned int before = open_fds();
 	struct ipc_segmap map = {0};
-	struct uroce_ring_loc loc = {.new_seg = 1, .seg_bytes = 8192, .entries = 1, .stride = 64};
-	int fd = memfd_of(4096), *fds = &fd;
-	unsigned int nfds = 1, before;
-	void *ring;
 
-	before = open_fds();
-	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &ring), -EPROTO);
-	assert_int_equal(open_fds(), before - 1);
+	assert_int_equal(ipc_segmap_add(&map, &seg, memfd_of(4096)), -EPROTO);
+	assert_int_equal(ipc_segmap_add(&map, &far, memfd_of(4096)), -EPROTO);
+	assert_int_equal(open_fds(), before);
 	ipc_segmap_close(&map);
 }

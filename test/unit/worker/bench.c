@@ -90,7 +90,7 @@ sum_of(uint16_t dev, bool drop, unsigned which)
 	return sum;
 }
 
-bool
+static bool
 on_overflow(struct worker *w, void *ctx, bool first)
 {
 	assert_ptr_equal(ctx, &bell_ring);
@@ -107,6 +107,26 @@ ring_bell(uint32_t qpn)
 	bell_ring.qpn[bell_ring.prod % UROCE_DB_ENTRIES] = qpn;
 	__atomic_store_n(&bell_ring.prod, bell_ring.prod + 1, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void
+bell_add(struct uroce_db_ring *ring, void *ctx)
+{
+	assert_int_equal(worker_add_doorbell(last_worker(), ring), 0);
+	worker_poll_doorbell(last_worker(), ring, &ring->waiter, 0, on_overflow, ctx);
+}
+
+static void
+bell_leave(struct worker *w, void *ring)
+{
+	worker_leave_doorbell(w, ring);
+}
+
+void
+bell_del(struct uroce_db_ring *ring)
+{
+	worker_call(last_worker(), bell_leave, ring);
+	worker_close_doorbell(last_worker(), ring);
 }
 
 static void

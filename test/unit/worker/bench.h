@@ -21,7 +21,7 @@ extern struct qp_table qps; /* 16 slots */
 /* Two pairs tied back to back. The workers have near[], the test itself uses far[]. */
 extern struct port near[2], far[2];
 extern struct uroce_db_ring bell_ring;
-extern unsigned overflows, scans_left; /* calls of on_overflow; those that leave more */
+extern unsigned overflows, scans_left; /* scans of bell_ring; those that leave more */
 
 uint64_t clock_ns(void);
 
@@ -64,9 +64,11 @@ int64_t receive_in_test(const struct port *p);
 /* A counter or drop reason of a device, of all workers together. */
 uint64_t sum_of(uint16_t dev, bool drop, unsigned which);
 
-bool on_overflow(struct worker *w, void *ctx, bool first);
 /* Rings as a client does, without the eventfd. */
 void ring_bell(uint32_t qpn);
+/* The last worker begins to poll ring. ctx: NULL if it does not overflow, else bell_ring. */
+void bell_add(struct uroce_db_ring *ring, void *ctx);
+void bell_del(struct uroce_db_ring *ring);
 
 /* test_move.c */
 

@@ -57,9 +57,7 @@ UNIT_TEST(sleeping_worker_is_woken_by_a_doorbell)
 	if (idle == WORKER_IDLE_POLL)
 		skip();
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
-					     on_overflow, &bell_ring),
-			 0);
+	bell_add(&bell_ring, &bell_ring);
 	for (int i = 0; i < 5; i++) {
 		uint32_t n = FAKE_COUNT(f->bell_n);
 
@@ -73,7 +71,7 @@ UNIT_TEST(sleeping_worker_is_woken_by_a_doorbell)
 	}
 	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
 	worker_quiesce(ws);
-	worker_del_doorbell(last_worker(), &bell_ring);
+	bell_del(&bell_ring);
 }
 
 /* What clients see of the workers' sleep, and cannot change. */
@@ -115,12 +113,8 @@ UNIT_TEST(no_client_stops_a_worker_by_its_eventfd)
 	if (idle == WORKER_IDLE_POLL)
 		skip();
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &hostile_ring, &hostile_ring.waiter, 0,
-					     on_overflow, NULL),
-			 0);
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
-					     on_overflow, &bell_ring),
-			 0);
+	bell_add(&hostile_ring, NULL);
+	bell_add(&bell_ring, &bell_ring);
 	fd = worker_wake_fd(last_worker(), &hostile_ring);
 	other = worker_wake_fd(last_worker(), &bell_ring);
 	assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK), 0);
@@ -142,8 +136,8 @@ UNIT_TEST(no_client_stops_a_worker_by_its_eventfd)
 	}
 	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
 	worker_quiesce(ws);
-	worker_del_doorbell(last_worker(), &hostile_ring);
-	worker_del_doorbell(last_worker(), &bell_ring);
+	bell_del(&hostile_ring);
+	bell_del(&bell_ring);
 }
 
 /* A frame by worker_send_frame wakes worker 0; looped back for another, that wakes the other. */
@@ -295,9 +289,7 @@ UNIT_TEST(sleeping_worker_misses_no_doorbell)
 	if (idle == WORKER_IDLE_POLL)
 		skip();
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
-					     on_overflow, &bell_ring),
-			 0);
+	bell_add(&bell_ring, &bell_ring);
 	let_all_sleep();
 	n = f->bell_n;
 	for (uint32_t i = 0; i < 300; i++) {
@@ -314,7 +306,7 @@ UNIT_TEST(sleeping_worker_misses_no_doorbell)
 	}
 	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
 	worker_quiesce(ws);
-	worker_del_doorbell(last_worker(), &bell_ring);
+	bell_del(&bell_ring);
 }
 
 /* w has each queues of p. Only the control thread, which this is, has w's queues changed. */

@@ -340,9 +340,7 @@ UNIT_TEST(doorbells_reach_the_engine)
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
 	bell_ring.prod = bell_ring.cons = UINT32_MAX - 300; /* it wraps */
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
-					     on_overflow, &bell_ring),
-			 0);
+	bell_add(&bell_ring, &bell_ring);
 	for (uint32_t i = 0; i < 1000; i++)
 		ring_bell(7 * i);
 	assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + 1000));
@@ -351,7 +349,7 @@ UNIT_TEST(doorbells_reach_the_engine)
 	worker_quiesce(ws);
 	assert_int_equal(bell_ring.cons, bell_ring.prod);
 
-	worker_del_doorbell(last_worker(), &bell_ring);
+	bell_del(&bell_ring);
 	ring_bell(1);
 	worker_quiesce(ws);
 	assert_int_equal(f->bell_n, n + 1000);
@@ -363,9 +361,7 @@ UNIT_TEST(doorbell_overflow_and_garbage_poll_every_queue)
 	uint32_t n = f->bell_n;
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
-					     on_overflow, &bell_ring),
-			 0);
+	bell_add(&bell_ring, &bell_ring);
 	overflows = 0;
 	__atomic_store_n(&bell_ring.overflow, 1, __ATOMIC_RELEASE);
 	assert_true(WAIT_FOR(FAKE_COUNT(overflows) == 1));
@@ -377,7 +373,7 @@ UNIT_TEST(doorbell_overflow_and_garbage_poll_every_queue)
 	assert_int_equal(f->bell_n, n);
 	ring_bell(42);
 	assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + 1));
-	worker_del_doorbell(last_worker(), &bell_ring);
+	bell_del(&bell_ring);
 }
 
 /* Polling many QPs takes many iterations; doorbells lost meanwhile start another pass. */
@@ -387,9 +383,7 @@ UNIT_TEST(doorbell_overflow_is_polled_in_parts)
 	uint32_t n = f->bell_n;
 
 	memset(&bell_ring, 0, sizeof(bell_ring));
-	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, &bell_ring.waiter, 0,
-					     on_overflow, &bell_ring),
-			 0);
+	bell_add(&bell_ring, &bell_ring);
 	overflows = 0;
 	scans_left = 1000000000;
 	__atomic_store_n(&bell_ring.overflow, 1, __ATOMIC_RELEASE);
@@ -404,7 +398,7 @@ UNIT_TEST(doorbell_overflow_is_polled_in_parts)
 	worker_quiesce(ws);
 	worker_quiesce(ws);
 	assert_int_equal(FAKE_COUNT(overflows), n);
-	worker_del_doorbell(last_worker(), &bell_ring);
+	bell_del(&bell_ring);
 }
 
 UNIT_TEST(many_doorbell_rings_are_served)
@@ -415,11 +409,9 @@ UNIT_TEST(many_doorbell_rings_are_served)
 
 	assert_non_null(rings);
 	for (uint32_t i = 0; i < 50; i++)
-		assert_int_equal(worker_add_doorbell(last_worker(), &rings[i], &rings[i].waiter, 0,
-						     on_overflow, NULL),
-				 0);
+		bell_add(&rings[i], NULL);
 	for (uint32_t i = 0; i < 50; i += 2)
-		worker_del_doorbell(last_worker(), &rings[i]);
+		bell_del(&rings[i]);
 	for (uint32_t i = 0; i < 50; i++) {
 		rings[i].qpn[0] = i;
 		__atomic_store_n(&rings[i].prod, 1, __ATOMIC_RELEASE);
@@ -430,7 +422,7 @@ UNIT_TEST(many_doorbell_rings_are_served)
 	for (uint32_t i = 0; i < 50; i++)
 		assert_int_equal(rings[i].cons, i % 2);
 	for (uint32_t i = 1; i < 50; i += 2)
-		worker_del_doorbell(last_worker(), &rings[i]);
+		bell_del(&rings[i]);
 	free(rings);
 }
 
