@@ -18,17 +18,25 @@
 #include "control/handler.h"
 #include "control/session.h"
 
-#define LINK_POLL_NS 500000000ull
+#define LINK_POLL_NS    500000000ull
+#define RESTART_WAIT_NS 5000000000ull
 
-/* Reconnects a memif client whose server was missing or has ended. */
+/*
+ * Restarts the port if it needs that: a memif client whose server was missing or has ended, a VF
+ * whose PF was reset.
+ */
 static void
-seek_peer(struct device *dev)
+restart_port(struct device *dev)
 {
 	struct worker_set *ws = dev->d->workers;
 
+	if (!port_wants_restart(&dev->port) || daemon_now_ns() < dev->next_restart_ns)
+		return;
 	worker_pause_port(ws, &dev->port);
 	if (port_restart(&dev->port) == 0)
 		worker_resume_port(ws, &dev->port);
+	else if (!dev->port.memif_client) /* which waits for its server in silence */
+		dev->next_restart_ns = daemon_now_ns() + RESTART_WAIT_NS;
 }
 
 static void
@@ -104,8 +112,7 @@ on_tick(struct watch *w, uint32_t events)
 			leave_port(dev);
 		look_at_link(dev);
 		host_tick(dev);
-		if (port_wants_restart(&dev->port))
-			seek_peer(dev);
+		restart_port(dev);
 		guess_look(dev);
 		sr_peer_tick(dev);
 		balance_look(dev->d);

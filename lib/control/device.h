@@ -38,8 +38,9 @@ struct device {
 	struct watch answers; /* of a port with neigh_fd: that descriptor */
 	struct watch tick;    /* timerfd: next request to a neighbour, next link check */
 	uint64_t next_ask_ns; /* next check for users that wait for a neighbour */
-	uint64_t next_link_ns;  /* next link check */
-	uint64_t next_guess_ns; /* next check of wrong_keys */
+	uint64_t next_link_ns;    /* next link check */
+	uint64_t next_restart_ns; /* not before, after a port_restart that failed */
+	uint64_t next_guess_ns;   /* next check of wrong_keys */
 	enum devspec_sr sr_mode;
 	struct sr_peers sr;  /* peers that have agreed to selective repeat */
 	uint64_t wrong_keys; /* wrong keys tried by peers, at the last check (guess.c) */

@@ -20,6 +20,7 @@
 #include "port/mtu.h"
 #include "port/port.h"
 #include "port/queue.h"
+#include "port/vf.h"
 #include "port/xdp.h"
 #include <rte_byteorder.h>
 #include <rte_flow.h>
@@ -155,6 +156,9 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 	p->inward = params->inward;
 	p->vlan = params->vlan;
 	p->shared = params->shared;
+	p->wanted = params->nqueues;
+	p->nrxd = params->nrxd;
+	p->ntxd = params->ntxd;
 	rc = rte_eth_dev_get_port_by_name(params->name, &p->id);
 	if (rc != 0) {
 		PORT_LOG(ERR, params->name, "no such port");
@@ -209,16 +213,16 @@ lower_mtu(struct port *p)
 	p->link_mtu = mtu;
 }
 
-/* Logs if a NIC cannot spread frames over the workers. wanted: their number. rss: as configured. */
+/* Logs if a NIC cannot spread frames over the workers. rss: as configured. */
 static void
-log_lost_queues(const struct port *p, unsigned wanted, uint64_t rss)
+log_lost_queues(const struct port *p, uint64_t rss)
 {
-	if (p->nrxq < wanted)
+	if (p->nrxq < p->wanted)
 		PORT_LOG(NOTICE, p->name,
 			 "%s has %u receive queues for %u workers: the other workers' frames are "
 			 "handed over",
-			 p->driver, p->nrxq, wanted);
-	else if (wanted > 1 && (rss & RTE_ETH_RSS_UDP) == 0)
+			 p->driver, p->nrxq, p->wanted);
+	else if (p->wanted > 1 && (rss & RTE_ETH_RSS_UDP) == 0)
 		PORT_LOG(NOTICE, p->name,
 			 "%s has no RSS over UDP ports: frames of a pair of hosts arrive on one "
 			 "queue and are handed over",
@@ -226,11 +230,11 @@ log_lost_queues(const struct port *p, unsigned wanted, uint64_t rss)
 }
 
 /*
- * Configures queues, offloads and MTU of a port for wanted workers. Tries the optional settings
- * (MTU, RSS) first and drops them if the driver refuses.
+ * Configures queues, offloads and MTU of a port. Tries the optional settings (MTU, RSS) first and
+ * drops them if the driver refuses.
  */
 static int
-configure(struct port *p, const struct rte_eth_dev_info *info, unsigned wanted)
+configure(struct port *p, const struct rte_eth_dev_info *info)
 {
 	struct rte_eth_conf conf = {.rxmode.mtu = p->link_mtu};
 	int rc;
@@ -261,7 +265,7 @@ configure(struct port *p, const struct rte_eth_dev_info *info, unsigned wanted)
 	if (rc == 0 && conf.rxmode.mtu == 0 && port_is_pci(p->name))
 		lower_mtu(p);
 	if (rc == 0 && port_is_pci(p->name))
-		log_lost_queues(p, wanted, conf.rx_adv_conf.rss_conf.rss_hf);
+		log_lost_queues(p, conf.rx_adv_conf.rss_conf.rss_hf);
 	if (rc != 0)
 		PORT_LOG(ERR, p->name, "cannot configure %u and %u queues: %s", p->nrxq, p->ntxq,
 			 rte_strerror(-rc));
@@ -288,11 +292,10 @@ queue_hint(const struct port *p, const struct rte_mempool *pool, char *why, size
 }
 
 static int
-setup_queues(struct port *p, const struct port_params *params, const struct rte_eth_dev_info *info,
-	     struct rte_mempool *pool)
+setup_queues(struct port *p, const struct rte_eth_dev_info *info)
 {
-	uint16_t nrxd = params->nrxd != 0 ? params->nrxd : DEFAULT_DESCRIPTORS;
-	uint16_t ntxd = params->ntxd != 0 ? params->ntxd : DEFAULT_DESCRIPTORS;
+	uint16_t nrxd = p->nrxd != 0 ? p->nrxd : DEFAULT_DESCRIPTORS;
+	uint16_t ntxd = p->ntxd != 0 ? p->ntxd : DEFAULT_DESCRIPTORS;
 	struct rte_eth_txconf txconf = info->default_txconf;
 	unsigned socket = (unsigned)rte_eth_dev_socket_id(p->id);
 	char why[256];
@@ -306,10 +309,10 @@ setup_queues(struct port *p, const struct port_params *params, const struct rte_
 	if (p->tx_multi_seg)
 		txconf.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	for (uint16_t q = 0; q < p->nrxq && rc == 0; q++) {
-		rc = rte_eth_rx_queue_setup(p->id, q, nrxd, socket, NULL, pool);
+		rc = rte_eth_rx_queue_setup(p->id, q, nrxd, socket, NULL, p->pool);
 		if (rc != 0)
 			PORT_LOG(ERR, p->name, "receive queue %u: %s%s", q, rte_strerror(-rc),
-				 queue_hint(p, pool, why, sizeof(why)));
+				 queue_hint(p, p->pool, why, sizeof(why)));
 	}
 	for (uint16_t q = 0; q < p->ntxq && rc == 0; q++) {
 		rc = rte_eth_tx_queue_setup(p->id, q, ntxd, socket, &txconf);
@@ -577,17 +580,17 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 		return rc;
 	if (params->shared)
 		port_xdp_remove_left(p);
-	pool = receive_pool(p, pool);
-	if (pool == NULL) {
+	p->pool = receive_pool(p, pool);
+	if (p->pool == NULL) {
 		port_udp_release(p);
 		return -ENOMEM;
 	}
 	rc = -EINVAL;
-	p->link_mtu = port_find_mtu(p, &info, params->link_mtu, pool_room(pool));
+	p->link_mtu = port_find_mtu(p, &info, params->link_mtu, pool_room(p->pool));
 	if (p->link_mtu != 0)
-		rc = configure(p, &info, params->nqueues);
+		rc = configure(p, &info);
 	if (rc == 0)
-		rc = setup_queues(p, params, &info, pool);
+		rc = setup_queues(p, &info);
 	if (rc == 0)
 		rc = choose_mac(p, params->mac, &filtered);
 	if (rc == 0 && p->kind == PORT_ETHDEV_GUARDED)
@@ -604,6 +607,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	if (p->nrxq > 1)
 		port_rss_ask(&p->rss, p->id, &info);
 	unplug_watch(p, &info);
+	port_vf_open(p);
 	keep_tags(p);
 	pass_vlan(p);
 	p->rx_fd = port_find_rx_fd(p);
@@ -644,6 +648,7 @@ port_close(struct port *p)
 	if (p->neigh_fd > 0)
 		close(p->neigh_fd);
 	unplug_unwatch(p);
+	port_vf_close(p);
 	stop(p);
 	/*
 	 * The driver frees a memif server's listening socket without unregistering it from EAL's
@@ -665,18 +670,76 @@ port_close(struct port *p)
 bool
 port_wants_restart(const struct port *p)
 {
-	return !p->gone && (!p->started || (p->memif_client && !p->link_up));
+	return !p->gone && (!p->started || (p->memif_client && !p->link_up) || p->vf.returned ||
+			    port_vf_must_reset(p));
+}
+
+/* Sets our MAC on a device that has another one after its reset. */
+static void
+restore_mac(const struct port *p)
+{
+	char mac[RTE_ETHER_ADDR_FMT_SIZE];
+	struct rte_ether_addr a;
+	int rc;
+
+	if (rte_eth_macaddr_get(p->id, &a) != 0 || memcmp(a.addr_bytes, p->mac, 6) == 0)
+		return;
+	rte_ether_format_addr(mac, sizeof(mac), &a);
+	memcpy(a.addr_bytes, p->mac, 6);
+	rc = rte_eth_dev_default_mac_addr_set(p->id, &a);
+	PORT_LOG(WARNING, p->name,
+		 "had the MAC %s after a reset, and its former MAC was set again%s%s: if no frames "
+		 "arrive, its PF has set the new MAC: restart uroced to use it",
+		 mac, rc != 0 ? ", which failed: " : "", rc != 0 ? rte_strerror(-rc) : "");
+}
+
+/* Resets the device, and sets up queues and MAC again. */
+static int
+reset(struct port *p)
+{
+	struct rte_eth_dev_info info;
+	int rc = rte_eth_dev_reset(p->id);
+
+	if (rc == -ENOTSUP) /* then rte_eth_dev_start does it (net_e1000_igb_vf) */
+		return 0;
+	if (rc == 0)
+		rc = rte_eth_dev_info_get(p->id, &info);
+	if (rc == 0)
+		rc = configure(p, &info);
+	if (rc == 0)
+		rc = setup_queues(p, &info);
+	if (rc == 0)
+		restore_mac(p);
+	else
+		PORT_LOG(ERR, p->name, "cannot be reset: %s", rte_strerror(-rc));
+	return rc;
 }
 
 int
 port_restart(struct port *p)
 {
-	int rc;
+	bool up = p->link_up, returned = p->vf.returned, must_reset = port_vf_restart(p);
+	int rc = 0;
 
+	if (must_reset)
+		PORT_LOG(NOTICE, p->name, "is reset, as its driver demands");
+	else if (returned)
+		PORT_LOG(NOTICE, p->name,
+			 "is started again: its link was down, and its PF may have reset it");
 	stop(p);
+	if (!p->memif_client)
+		__atomic_store_n(&p->link_up, up, __ATOMIC_RELAXED);
+	if (must_reset)
+		rc = reset(p);
+	if (rc != 0) {
+		port_vf_ask_reset(p);
+		return rc;
+	}
 	rc = start(p);
 	if (rc == 0 && !p->started)
 		rc = -ENOTCONN;
+	if (rc == 0 && must_reset)
+		keep_tags(p);
 	return rc;
 }
 
@@ -709,7 +772,8 @@ port_poll_link(struct port *p)
 		     link.link_status == RTE_ETH_LINK_UP &&
 		     (p->netdev[0] == '\0' || host_runs(p->netdev));
 	changed = up != p->link_up;
-
+	port_vf_link(p, up, changed);
+	port_vf_look(p);
 	__atomic_store_n(&p->link_up, up, __ATOMIC_RELAXED);
 	return changed;
 }

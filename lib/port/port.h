@@ -66,6 +66,16 @@ struct port_socket_stats {
 	uint64_t rx_socket_full;
 };
 
+/* A VF (SR-IOV): what was noticed of its PF. Zero for other ports. */
+struct port_vf {
+	unsigned pf;      /* index of the PF's interface; 0: not of this kernel or namespace */
+	uint32_t number;  /* the VF's number among those of its PF */
+	uint8_t mac[6];   /* that the PF has set last */
+	uint16_t vlan;    /* that the PF has set; 0: none */
+	uint8_t settling; /* polls of the link that are left until `returned` may be set */
+	bool returned;    /* the link went down and came back */
+};
+
 struct net_addr;
 struct port_socket;
 
@@ -89,10 +99,14 @@ struct port {
 	bool gone;         /* after port_leave */
 	bool link_up;      /* atomic: another thread writes it to files (app/uroced/live.c) */
 	bool memif_client;
-	bool tx_multi_seg; /* accepts frames of several segments */
-	bool tx_copies;    /* a transmit burst copies the frames that it accepts, all segments */
-	bool inward;       /* as in struct port_params */
-	bool shared;       /* as in struct port_params */
+	bool tx_multi_seg;   /* accepts frames of several segments */
+	bool tx_copies;      /* a transmit burst copies the frames that it accepts, all segments */
+	bool inward;         /* as in struct port_params */
+	bool shared;         /* as in struct port_params */
+	unsigned wanted;     /* queues that were requested */
+	uint16_t nrxd, ntxd; /* as in struct port_params */
+	struct rte_mempool *pool; /* an ethdev receives into it */
+	struct port_vf vf;
 	/*
 	 * Shared ethdev: a socket that receives neighbours' replies, which bypass its queues.
 	 * Non-blocking; 0: none.
@@ -226,13 +240,20 @@ bool port_socket_stats(const struct port *p, struct port_socket_stats *sum);
 int port_rx_fd(const struct port *p, uint16_t queue);
 
 /*
- * Returns true for a memif client without a server: the caller must call port_restart periodically.
- * The driver connects only when the port is started. If the server is absent, port_open leaves the
- * port stopped (link_up false) instead of failing; if the server leaves, the port stays down.
+ * Returns true if the caller must call port_restart, periodically until this is false:
+ * - A memif client without a server. The driver connects only when the port is started. If the
+ *   server is absent, port_open leaves the port stopped (link_up false) instead of failing; if the
+ *   server leaves, the port stays down.
+ * - The driver reported that the device must be reset, for example a VF whose PF was reset.
+ * - A VF whose link came back: its PF may have stopped its queues.
+ * - The last port_restart failed.
  */
 bool port_wants_restart(const struct port *p);
 /*
- * Stops and starts the port. No worker may use it. Returns 0, or -errno with p->started false.
+ * Stops and starts the port. Resets the device before if its driver reported that it must be, and
+ * sets it up as port_open did; p->mac stays. No worker may use the port. Returns 0, or -errno with
+ * p->started false. The next port_poll_link reports a change of the link, except for a memif
+ * client, whose link is down afterwards.
  */
 int port_restart(struct port *p);
 
