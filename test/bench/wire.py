@@ -187,4 +187,11 @@ with lib.case("a NIC that is not there, or that DPDK does not open, is named"):
         done = subprocess.run([BENCH, "wire", *args, "--runs", "1"], capture_output=True, text=True, timeout=150)
         assert done.returncode == 1 and word in done.stderr, (args, done)
     assert not traces(), traces()
+
+with lib.case("a port with several receive queues, of which only one would be polled, is refused"):
+    several = [arg.replace("qpairs=1", "qpairs=2") for arg in ports]
+    done = subprocess.run(["ip", "netns", "exec", ports_ns, BENCH, "wire", *several, "--runs", "1"], capture_output=True,
+                          text=True, timeout=150)
+    assert done.returncode == 1 and "has 2 receive queues" in done.stderr and "remove qpairs=" in done.stderr, done
+    assert not traces(), traces()
 lib.finish()
