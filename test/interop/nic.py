@@ -220,6 +220,26 @@ def kernel_peer(nic):
     nic.good("nic_filters")
 
 
+def vf(nic):
+    """A VF: traffic returns when its PF was down and up; a MAC or VLAN that the PF sets is logged with what to do."""
+    if nic.runs():
+        nic.stop()
+    nic.good(f"nic_bind 0 {nic.kernel} && nic_bind 1 vfio-pci && nic_vf")
+    start = "nic_daemon $(nic_vf_dev) $(nic_dev 1 10.9.0.2/24) && nic_until_link uroce0 up && nic_until_link uroce1 up"
+    nic.good(f"{start} && until_true nic_reaches")
+    nic.good("ip link set $(cat /run/pf) down; sleep 3; ip link set $(cat /run/pf) up; until_true nic_reaches && "
+             "nic_until_link uroce0 up && nic_data && [ $(nic_restarts) -gt 0 ]")
+    nic.good("ip link set $(cat /run/pf) vf 0 vlan 5; until_true grep -q 'has put it into VLAN 5' /run/uroced.log; "
+             "ip link set $(cat /run/pf) vf 0 vlan 0; until_true grep -q 'taken it out of VLAN 5' /run/uroced.log && "
+             "until_true nic_reaches")
+    nic.good("ip link set $(cat /run/pf) vf 0 mac 52:54:00:99:01:02; "
+             "until_true grep -q 'set its MAC to 52:54:00:99:01:02, .*restart uroced, or' /run/uroced.log")
+    nic.stop()
+    nic.good(f"{start} && until_true nic_reaches && nic_data && urocectl --json show port | grep -q 52:54:00:99:01:02")
+    nic.stop()
+    nic.good("nic_no_vf")
+
+
 def unplugged(nic):
     """Hot-unplug: programs get DEVICE_FATAL, and the daemon lives."""
     if not nic.runs():  # alone, or behind a case that failed
@@ -233,7 +253,7 @@ def unplugged(nic):
     assert "0000:01:00.0 is removed" in said, said
 
 
-CASES = (unbound, transfers, link, killed, large, labels, wire, report, kernel_peer, unplugged)
+CASES = (unbound, transfers, link, killed, large, labels, wire, report, kernel_peer, vf, unplugged)
 
 
 def logged(nic, part):
@@ -251,6 +271,8 @@ def run(name, more, cases):
     with lib.case(f"{name}: a guest with two NICs"):
         nic = Nic(name, more)
         for part in cases:
+            if part is vf and name != "igb":  # the others have no VFs
+                continue
             with lib.case(f"{name}: {part.__doc__.splitlines()[0]}"):
                 logged(nic, part)
         nic.guest.stop()

@@ -149,6 +149,33 @@ nic_with_rxe() {
 	done
 }
 
+# nic_vf: a VF of nic0, whose PF the kernel has, for vfio-pci. Its address is in /run/vf, the PF's interface in /run/pf.
+nic_vf() {
+	local dev vf
+	dev=/sys/bus/pci/devices/$(nic_address 0)
+	until_true nic_has_interface "$(nic_address 0)" || return
+	basename "$nic_dir" >/run/pf
+	ip link set "$(cat /run/pf)" up && echo 0 >"$dev/sriov_drivers_autoprobe" && echo 1 >"$dev/sriov_numvfs" || return
+	basename "$(readlink "$dev/virtfn0")" >/run/vf
+	vf=$(cat /run/vf)
+	ip link set "$(cat /run/pf)" vf 0 mac 52:54:00:99:01:01
+	echo vfio-pci >"/sys/bus/pci/devices/$vf/driver_override" && echo "$vf" >/sys/bus/pci/drivers_probe
+}
+nic_vf_dev() { echo "--allow $(cat /run/vf) --dev name=uroce0,port=$(cat /run/vf),addr=10.9.0.1/24"; }
+nic_no_vf() { echo 0 >"/sys/bus/pci/devices/$(nic_address 0)/sriov_numvfs"; }
+# nic_reaches: uroce0's frames arrive at uroce1, and back
+nic_reaches() {
+	local server rc
+	uroce-run ibv_rc_pingpong -d uroce1 -g 1 -n 5 -p 18850 >/dev/null 2>&1 &
+	server=$!
+	until_true listens 18850 && uroce-run ibv_rc_pingpong -d uroce0 -g 1 -n 5 -p 18850 127.0.0.1 >/dev/null 2>&1
+	rc=$?
+	kill $server 2>/dev/null
+	wait $server 2>/dev/null
+	return $rc
+}
+nic_restarts() { grep -c 'is started again' /run/uroced.log; }
+
 # nic_frames: how many frames uroced has received
 nic_frames() { urocectl --json show stats | awk -F'[:,]' '/"rx_frames"/ {print $2 + 0; exit}'; }
 
