@@ -230,6 +230,25 @@ log_lost_queues(const struct port *p, uint64_t rss)
 }
 
 /*
+ * Logs that the peer must have as many queues: these drivers join queue i with the peer's queue i,
+ * and have no call that tells the peer's number.
+ */
+static void
+log_joined_queues(const struct port *p)
+{
+	static const char *const drivers[] = {"net_memif", "net_vhost", "net_virtio_user"};
+
+	for (unsigned i = 0; i < RTE_DIM(drivers); i++) {
+		if (strcmp(p->driver, drivers[i]) == 0 && p->ntxq > 1)
+			PORT_LOG(NOTICE, p->name,
+				 "%s joins its %u queues with the peer's one to one: start the "
+				 "peer with as many (`--workers`), or it gets no link, or "
+				 "connections hang",
+				 p->driver, p->ntxq);
+	}
+}
+
+/*
  * Configures queues, offloads and MTU of a port. Tries the optional settings (MTU, RSS) first and
  * drops them if the driver refuses.
  */
@@ -266,6 +285,8 @@ configure(struct port *p, const struct rte_eth_dev_info *info)
 		lower_mtu(p);
 	if (rc == 0 && port_is_pci(p->name))
 		log_lost_queues(p, conf.rx_adv_conf.rss_conf.rss_hf);
+	if (rc == 0)
+		log_joined_queues(p);
 	if (rc != 0)
 		PORT_LOG(ERR, p->name, "cannot configure %u and %u queues: %s", p->nrxq, p->ntxq,
 			 rte_strerror(-rc));

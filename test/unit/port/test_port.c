@@ -126,6 +126,60 @@ UNIT_TEST(memif_links_up_and_carries_a_full_frame)
 	port_close(&a);
 }
 
+/* What ports say while fn runs, from the level of uroced's log on. */
+static void
+logged(void (*fn)(void), char *text, size_t room)
+{
+	FILE *log = tmpfile();
+	size_t n;
+
+	assert_non_null(log);
+	rte_log_set_level_pattern("uroce.port", RTE_LOG_NOTICE);
+	rte_log_set_global_level(RTE_LOG_NOTICE);
+	assert_int_equal(rte_openlog_stream(log), 0);
+	fn();
+	assert_int_equal(rte_openlog_stream(NULL), 0);
+	rte_log_set_global_level(RTE_LOG_CRIT);
+	rewind(log);
+	n = fread(text, 1, room - 1, log);
+	text[n] = '\0';
+	fclose(log);
+}
+
+static unsigned queues;
+static const char *memif_name; /* a port that is closed does not exist any more */
+
+static void
+open_and_close(void)
+{
+	struct port_params params = {.nqueues = queues, .name = memif_name};
+	struct port p;
+
+	assert_int_equal(port_open(&p, &params, pool), 0);
+	port_close(&p);
+}
+
+/* The driver does not tell how many queues the peer has; with another number, connections hang. */
+UNIT_TEST(a_memif_of_several_queues_says_what_its_peer_needs)
+{
+	char text[1024];
+
+	queues = 2;
+	memif_name = "net_memif3";
+	logged(open_and_close, text, sizeof(text));
+	assert_non_null(strstr(text, "net_memif joins its 2 queues with the peer's one to one"));
+}
+
+UNIT_TEST(a_memif_of_one_queue_says_nothing_of_queues)
+{
+	char text[1024];
+
+	queues = 1;
+	memif_name = "net_memif4";
+	logged(open_and_close, text, sizeof(text));
+	assert_null(strstr(text, "one to one"));
+}
+
 /* Another process, that sends back what it gets on a memif server's port. */
 static pid_t
 start_server(void)
@@ -279,14 +333,16 @@ UNIT_TEST(a_missing_pci_port_has_a_reason)
 static int
 start_eal(void **state)
 {
-	char memif[3][160];
-	const char *vdevs[3] = {memif[0], memif[1], memif[2]};
+	char memif[5][160];
+	const char *vdevs[5] = {memif[0], memif[1], memif[2], memif[3], memif[4]};
 
 	snprintf(prefix, sizeof(prefix), "test_port_%d", getpid());
 	snprintf(memif[0], sizeof(memif[0]), MEMIF_ARGS("net_memif0", "server"), prefix, "a");
 	snprintf(memif[1], sizeof(memif[1]), MEMIF_ARGS("net_memif1", "client"), prefix, "a");
 	snprintf(memif[2], sizeof(memif[2]), MEMIF_ARGS("net_memif2", "client"), prefix, "b");
-	return init_eal(vdevs, 3);
+	snprintf(memif[3], sizeof(memif[3]), MEMIF_ARGS("net_memif3", "client"), prefix, "c");
+	snprintf(memif[4], sizeof(memif[4]), MEMIF_ARGS("net_memif4", "client"), prefix, "d");
+	return init_eal(vdevs, 5);
 }
 
 /*
