@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <unistd.h>
 #include <rte_common.h>
-#include <rte_ethdev.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
 #include "lines.h"
@@ -24,7 +23,7 @@ static struct {
 
 struct found {
 	struct rte_mempool *pool;
-	uint64_t bait, pool_lines, driver, other;
+	uint64_t bait, pool_lines, other;
 };
 
 static void
@@ -76,26 +75,6 @@ of_pool(struct rte_mempool *mp, uintptr_t line)
 	return false;
 }
 
-/* Has net_ring its counters of several queues there? They are 24 bytes apart. */
-static bool
-of_driver(uintptr_t line)
-{
-	uint16_t id;
-
-	RTE_ETH_FOREACH_DEV(id)
-	{
-		for (unsigned q = 0; q < WORKERS; q++) {
-			uintptr_t rx = (uintptr_t)rte_eth_fp_ops[id].rxq.data[q];
-			uintptr_t tx = (uintptr_t)rte_eth_fp_ops[id].txq.data[q];
-
-			if (rx - line < LINES_BYTES || line - rx < LINES_BYTES ||
-			    tx - line < LINES_BYTES || line - tx < LINES_BYTES)
-				return true;
-		}
-	}
-	return false;
-}
-
 /* The symbol is that before the line: a variable of a library, maybe a hidden one behind it. */
 static void
 print_line(uintptr_t line, const char *mapping)
@@ -122,8 +101,6 @@ take(uintptr_t line, unsigned writers, const char *mapping, void *arg)
 		f->bait++;
 	} else if (of_pool(f->pool, line)) {
 		f->pool_lines++;
-	} else if (of_driver(line)) {
-		f->driver++;
 	} else if (f->other++ < SHOWN) {
 		print_line(line, mapping);
 	}
@@ -155,7 +132,6 @@ scale_lines(const struct bench_options *o, struct bench_report *r)
 	scale_set_close(s);
 	bench_add(r, "shared", "lines", (double)f.other);
 	bench_add(r, "shared_buffers", "lines", (double)f.pool_lines);
-	bench_add(r, "shared_driver", "lines", (double)f.driver);
 	bench_report_row(r, "lines that two workers write, RC %s, %u B, %u QP%s each",
 			 bench_op_name[o->op], o->size, o->qps, o->qps == 1 ? "" : "s");
 	if (f.bait != 1)

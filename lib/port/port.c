@@ -157,6 +157,7 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 	p->vlan = params->vlan;
 	p->shared = params->shared;
 	p->wanted = params->nqueues;
+	p->queue_gap = params->queue_gap;
 	p->nrxd = params->nrxd;
 	p->ntxd = params->ntxd;
 	rc = rte_eth_dev_get_port_by_name(params->name, &p->id);
@@ -256,6 +257,8 @@ static int
 configure(struct port *p, const struct rte_eth_dev_info *info)
 {
 	struct rte_eth_conf conf = {.rxmode.mtu = p->link_mtu};
+	uint16_t nrxq = (uint16_t)(p->nrxq * (1 + p->queue_gap));
+	uint16_t ntxq = (uint16_t)(p->ntxq * (1 + p->queue_gap));
 	int rc;
 
 	p->tx_multi_seg = (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
@@ -270,15 +273,15 @@ configure(struct port *p, const struct rte_eth_dev_info *info)
 	}
 	if (p->link_mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info->max_rx_pktlen)
 		conf.rxmode.mtu = 0;
-	rc = rte_eth_dev_configure(p->id, p->nrxq, p->ntxq, &conf);
+	rc = rte_eth_dev_configure(p->id, nrxq, ntxq, &conf);
 	if (rc != 0 && conf.rxmode.mtu != 0) {
 		conf.rxmode.mtu = 0;
-		rc = rte_eth_dev_configure(p->id, p->nrxq, p->ntxq, &conf);
+		rc = rte_eth_dev_configure(p->id, nrxq, ntxq, &conf);
 	}
 	if (rc != 0 && conf.rxmode.mq_mode != RTE_ETH_MQ_RX_NONE) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
 		conf.rx_adv_conf.rss_conf.rss_hf = 0;
-		rc = rte_eth_dev_configure(p->id, p->nrxq, p->ntxq, &conf);
+		rc = rte_eth_dev_configure(p->id, nrxq, ntxq, &conf);
 	}
 	/* other drivers report an MTU that means nothing (net_ring) */
 	if (rc == 0 && conf.rxmode.mtu == 0 && port_is_pci(p->name))
@@ -329,13 +332,13 @@ setup_queues(struct port *p, const struct rte_eth_dev_info *info)
 	}
 	if (p->tx_multi_seg)
 		txconf.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-	for (uint16_t q = 0; q < p->nrxq && rc == 0; q++) {
+	for (uint16_t q = 0; q < p->nrxq * (1 + p->queue_gap) && rc == 0; q++) {
 		rc = rte_eth_rx_queue_setup(p->id, q, nrxd, socket, NULL, p->pool);
 		if (rc != 0)
 			PORT_LOG(ERR, p->name, "receive queue %u: %s%s", q, rte_strerror(-rc),
 				 queue_hint(p, p->pool, why, sizeof(why)));
 	}
-	for (uint16_t q = 0; q < p->ntxq && rc == 0; q++) {
+	for (uint16_t q = 0; q < p->ntxq * (1 + p->queue_gap) && rc == 0; q++) {
 		rc = rte_eth_tx_queue_setup(p->id, q, ntxd, socket, &txconf);
 		if (rc != 0)
 			PORT_LOG(ERR, p->name, "transmit queue %u: %s", q, rte_strerror(-rc));

@@ -104,6 +104,7 @@ struct port {
 	bool inward;         /* as in struct port_params */
 	bool shared;         /* as in struct port_params */
 	unsigned wanted;     /* queues that were requested */
+	uint16_t queue_gap;  /* as in struct port_params */
 	uint16_t nrxd, ntxd; /* as in struct port_params */
 	struct rte_mempool *pool; /* an ethdev receives into it */
 	struct port_vf vf;
@@ -130,6 +131,12 @@ struct port_params {
 	 * the device's arguments (net_af_packet's qpairs=). Each receive queue must be polled.
 	 */
 	unsigned nqueues;
+	/*
+	 * Queues of an ethdev to leave unused behind each: queue q is its queue q * (1 +
+	 * queue_gap). The ethdev must have that many. For net_ring, whose counters of neighbouring
+	 * queues share a cache line.
+	 */
+	uint16_t queue_gap;
 	uint32_t link_mtu; /* 0: the MTU of the port or the interface under it */
 	/*
 	 * NULL: the port's MAC, or a random one if it has none. A kernel interface (af_packet,

@@ -30,7 +30,7 @@ port_queue_of(const struct port *p, uint16_t queue)
 {
 	return (struct port_queue){.kind = p->kind,
 				   .port = p->id,
-				   .queue = queue,
+				   .queue = (uint16_t)(queue * (1 + p->queue_gap)),
 				   .socket = port_socket_of(p, queue)};
 }
 
