@@ -4,7 +4,7 @@
  * The VF's driver learns that in one of two ways:
  *
  * - by a message of the PF, which ethdev reports as RTE_ETH_EVENT_INTR_RESET on EAL's interrupt
- *   thread (net_iavf, net_ixgbe_vf);
+ *   thread (the drivers of iavf and of VFs of ixgbe);
  * - not at all, except that the link goes down and comes back (net_e1000_igb_vf under QEMU, whose
  *   message the driver overlooks).
  *
@@ -54,7 +54,7 @@ on_reset(uint16_t id, enum rte_eth_event_type type, void *arg, void *ret)
 	return 0;
 }
 
-/* Drivers of VFs are net_e1000_igb_vf, net_iavf, net_ixgbe_vf .. Others serve PFs and VFs alike. */
+/* The names of drivers of VFs alone end in "vf": net_e1000_igb_vf, net_iavf. */
 static bool
 is_vf(const struct port *p)
 {
