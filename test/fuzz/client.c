@@ -140,6 +140,13 @@ put_sges(uint8_t *to, uint32_t n, uint32_t slot, uint32_t bytes)
 	}
 }
 
+/* The provider posts nothing to a QP in RESET; a hostile client does. */
+static bool
+is_reset(uint32_t q)
+{
+	return world.side[q].qp->conn.state == QP_RESET && !world_hostile;
+}
+
 /* Body: number of SGEs, first slot, bytes of each (two bytes). */
 void
 client_recv(uint32_t q, const uint8_t *body, uint32_t len)
@@ -151,7 +158,8 @@ client_recv(uint32_t q, const uint8_t *body, uint32_t len)
 	uint32_t bytes = (at(body, len, 2) | at(body, len, 3) << 8) % (LOCAL_SLOT_USE + 1);
 
 	/* Of an SRQ a slot is free when its WQE was taken: no more than 32 may be on their way. */
-	if (wq_full(w) || (shared && !world_hostile && (world.srq_out & 1u << w->prod % 32)))
+	if (is_reset(q) || wq_full(w) ||
+	    (shared && !world_hostile && (world.srq_out & 1u << w->prod % 32)))
 		return;
 	wqe.wr_id = (uint64_t)(shared ? SRQ_INDEX : q) << 32 | w->prod;
 	if (shared)
@@ -207,7 +215,7 @@ client_send(uint32_t q, const uint8_t *body, uint32_t len)
 		.num = (uint16_t)(at(body, len, 2) % (MAX_SGE + 1)),
 	};
 
-	if (wq_full(w))
+	if (is_reset(q) || wq_full(w))
 		return;
 	aim(&wqe, q, at(body, len, 6));
 	if (wqe.flags & UROCE_WQE_INLINE) {
@@ -366,6 +374,15 @@ client_resize(uint32_t how)
 	c->cq.multi = how / 4 % 2;
 	cq_resized(&c->cq);
 	race_move(c->old, c->hdr, (uint32_t)(UROCE_CQ_HDR + c->entries * sizeof(struct uroce_cqe)));
+}
+
+void
+client_forget(uint32_t q)
+{
+	struct world_side *s = &world.side[q];
+
+	client_reap();
+	s->sq.prod = s->sq.done = s->rq.prod = s->rq.done = 0;
 }
 
 void

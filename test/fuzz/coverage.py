@@ -3,7 +3,10 @@
 """
 The lines of each library that the fuzzers run: coverage.py BUILD NAME=DIR.. compiles the fuzzers of the build folder
 again, for clang's coverage, and runs each over the inputs in its folders. Prints a table in Markdown, and with --missed
-LIBRARY the functions that no input has reached. --out keeps the objects: the next run does not compile them.
+LIBRARY the lines that no input has reached, by function. --out keeps the objects: the next run does not compile them.
+
+not_foreign.txt lists functions that foreign bytes cannot reach. The table's last columns count the lines without these.
+A function of the list that ran all the same is named: it does not belong there.
 """
 import argparse
 import collections
@@ -78,24 +81,79 @@ for command in (c for c in commands if '-c' not in c):
         profiles.append(part)
     programs += ['-object', str(out / target.name)]
 subprocess.run([tool('llvm-profdata'), 'merge', '-o', out / 'all.profdata', *profiles], check=True)
-found = json.loads(subprocess.run([tool('llvm-cov'), 'export', *programs, '-instr-profile', out / 'all.profdata'],
-                                  check=True, capture_output=True, text=True).stdout)['data'][0]
-folders = collections.defaultdict(lambda: [0, 0])
-for file in found['files']:
-    path = pathlib.Path(file['filename'])
-    if path.is_relative_to(root) and path.parts[len(root.parts)] != 'test':
-        lines = file['summary']['lines']
-        folder = folders[str(path.relative_to(root).parent)]
-        folder[0] += lines['count']
-        folder[1] += lines['covered']
-        if args.missed and args.missed in str(path):
-            print(f'{path.relative_to(root)}: {lines["covered"]} of {lines["count"]}')
-if args.missed:
-    for function in found['functions']:
-        if function['count'] == 0 and any(args.missed in name for name in function['filenames']):
-            print('  never called:', function['name'], function['filenames'][0])
-print('| library | lines | run |\n| --- | --- | --- |')
-for folder, (count, covered) in sorted(folders.items()):
-    print(f'| `{folder}` | {count} | {100 * covered // count} % |')
+
+
+def export(*options):
+    return subprocess.run([tool('llvm-cov'), 'export', *programs, '-instr-profile', out / 'all.profdata', *options],
+                          check=True, capture_output=True, text=True).stdout
+
+
+def read_lines():
+    """{file: {line: times run}} of the tree without its tests"""
+    counts, file = {}, {}
+    for word in export('-format=lcov').splitlines():
+        key, _, value = word.partition(':')
+        if key == 'SF':
+            path = pathlib.Path(value)
+            inside = path.is_relative_to(root) and path.relative_to(root).parts[0] != 'test'
+            file = counts.setdefault(str(path.relative_to(root)), {}) if inside else {}
+        elif key == 'DA':
+            line, times = value.split(',')[:2]
+            file[int(line)] = max(file.get(int(line), 0), int(times))
+    return counts
+
+
+def read_functions():
+    """{file: {function: its lines}}"""
+    found = collections.defaultdict(dict)
+    for function in json.loads(export())['data'][0]['functions']:
+        path = pathlib.Path(function['filenames'][0])
+        if path.is_relative_to(root):
+            name = function['name'].rpartition(':')[2]
+            regions = [r for r in function['regions'] if r[5] == 0]
+            found[str(path.relative_to(root))][name] = range(min(r[0] for r in regions), max(r[2] for r in regions) + 1)
+    return found
+
+
+def ranges(lines):
+    """1-3 5 of [1, 2, 3, 5]"""
+    runs = []
+    for line in lines:
+        if runs and line == runs[-1][1] + 1:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    return ' '.join(f'{a}-{b}' if a != b else f'{a}' for a, b in runs)
+
+
+counts, functions = read_lines(), read_functions()
+outside = collections.defaultdict(set)  # lines that foreign bytes cannot reach
+for entry in (root / 'test/fuzz/not_foreign.txt').read_text().splitlines():
+    file, _, listed = entry.partition(':')
+    if entry.startswith('#') or not listed or file not in counts:
+        continue
+    for name in functions[file] if listed.split() == ['*'] else listed.split():
+        lines = functions[file].get(name)
+        if lines is None:
+            print(f'{file}: no function {name} (not_foreign.txt)')
+        elif counts[file].get(lines[0]):
+            print(f'{file}: {name} has run (not_foreign.txt)')
+        outside[file].update(lines or [])
+folders = collections.defaultdict(collections.Counter)
+for file, lines in sorted(counts.items()):
+    inside = {line: times for line, times in lines.items() if line not in outside[file]}
+    folders[os.path.dirname(file)].update({'lines': len(lines), 'run': sum(map(bool, lines.values())), 'inside': len(inside),
+                                           'inside run': sum(map(bool, inside.values()))})
+    missed = [line for line, times in inside.items() if not times]
+    if args.missed and args.missed in file and missed:
+        print(f'{file}: {len(missed)} of {len(inside)} lines are not run')
+        for name, within in sorted(functions[file].items(), key=lambda item: item[1][0]):
+            part = [line for line in missed if line in within]
+            if part:
+                print(f'  {name} {"(never)" if not lines.get(within[0]) else ""}{ranges(part)}')
+print('| library | lines | run | from foreign bytes | run |\n| --- | --- | --- | --- | --- |')
+for folder, n in sorted(folders.items()):
+    of_inside = f'{100 * n["inside run"] // n["inside"]} %' if n['inside'] else ''
+    print(f'| `{folder}` | {n["lines"]} | {100 * n["run"] // n["lines"]} % | {n["inside"]} | {of_inside} |')
 if not args.out:
     shutil.rmtree(out)

@@ -8,23 +8,28 @@
  *
  * An input is a byte, which chooses the port, and messages: a struct record, then bytes that the
  * message begins with. The rest of the message has one value. Of the host interface: see
- * hostif_run_input.
+ * hostif_run_input and thread_run_input.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <netinet/udp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <rte_eal.h>
+#include <rte_ring.h>
 #include "../kit/unit_eal.h"
 #include "fuzz_rx.h"
 #include "hostif/parts.h"
 #include "port/log.h"
 #include "port/socket.h"
 #include "step.h"
+#include "worker/worker_parts.h"
 
 /* port.c defines it, where that is linked */
 int port_logtype __attribute__((weak));
@@ -287,6 +292,146 @@ hostif_run_input(const uint8_t *data, size_t size)
 	hostif_merge_all(m, n);
 }
 
+/* The thread of a host interface: what is around it. */
+static struct hostif *thread;
+static struct worker_set workers;
+static struct worker worker;
+static int kernel = -1; /* the kernel's end of the TAP */
+static bool looped;     /* what the worker sends comes back to the interface */
+
+void
+worker_wake(struct worker *w)
+{
+}
+
+/* Takes what the thread has given to the kernel. */
+static void
+kernel_read(void)
+{
+	static uint8_t frame[sizeof(struct virtio_net_hdr) + HOSTIF_SUPER];
+	struct virtio_net_hdr vh;
+	ssize_t got;
+
+	while ((got = recv(kernel, frame, sizeof(frame), MSG_DONTWAIT | MSG_TRUNC)) > 0) {
+		require((size_t)got >= sizeof(vh) + 14 && (size_t)got <= sizeof(frame),
+			"length of a frame for the kernel");
+		memcpy(&vh, frame, sizeof(vh));
+		require(vh.gso_type == VIRTIO_NET_HDR_GSO_NONE ||
+				(vh.gso_size != 0 && vh.hdr_len < got - sizeof(vh)),
+			"a super-frame for the kernel");
+	}
+}
+
+/* The worker sends the frames that it was given. True if there were any. */
+static bool
+worker_send(void)
+{
+	struct rte_mbuf *m;
+	bool any = false;
+
+	while (rte_ring_dequeue(worker.out, (void **)&m) == 0) {
+		require(m->nb_segs == 1 && m->data_len >= 14, "form of a frame for the wire");
+		any = true;
+		if (!looped || !worker_host_put(&thread->host, m))
+			rte_pktmbuf_free(m);
+	}
+	return any;
+}
+
+/* Stands in for the kernel's: while the thread waits, the others have their turn. */
+int
+ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit, const sigset_t *mask)
+{
+	char byte;
+
+	kernel_read();
+	if (!worker_send() && thread->piece_n == 0 &&
+	    recv(thread->tap, &byte, 1, MSG_DONTWAIT | MSG_PEEK) <= 0)
+		thread->stop = 1;
+	return 0;
+}
+
+/* A frame with TCP's headers, len bytes, as a step's body changes it. */
+static void
+frame_make(uint8_t *to, uint32_t len, bool v6, const uint8_t *body, uint32_t n)
+{
+	memset(to, 0x11, len + 100);
+	memcpy(to, v6 ? tcp6 : tcp4, v6 ? sizeof(tcp6) : sizeof(tcp4));
+	step_overlay(to, 100, body, n);
+}
+
+/*
+ * Frames, taken and given by the thread: whether they have a tag, and come back; then of each:
+ * whether it is IPv6, has a header of a super-frame, and goes to the kernel; its length (2 bytes),
+ * number of bytes that change it, these (step_overlay).
+ */
+static void
+thread_run_input(const uint8_t *data, size_t size)
+{
+	static uint8_t bytes[sizeof(struct virtio_net_hdr) + HOSTIF_SUPER + 100];
+	uint8_t *frame = bytes + sizeof(struct virtio_net_hdr);
+	struct rte_mbuf *m;
+
+	thread->vlan = data[0] & 1 ? 7 : 0;
+	looped = data[0] & 2;
+	thread->stop = 0;
+	for (data++, size--; size >= 4;) {
+		bool v6 = data[0] & 1, whole = data[0] & 2;
+		uint32_t len = ((uint32_t)data[1] | (uint32_t)data[2] << 8) % HOSTIF_SUPER;
+		uint32_t l4 = v6 ? 54 : 34, n = data[3] < size - 4 ? data[3] : (uint32_t)size - 4;
+		struct virtio_net_hdr vh = {
+			.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+			.gso_type = whole ? VIRTIO_NET_HDR_GSO_NONE
+				    : v6  ? VIRTIO_NET_HDR_GSO_TCPV6
+					  : VIRTIO_NET_HDR_GSO_TCPV4,
+			.hdr_len = (uint16_t)(l4 + 20),
+			.gso_size = whole ? 0 : 1000,
+			.csum_start = (uint16_t)l4,
+			.csum_offset = 16,
+		};
+
+		frame_make(frame, len, v6, data + 4, n);
+		memcpy(bytes, &vh, sizeof(vh));
+		if (data[0] & 4) {
+			m = rte_pktmbuf_alloc(pool);
+			require(m != NULL, "no buffer");
+			len = 14 + len % MTU;
+			memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
+			if (!worker_host_put(&thread->host, m))
+				rte_pktmbuf_free(m);
+		} else {
+			if (data[0] & 8) /* a header that nobody writes */
+				memset(bytes, data[0], sizeof(vh));
+			(void)!send(kernel, bytes, data[0] & 16 ? 1 + len % 16 : sizeof(vh) + len,
+				    MSG_DONTWAIT);
+		}
+		data += 4 + n;
+		size -= 4 + n;
+	}
+	hostif_move(thread);
+	kernel_read();
+}
+
+static void
+thread_init(void)
+{
+	int fd[2], space = 1 << 20;
+
+	thread = calloc(1, sizeof(*thread));
+	require(thread != NULL && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fd) == 0,
+		"no TAP");
+	kernel = fd[0];
+	setsockopt(kernel, SOL_SOCKET, SO_SNDBUF, &space, sizeof(space));
+	thread->tap = fd[1];
+	thread->workers = &workers;
+	thread->pool = pool;
+	thread->host.ring = rte_ring_create("host", HOSTIF_RING, SOCKET_ID_ANY, 0);
+	thread->host.wake_fd = eventfd(0, EFD_NONBLOCK);
+	worker.out = rte_ring_create("out", WORKER_RING_FRAMES, SOCKET_ID_ANY, 0);
+	workers.worker[0] = &worker;
+	require(thread->host.ring != NULL && worker.out != NULL, "no rings");
+}
+
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -308,6 +453,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	pool = rte_pktmbuf_pool_create("pool", BUFFERS, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
 	require(pool != NULL, "no pool");
+	thread_init();
 	return 0;
 }
 
@@ -321,6 +467,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	input_end = data + size;
 	if (data[0] % 4 == 2 && size > 4)
 		hostif_run_input(data + 1, size - 1);
+	else if (data[0] % 8 == 7 && size > 2)
+		thread_run_input(data + 1, size - 1);
 	else
 		socket_run_input(data[0] & 1);
 	require(rte_mempool_avail_count(pool) == BUFFERS, "a buffer is lost");

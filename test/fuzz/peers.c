@@ -23,6 +23,7 @@ peers_connect(uint32_t q, uint8_t svc)
 	memcpy(out->dmac, s->path.loopback ? peers_our_mac : peer_mac, 6);
 	out->udp_sport = 0xc123;
 	out->hop_limit = 64;
+	memcpy(s->path.hop, out->dgid, sizeof(s->path.hop));
 	s->path.path_ok = true;
 	*in = *out;
 	memcpy(in->sgid, out->dgid, 16);

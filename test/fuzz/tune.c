@@ -77,6 +77,25 @@ move(struct engine *e, struct qp *qp)
 	CHECK(engine_take(e, qp, wqes, &world.counters));
 }
 
+/* As the control thread does it, once a neighbour has answered, or a client connects before. */
+static void
+set_path(struct engine *e, struct world_side *s, bool known)
+{
+	s->path.path_ok = s->alt.path_ok = known;
+	for (uint32_t i = 0; i < AHS; i++)
+		world.ah[i].path_ok = known;
+	if (known)
+		qp_neigh_resolved(&e->env, s->qp, s->path.hop, s->path.wire.dmac);
+}
+
+static void
+set_pkey(struct engine *e, uint32_t index, uint16_t value)
+{
+	world.pkeys[index] = value;
+	for (uint32_t q = 0; q < WORLD_QPS; q++)
+		qp_pkey_refresh(world.side[q].qp);
+}
+
 void
 tune_step(uint32_t what, uint32_t value)
 {
@@ -135,6 +154,12 @@ tune_step(uint32_t what, uint32_t value)
 	case TUNE_FULL:
 		e->env.read_bytes = value % 8192;
 		e->env.read_limit_ns = value / 8192 % 2 ? UINT64_MAX : 0;
+		break;
+	case TUNE_PATH:
+		set_path(e, &world.side[value / 2 % WORLD_QPS], value % 2);
+		break;
+	case TUNE_PKEY:
+		set_pkey(e, value / 2 % 2, value % 2 ? WIRE_PKEY_DEFAULT : 0);
 		break;
 	case TUNE_NUM:
 		break;

@@ -4,6 +4,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "qp/migrate.h"
+#include "qp/refusal.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
 #include "../kit/unit_eal.h"
@@ -147,25 +148,45 @@ static const struct engine_ops ops = {
 	.async_event = on_async_event,
 };
 
+/* A sentence for people, whatever the client asked for. */
+static void
+check_refusal(const struct qp_refusal *r)
+{
+	char text[96];
+
+	memset(text, 'x', sizeof(text));
+	qp_refusal_print(r, text, sizeof(text) / 2 + r->value % (sizeof(text) / 2));
+	CHECK(memchr(text, '\0', sizeof(text)) > (void *)text);
+}
+
 static int
 modify(uint32_t q, uint32_t mask, const struct uroce_qp_attr *attr)
 {
-	static const struct qp_limits lim = {.max_mtu = 5, .npkeys = 1, .ngids = 3, .gid_valid = 7};
+	static const struct qp_limits lim = {.max_mtu = 5, .npkeys = 2, .ngids = 3, .gid_valid = 7};
 	struct world_side *s = &world.side[q];
-	int rc = qp_modify_check(s->qp, mask, attr, &lim, NULL);
+	struct uroce_qp_attr now;
+	struct qp_refusal why;
+	int rc = qp_modify_check(s->qp, mask, attr, &lim, &why);
 
-	if (rc != 0)
+	if (rc != 0) {
+		check_refusal(&why);
 		return rc;
+	}
 	world.worker.engine.env.now_ns = world.now;
 	qp_modify_apply(&world.worker.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL,
 			mask & QP_ALT_PATH ? &s->alt : NULL);
+	qp_query(s->qp, &now);
+	CHECK(now.qp_state == s->qp->conn.state);
+	CHECK(now.qp_state == QP_RESET || !(mask & QP_STATE) || now.qp_state == QP_ERR ||
+	      now.qp_state == attr->qp_state);
 	return 0;
 }
 
-static void
-raise_to(uint32_t q, enum qp_state to)
+/* Attributes of every transition, for a QP that has peers_connect's path. */
+static struct uroce_qp_attr
+attributes(uint32_t q)
 {
-	struct uroce_qp_attr a = {
+	return (struct uroce_qp_attr){
 		.qp_access_flags =
 			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
 		.port_num = 1,
@@ -181,11 +202,19 @@ raise_to(uint32_t q, enum qp_state to)
 		.retry_cnt = 3,
 		.rnr_retry = 3,
 		.ah = {.is_global = 1, .port_num = 1},
+		.alt_ah = {.is_global = 1, .port_num = 1},
+		.alt_port_num = 1,
+		.alt_timeout = 13,
 	};
-	enum qp_type type = kind[q].type;
-	enum qp_state from;
+}
 
-	for (from = QP_RESET; from < to; from++) {
+static void
+raise_to(uint32_t q, enum qp_state to)
+{
+	struct uroce_qp_attr a = attributes(q);
+	enum qp_type type = kind[q].type;
+
+	for (enum qp_state from = world.side[q].qp->conn.state; from < to; from++) {
 		a.qp_state = from + 1;
 		CHECK(modify(q, QP_STATE | qp_transition_get(type, from, from + 1)->required, &a) ==
 		      0);
@@ -196,13 +225,9 @@ raise_to(uint32_t q, enum qp_state to)
 static void
 rearm(uint32_t q)
 {
-	const struct uroce_qp_attr a = {
-		.path_mig_state = QP_MIG_REARM,
-		.alt_ah = {.is_global = 1, .port_num = 1},
-		.alt_port_num = 1,
-		.alt_timeout = 13,
-	};
+	struct uroce_qp_attr a = attributes(q);
 
+	a.path_mig_state = QP_MIG_REARM;
 	world.side[q].alt = world.side[q].path;
 	world.side[q].alt.wire.udp_sport++;
 	CHECK(modify(q, QP_ALT_PATH | QP_PATH_MIG_STATE, &a) == 0);
@@ -222,6 +247,7 @@ make_qp(uint32_t q)
 		.recv_cq = &world.rcq.cq,
 		.srq = q == WORLD_RC_SRQ ? &world.srq : NULL,
 		.ahs = &world.ahs,
+		.pkeys = world.pkeys,
 		.dev_mtu = 5,
 		.sig_all = true,
 		.user_handle = q,
@@ -256,6 +282,7 @@ world_start(void)
 
 	memset(&world, 0, sizeof(world));
 	world.now = START_NS;
+	world.pkeys[0] = WIRE_PKEY_DEFAULT;
 	race_reset();
 	memory_reset();
 	CHECK(qp_table_init(&world.qps, 1024) == 0);
@@ -485,13 +512,40 @@ pass(uint64_t ns)
 	world.now = RTE_MAX(end, world.now);
 }
 
+/* What the client asks for: attributes of the transition to a state, as the body changes them. */
 static void
-modify_step(uint32_t q, uint32_t choice)
+modify_any(uint32_t q, enum qp_state to, const uint8_t *body, uint32_t len)
+{
+	const struct qp *qp = world.side[q].qp;
+	struct {
+		uint32_t mask;
+		struct uroce_qp_attr attr;
+	} m = {.attr = attributes(q)};
+
+	m.mask = QP_STATE | qp_transition_get(qp->conn.type, qp->conn.state, to)->required;
+	m.attr.qp_state = to;
+	step_overlay((uint8_t *)&m, sizeof(m), body, len);
+	/* The checks, and frames of the mutator, know the peers by their QPNs. */
+	if (m.attr.dest_qp_num <= WIRE_QPN_MASK)
+		m.attr.dest_qp_num = attributes(q).dest_qp_num;
+	if (modify(q, m.mask, &m.attr) == 0 && qp->conn.state == QP_RESET)
+		client_forget(q);
+}
+
+static void
+modify_step(uint32_t q, const uint8_t *body, uint32_t len)
 {
 	static const uint32_t states[] = {QP_SQD, QP_RTS, QP_ERR, QP_SQD};
+	uint32_t choice = len > 0 ? body[0] : 0;
 	struct uroce_qp_attr a = {.qp_state = states[choice % 4]};
 
-	modify(q, QP_STATE, &a); /* the check refuses what is not legal */
+	run(); /* what was sent before, is of the state before */
+	if (len < 2)
+		modify(q, QP_STATE, &a); /* the check refuses what is not legal */
+	else if (choice % 8 == 0)
+		raise_to(q, QP_RTS);
+	else
+		modify_any(q, choice % QP_NSTATES, body + 1, len - 1);
 }
 
 static void
@@ -527,7 +581,7 @@ take_step(const struct step *s)
 		client_send(s->arg % WORLD_QPS, s->body, s->len);
 		break;
 	case STEP_MODIFY:
-		modify_step(s->arg % WORLD_QPS, s->len > 0 ? s->body[0] : 0);
+		modify_step(s->arg % WORLD_QPS, s->body, s->len);
 		break;
 	case STEP_DEREG:
 		memory_drop(s->arg % WORLD_REGIONS);

@@ -71,6 +71,8 @@ enum world_tune {
 	TUNE_SGES, /* the client posts memory of REGION_COPIED */
 	TUNE_CQ,   /* a CQ gets another ring; whether several workers complete there */
 	TUNE_FULL, /* READs are limited, as if a socket had been full */
+	TUNE_PATH, /* MACs of neighbours: unknown from the next connect on, or known now */
+	TUNE_PKEY, /* the table's first or second entry comes or goes */
 	TUNE_NUM,
 };
 

@@ -73,6 +73,7 @@ struct world {
 	struct mr mr[WORLD_REGIONS];
 	bool gone[WORLD_REGIONS];                         /* deregistered */
 	struct world_peer other[WORLD_PEERS - WORLD_QPS]; /* from WORLD_GROUP on */
+	uint16_t pkeys[UROCE_MAX_PKEYS];
 	uint8_t sges;    /* region of the SGEs that the client posts */
 	bool loop_waits; /* looped frames are owned before they are received */
 	struct engine_member member[4];
@@ -129,6 +130,7 @@ void client_send(uint32_t q, const uint8_t *body, uint32_t len);
 void client_arm(uint32_t how);    /* for events: each CQ, and whether the second is watched */
 void client_resize(uint32_t how); /* a CQ, as the daemon does it */
 void client_reap(void);           /* takes completions; checks that each WQE has one, in order */
+void client_forget(uint32_t q);   /* its QP goes to RESET */
 void client_end(void);            /* all QPs are in ERR: every WQE has completed */
 
 /* race.c */
