@@ -3,10 +3,6 @@
  * The protocol state of a connection: cursors, PSNs, the READ and atomic history, the path, the
  * attributes. struct qp_conn has no pointers, and memcpy copies it. The local resources of a QP
  * (queues, rings, timers) are in struct qp_bind (bind.h). The owner worker writes all of it.
- *
- * A connection moves to another QP, or to another process, as an image: struct qp_conn, the SGEs of
- * the receive WQE in use, and the copies of the outstanding send WQEs, which contain no pointers
- * either.
  */
 #ifndef QP_CONN_H
 #define QP_CONN_H
@@ -227,18 +223,13 @@ struct qp_ecn {
 	uint64_t cnp_next_ns; /* earliest next CNP */
 };
 
-#define QP_CONN_VERSION 13u
-
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.
  * With thousands of QPs each cache line is a cache miss, so the fields for WRITEs and their
  * responses are adjacent: the four lines from qpn to snd, and the three from rcv.msg_off to the end
  * of qp_bind's copies of WQEs.
- *
- * A change of the layout or of a meaning changes QP_CONN_VERSION. spare is zero.
  */
 struct qp_conn {
-	uint32_t version;          /* QP_CONN_VERSION */
 	struct uroce_qp_attr attr; /* except path_mig_state: mig */
 	struct uroce_qp_cap cap;
 	struct qp_path alt;                      /* of path migration (qp/migrate.h) */

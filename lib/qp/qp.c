@@ -66,7 +66,6 @@ qp_create(const struct qp_create *c)
 	if (qp == NULL)
 		return NULL;
 	qp->conn.qpn = c->qpn;
-	qp->conn.version = QP_CONN_VERSION;
 	qp->conn.type = c->type;
 	qp->bind.pkeys = c->pkeys;
 	qp->conn.pkey = qp_pkey_at(qp, 0);

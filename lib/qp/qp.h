@@ -7,7 +7,6 @@
  *   conn.h      struct qp_conn: protocol state of a connection
  *   bind.h      struct qp_bind: queues, rings, timer, counters of this machine
  *   deadline.h  times at which a QP has to act although nothing has arrived
- *   image.h     a connection as bytes, to continue it in another QP
  *   table.h     QPs by number
  *   emit.h      frames into env->tx
  *   retire.h    ends of WQEs: completions, the error state, flushing

@@ -187,8 +187,6 @@ main_summary(const struct pair *p, uint64_t runs, unsigned failed, double took)
 		printf("%" PRIu64 " selective acknowledgements\n", more->sacks);
 	if (t->paced != 0)
 		printf("%" PRIu64 " packets waited for their pace\n", t->paced);
-	if (more->moves != 0)
-		printf("%" PRIu64 " connections moved to a fresh QP\n", more->moves);
 }
 
 static void
@@ -224,7 +222,7 @@ main_enough(const struct main_sims *s, const struct main_opts *o, uint64_t n, do
 	if (o->seconds != 0)
 		return main_clock() - t0 >= (double)o->seconds;
 	if (o->moves != 0)
-		return s->pair->more.moves + s->mesh->more.moves >= o->moves;
+		return s->mesh->more.moves >= o->moves;
 	return n >= o->runs;
 }
 

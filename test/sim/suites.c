@@ -82,24 +82,6 @@ const struct sim_suite sim_suites[] = {
 	 800,
 	 {"family=2", "loss=0", "corrupt=0", "dup=0", "reorder=0", "blackout_ns=0", "queue=1000000",
 	  "rx_ring=512"}},
-	/* Requirements: REQ-01, REQ-04, REQ-07, RSP-01, RSP-04 */
-	{"connections_move_to_fresh_qps", 1000, {"family=0", "move=50000"}},
-	/* Requirements: RSP-01, RSP-04, REQ-08 */
-	{"history_moves_with_the_connection",
-	 400,
-	 {"family=0", "move=100000", "mix=6", "loss=30000", "dup=100000"}},
-	/* Requirements: SRQ-01, QP-15, RSP-05 */
-	{"connections_with_an_srq_and_drains_move",
-	 300,
-	 {"family=0", "move=50000", "srq=1", "sqd=1"}},
-	/* Requirements: REQ-11, EVT-06 */
-	{"alternate_paths_move_with_the_connection",
-	 150,
-	 {"family=0", "move=50000", "apm=1", "pairs=2", "ops=24", "maxlen=8192"}},
-	/* Requirements: REQ-10, QP-19, CQE-12, NAK-12 */
-	{"errors_after_a_move_end_cleanly", 400, {"family=1", "move=50000"}},
-	/* Requirements: REQ-03, NAK-06, CQE-16 */
-	{"wrong_wqes_fail_alone_after_moves", 400, {"family=2", "move=50000"}},
 	/* A congestion policy with a pace (pace.c). */
 	/* Requirements: REQ-01, REQ-04, REQ-05, REQ-08 */
 	{"paced_connections_progress", 800, {"family=0", "pace=20000"}},
@@ -107,8 +89,6 @@ const struct sim_suite sim_suites[] = {
 	{"errors_of_paced_connections_end_cleanly", 400, {"family=1", "pace=20000"}},
 	/* Requirements: REQ-03, NAK-06, CQE-16 */
 	{"wrong_wqes_of_paced_connections_fail_alone", 400, {"family=2", "pace=20000"}},
-	/* Requirements: REQ-01, REQ-04 */
-	{"paced_connections_move", 300, {"family=0", "pace=20000", "move=50000"}},
 	/* Sockets that were full: READs are requested in parts at times. */
 	/* Requirements: REQ-01, REQ-05, REQ-08, RSP-03 */
 	{"reads_into_full_sockets_progress", 600, {"family=0", "full=1024", "mix=3"}},

@@ -66,7 +66,6 @@ enum pair_family {
 	X(late_path, "1: the next hop is resolved late")                                           \
 	X(apm, "1: alternate paths; the first dies once both ends are armed")                      \
 	X(sqd, "1: send queues are drained and resumed in mid-run")                                \
-	X(move, "loops in which a connection moves to a fresh QP, ppm; not drawn")                 \
 	X(pace, "longest usual gap between two packets of a QP, ns; 0: no pace; not drawn")        \
 	X(full, "READs request so many bytes at a time while their socket is full, not drawn")     \
 	X(sr, "1: both sides have agreed to selective repeat; not drawn")                          \

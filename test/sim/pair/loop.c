@@ -107,10 +107,8 @@ pair_poll(struct sim_worker *w)
 	bool more;
 
 	n->worker.poll_at = SIM_NEVER;
-	pair_move(n);
 	if (n->rxq_n > 0)
 		loop_rx(n);
-	pair_move(n); /* with responses due */
 	sim_bells_and_timers(w);
 	more = engine_run(&n->worker.eng, s->now_ns);
 	loop_payloads(n, had);

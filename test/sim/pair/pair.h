@@ -214,7 +214,7 @@ struct pair_pkt {
 };
 
 struct pair_stats { /* besides struct sim_stats */
-	uint64_t overflow, bytes, naks, rnrs, sacks, migrations, moves;
+	uint64_t overflow, bytes, naks, rnrs, sacks, migrations;
 };
 
 struct pair {
@@ -228,7 +228,6 @@ struct pair {
 	uint16_t free_pkt[PAIR_MAX_PKTS];
 	uint32_t nfree_pkt, next_id;
 	struct pair_stats more;
-	struct sim_rng mover; /* with cfg.move: a separate stream, so that old seeds stay valid */
 	uint8_t scratch[8192];
 };
 
@@ -242,9 +241,6 @@ pair_vid(const struct pair *s)
 /* run.c: allocates memory, once. sim_run runs a schedule. */
 void pair_open(struct pair *s, const struct sim_stock *stock);
 void pair_close(struct pair *s);
-
-/* move.c: with cfg.move, sometimes moves one of n's connections to a fresh QP. */
-void pair_move(struct pair_node *n);
 
 /* workload.c */
 void pair_plan_side(struct pair *s, struct pair_side *side);

@@ -28,7 +28,6 @@ run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned n
 	s->cfg.family = PAIR_ANY_FAMILY;
 	for (i = 0; i < nset; i++)
 		pair_cfg_set(&s->cfg, set[i]);
-	sim_rng_init(&s->mover, s->seed, 4);
 	pair_cfg_draw(&s->cfg, r, s->cfg.family); /* first: other fields depend on it */
 	for (i = 0; i < nset; i++)
 		pair_cfg_set(&s->cfg, set[i]);

@@ -153,13 +153,6 @@ void conn_raise(struct conn *c, const struct conn_cfg *cfg);
 /* qp_modify_check, and qp_modify_apply where that agrees. */
 int conn_modify(struct conn *c, uint32_t mask, const struct uroce_qp_attr *attr);
 int conn_to(struct conn *c, enum qp_state state); /* QP_STATE alone */
-/* Checks that packets in flight were sent; then c's connection continues on a fresh QP
- * (qp/image.h). */
-void conn_move(struct conn *c);
-/* Fails, and prints the fields that differ, unless the two are equal byte for byte. */
-void conn_equal(const struct qp_conn *is, const struct qp_conn *expected);
-/* The QP that c's client and peer know, made once more: nothing in it but where its queues are. */
-struct qp *conn_fresh_qp(struct conn *c);
 
 /* Register len fresh bytes at iova. */
 /* A key that no other entry of b's table has. */

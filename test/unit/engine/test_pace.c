@@ -471,24 +471,6 @@ BENCH_TEST(rnr_wait_of_a_parked_qp)
 	pkt_after(c, GAP, WIRE_OP_SEND_ONLY, SQ + 1);
 }
 
-REQUIREMENT("REQ-01")
-BENCH_TEST(a_parked_connection_moves)
-{
-	struct conn *c = conn_paced(state, QP_TYPE_RC);
-
-	client_does(c, 1, UROCE_WR_SEND, 3 * MTU);
-	pkt_expect(c, WIRE_OP_SEND_FIRST, SQ);
-	bench_pass(c->b, GAP / 2);
-	conn_move(c);
-	pkt_none(c);
-	assert_true(c->qp->bind.parked);
-	assert_true(engine_next_ns(&c->b->engine) == c->b->now + GAP / 2);
-	pkt_after(c, GAP / 2, WIRE_OP_SEND_MIDDLE, SQ + 1);
-	pkt_after(c, GAP, WIRE_OP_SEND_LAST, SQ + 2);
-	peer_ack(c, SQ + 2);
-	send_cqe(c, 1, QP_WC_SUCCESS);
-}
-
 BENCH_TEST(cc_policy_is_told_of_cnps)
 {
 	struct conn *c = conn_paced(state, QP_TYPE_RC);

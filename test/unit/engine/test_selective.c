@@ -447,7 +447,7 @@ BENCH_TEST(wrong_sacks_are_dropped)
 	peer_sack(c, SQ + 1, 0, good);
 	sr_in_order(c, QP_SR_CAN);
 	assert_int_equal(DROPS(c, SACK), 6 + RTE_DIM(wrong_len));
-	conn_equal(&c->qp->conn, &was);
+	assert_memory_equal(&c->qp->conn, &was, sizeof(was));
 	pkt_none(c);
 	cqe_none(c);
 	peer_sack_of(c, SQ + 2, 0, good, WIRE_SACK_LEN(1));
