@@ -54,7 +54,8 @@ net_arp_rx(const struct net_rx_ctx *rx, struct wire_cur c)
 	    arp->ptype != rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV4) || arp->hlen != 6 || arp->plen != 4)
 		return false;
 	op = rte_be_to_cpu_16(arp->op);
-	if ((op != NET_ARP_REQUEST && op != NET_ARP_REPLY) || !net_mac_is_station(arp->sha))
+	if ((op != NET_ARP_REQUEST && op != NET_ARP_REPLY) || !net_mac_is_station(arp->sha) ||
+	    memcmp(arp->sha, rx->d->mac, sizeof(arp->sha)) == 0)
 		return false;
 	net_gid_from_v4(sender, arp->spa);
 	net_gid_from_v4(target, arp->tpa);

@@ -109,6 +109,18 @@ UNIT_TEST(addresses_of_others_get_no_reply)
 	}
 }
 
+/* fuzz_net. The reply would go to ourselves. */
+UNIT_TEST(arp_with_our_mac_as_its_sender_gets_no_reply)
+{
+	uint8_t frame[sizeof(arp_request)];
+
+	make_dev(&dev);
+	memcpy(frame, arp_request, sizeof(frame));
+	memcpy(frame + 22, our_mac, 6);
+	assert_false(rx_exact(frame, sizeof(frame)));
+	assert_int_equal(out.len, 0);
+}
+
 UNIT_TEST(truncated_frames_have_no_effect)
 {
 	uint8_t gid[16];
