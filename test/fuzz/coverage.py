@@ -35,8 +35,8 @@ def tool(name):
     return shutil.which(name) or shutil.which(name + '-14')
 
 
-def sanitizer(word):
-    return word.startswith(('-fsanitize', '-fno-sanitize'))
+def sanitizer(word):  # race.c needs the loads
+    return word.startswith(('-fsanitize=', '-fno-sanitize'))
 
 
 def compiled(command):
@@ -59,6 +59,10 @@ with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
 replay = out / 'replay.o'
 root = pathlib.Path(__file__).resolve().parents[2]
 subprocess.run([tool('clang'), '-c', root / 'test/fuzz/replay.c', '-o', replay], check=True)
+# of fuzzers without race.c, whose definitions count
+loads = out / 'loads.o'
+text = ''.join(f'__attribute__((weak)) void __sanitizer_cov_load{n}(const void *p) {{ }}\n' for n in (1, 2, 4, 8, 16))
+subprocess.run([tool('clang'), '-x', 'c', '-c', '-', '-o', loads], input=text, text=True, check=True)
 library = out / 'libfuzz.a'
 library.unlink(missing_ok=True)
 rule = next(shlex.split(line) for line in lines if 'test/fuzz/libfuzz.a' in line and ' ar ' in line)
@@ -71,7 +75,7 @@ for command in (c for c in commands if '-c' not in c):
     words = [str(out / pathlib.Path(w).name) if w.endswith(('.o', '.a')) and '/' in w else w
              for w in command if not sanitizer(w)]
     words[words.index('-o') + 1] = str(out / target.name)
-    subprocess.run([*words, replay, *PROFILE], cwd=build, check=True)
+    subprocess.run([words[0], loads, *words[1:], replay, *PROFILE], cwd=build, check=True)
     files = sorted(str(p) for folder in names[name] for p in folder.iterdir() if p.is_file())
     profile = out / f'{name}.profraw'
     for first in range(0, len(files), 2000):
@@ -136,7 +140,7 @@ for entry in (root / 'test/fuzz/not_foreign.txt').read_text().splitlines():
         lines = functions[file].get(name)
         if lines is None:
             print(f'{file}: no function {name} (not_foreign.txt)')
-        elif counts[file].get(lines[0]):
+        elif counts[file].get(lines[0]) and listed.split() != ['*']:
             print(f'{file}: {name} has run (not_foreign.txt)')
         outside[file].update(lines or [])
 folders = collections.defaultdict(collections.Counter)

@@ -368,8 +368,8 @@ frame_make(uint8_t *to, uint32_t len, bool v6, const uint8_t *body, uint32_t n)
 static void
 thread_run_input(const uint8_t *data, size_t size)
 {
-	static uint8_t bytes[sizeof(struct virtio_net_hdr) + HOSTIF_SUPER + 100];
-	uint8_t *frame = bytes + sizeof(struct virtio_net_hdr);
+	static uint8_t given[sizeof(struct virtio_net_hdr) + HOSTIF_SUPER + 100];
+	uint8_t *frame = given + sizeof(struct virtio_net_hdr);
 	struct rte_mbuf *m;
 
 	thread->vlan = data[0] & 1 ? 7 : 0;
@@ -391,7 +391,7 @@ thread_run_input(const uint8_t *data, size_t size)
 		};
 
 		frame_make(frame, len, v6, data + 4, n);
-		memcpy(bytes, &vh, sizeof(vh));
+		memcpy(given, &vh, sizeof(vh));
 		if (data[0] & 4) {
 			m = rte_pktmbuf_alloc(pool);
 			require(m != NULL, "no buffer");
@@ -401,8 +401,8 @@ thread_run_input(const uint8_t *data, size_t size)
 				rte_pktmbuf_free(m);
 		} else {
 			if (data[0] & 8) /* a header that nobody writes */
-				memset(bytes, data[0], sizeof(vh));
-			(void)!send(kernel, bytes, data[0] & 16 ? 1 + len % 16 : sizeof(vh) + len,
+				memset(given, data[0], sizeof(vh));
+			(void)!send(kernel, given, data[0] & 16 ? 1 + len % 16 : sizeof(vh) + len,
 				    MSG_DONTWAIT);
 		}
 		data += 4 + n;

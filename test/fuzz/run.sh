@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 hours=${1-} build=${2-build}
 seconds=$(awk -v h="$hours" 'BEGIN { if (h !~ /^[0-9.]+$/ || h <= 0) exit 1; printf "%d", h * 3600 }') ||
 	{ echo "run.sh: '$hours' is not a number of hours, such as 0.5; usage: test/fuzz/run.sh HOURS [BUILD]" >&2; exit 2; }
-fuzzers=(rx cm port ring control text)
+fuzzers=(rx cm net port ring control text)
 ninja -C "$build" "${fuzzers[@]/#/test/fuzz/fuzz_}" test/fuzz/seeds.stamp >/dev/null
 here=$build/test/fuzz failed=0 each=$((seconds / ${#fuzzers[@]} + 1))
 for name in "${fuzzers[@]}"; do
