@@ -119,6 +119,8 @@ struct cc_fixed {
 	uint32_t least_ns;  /* shortest of the round trips that were measured */
 	uint16_t full_pkts; /* most_pkts without losses, CC_WINDOW_PKTS .. CC_WIDE_PKTS */
 	uint8_t wanted;     /* round trips to measure until full_pkts is set by the shortest */
+	uint8_t spare;
+	uint16_t wide_pkts; /* limit of full_pkts (cc_fixed_allow) */
 };
 
 /*
@@ -282,16 +284,17 @@ cc_fixed_uncap(struct cc *cc, const struct cc_flow *flow)
 }
 
 /*
- * `fixed`: does the peer take more than CC_WINDOW_PKTS packets at once? If so, the largest window
- * is what CC_RATE_PPS fills in a round trip, the shortest of the next CC_ROUND_TRIPS, but at most
- * CC_WIDE_PKTS.
+ * `fixed`: the peer takes wide_pkts packets at once, CC_WINDOW_PKTS .. CC_WIDE_PKTS. If these are
+ * more than CC_WINDOW_PKTS, the largest window is what CC_RATE_PPS fills in a round trip, the
+ * shortest of the next CC_ROUND_TRIPS, but at most wide_pkts.
  */
 #define CC_ROUND_TRIPS 8u
 #define CC_RATE_PPS    2000000u
 static inline void
-cc_fixed_allow(struct cc *cc, struct cc_flow *flow, bool wide)
+cc_fixed_allow(struct cc *cc, struct cc_flow *flow, uint32_t wide_pkts)
 {
-	flow->fixed.wanted = wide ? CC_ROUND_TRIPS : 0;
+	flow->fixed.wanted = wide_pkts > CC_WINDOW_PKTS ? CC_ROUND_TRIPS : 0;
+	flow->fixed.wide_pkts = (uint16_t)wide_pkts;
 	flow->fixed.least_ns = UINT32_MAX;
 	flow->fixed.full_pkts = CC_WINDOW_PKTS;
 	if (cc->most_pkts > CC_WINDOW_PKTS)

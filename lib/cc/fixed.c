@@ -5,9 +5,9 @@
  *
  * The full window is CC_WINDOW_PKTS, which is too little for a path with a long round trip: packets
  * of 1024 bytes make 2 Gb/s if it is 0.5 ms. If the peer takes more (cc_fixed_allow), the window
- * grows with the shortest round trip. A loss for which go-back-N is needed, or of more than a 16th
- * of the window in a round, halves a window above CC_WINDOW_PKTS, to no less than that; a 64th of
- * the full window comes back with each round trip.
+ * grows with the shortest round trip, as far as the peer's receive buffer holds it. A loss for
+ * which go-back-N is needed, or of more than a 16th of the window in a round, halves a window above
+ * CC_WINDOW_PKTS, to no less than that; a 64th of the full window comes back with each round trip.
  */
 #include "cc/cc_parts.h"
 
@@ -49,7 +49,7 @@ fixed_on_rtt(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt_
 		return;
 	pkts = (uint64_t)f->least_ns * CC_RATE_PPS / 1000000000u;
 	if (pkts > CC_WINDOW_PKTS)
-		f->full_pkts = (uint16_t)(pkts < CC_WIDE_PKTS ? pkts : CC_WIDE_PKTS);
+		f->full_pkts = (uint16_t)(pkts < f->wide_pkts ? pkts : f->wide_pkts);
 	if (full)
 		cc->most_pkts = f->full_pkts;
 }

@@ -37,6 +37,7 @@ struct sr_peer {
 	uint8_t tries;     /* queries left */
 	bool unsent;       /* the last query was not sent: the MAC of the next hop is unknown */
 	bool agreed;       /* according to the last reply */
+	uint8_t buffer;    /* its socket's receive buffer, likewise (qp_sr_told); 0: no limit */
 };
 
 /* A reply that waits for the MAC of its next hop. */
@@ -55,10 +56,16 @@ struct sr_peers {
 	struct sr_owed owed[SR_PEER_OWED];
 };
 
-/* Returns the initial state of a QP of the device with this pair. */
+/*
+ * Returns the initial state of a QP of the device with this pair: not QP_SR_ON if the peer has told
+ * a small receive buffer, because the QP has to know it (sr_peer_ask).
+ */
 enum qp_sr_state sr_peer_state(const struct device *dev, const uint8_t local[16],
 			       const uint8_t remote[16]);
-/* Queries the peer of this pair for a QP of uid that has begun with QP_SR_CAN, unless just done. */
+/*
+ * Queries the peer of this pair for a QP of uid that has begun with QP_SR_CAN, unless just done. If
+ * the last reply is still valid, it counts for this QP, too.
+ */
 void sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid);
 /* Repeats queries that are due, and sends replies whose next hop has become known. */
 void sr_peer_tick(struct device *dev);

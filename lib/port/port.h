@@ -241,6 +241,11 @@ bool port_takes_groups(const struct port *p);
  */
 bool port_socket_stats(const struct port *p, struct port_socket_stats *sum);
 /*
+ * Returns the bytes that the kernel keeps in the socket of each queue, with its overhead; 0 for
+ * other kinds.
+ */
+uint32_t port_socket_buffer(const struct port *p);
+/*
  * Returns a descriptor that is readable while frames wait in this queue (< p->nrxq); 0 if there is
  * none. The port owns it: use it for polling only.
  */

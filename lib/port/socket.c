@@ -162,6 +162,12 @@ port_socket_stats(const struct port *p, struct port_socket_stats *sum)
 	return true;
 }
 
+uint32_t
+port_socket_buffer(const struct port *p)
+{
+	return p->sockets != NULL ? p->sockets->rx_buffer : 0;
+}
+
 struct port_socket *
 port_socket_of(const struct port *p, uint16_t queue)
 {

@@ -17,19 +17,35 @@ qp_cc_ect(struct qp *qp)
 }
 
 /*
- * Owner worker. Lets `fixed` have a wide window, or not: only a peer that has agreed to selective
- * repeat is known to take it, and only such a connection does not pay for a loss with the window.
+ * Returns the window that the peer takes. Only a peer that has agreed to selective repeat is known
+ * to take a wide one, and only such a connection does not pay for a loss with the window. Three
+ * quarters of the receive buffer that it has told may be in flight, because the kernel counts its
+ * own overhead in it, too.
  */
+static inline uint32_t
+qp_cc_wide(const struct qp *qp)
+{
+	uint32_t buffer = qp->conn.peer_buffer * QP_PEER_BUFFER_BYTES;
+	uint32_t pkts = buffer / 4 * 3 / (qp->conn.mtu + QP_PEER_BUFFER_HDRS);
+
+	if (qp->conn.sr.state != QP_SR_ON)
+		return CC_WINDOW_PKTS;
+	if (buffer == 0 || pkts > CC_WIDE_PKTS)
+		return CC_WIDE_PKTS;
+	return pkts < CC_WINDOW_PKTS ? CC_WINDOW_PKTS : pkts;
+}
+
+/* Owner worker. Lets `fixed` have the window that the peer takes. */
 static inline void
 qp_cc_allow(struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	bool wide = qp->conn.sr.state == QP_SR_ON;
+	uint32_t wide = qp_cc_wide(qp);
 
 	if (qp->conn.cc_flow.param.policy != CC_FIXED)
 		return;
 	cc_fixed_allow(&snd->cc, &qp->conn.cc_flow, wide);
-	if (wide && !(snd->watch & QP_WATCH_RTT))
+	if (wide > CC_WINDOW_PKTS && !(snd->watch & QP_WATCH_RTT))
 		snd->watch |= QP_WATCH_RTT_WANT;
 }
 

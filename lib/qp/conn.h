@@ -276,9 +276,10 @@ struct qp_conn {
 	uint16_t rq_credits; /* receive WQEs that the peer has behind una; UINT16_MAX: no limit */
 	uint16_t rq_out;     /* messages of tail .. cur that have started and use a credit */
 	bool alt_loaded;
-	bool mig_refused;  /* PATH_MIG_ERR was raised for the peer's request */
-	bool last_wqe_due; /* LAST_WQE_REACHED is raised at the end of the flush */
-	uint8_t spare2[11];
+	bool mig_refused;    /* PATH_MIG_ERR was raised for the peer's request */
+	bool last_wqe_due;   /* LAST_WQE_REACHED is raised at the end of the flush */
+	uint8_t peer_buffer; /* receive buffer of the peer's socket (qp_sr_told) */
+	uint8_t spare2[10];
 	uint16_t
 		why; /* enum uroce_error: reason of SQE, ERR or the NAK due; 0: none (qp/fault.h) */
 	struct qp_rcv rcv;

@@ -180,6 +180,13 @@ qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
 				     .dup_reported = true};
 	qp_sr_drop(p, qp);
 	qp->bind.sr_peer = peer_place(qp->conn.dgid);
+	qp_sr_told(qp, 0);
+}
+
+void
+qp_sr_told(struct qp *qp, uint8_t peer_buffer)
+{
+	qp->conn.peer_buffer = peer_buffer;
 	qp_cc_allow(qp);
 }
 

@@ -337,6 +337,14 @@ void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
  * are probed as such a peer's are.
  */
 void qp_sr_agree(struct qp_env *env, struct qp *qp);
+/*
+ * Worker. The peer of qp, in state QP_SR_ON, has told that its socket's receive buffer holds this
+ * many times QP_PEER_BUFFER_BYTES; 255: or more; 0: it has no such limit, or did not tell. Sets
+ * the window that the peer takes (qp/congestion.h). qp_sr_set forgets it.
+ */
+#define QP_PEER_BUFFER_BYTES 32768u
+#define QP_PEER_BUFFER_HDRS  64u /* of a packet: headers and its share of the kernel's */
+void qp_sr_told(struct qp *qp, uint8_t peer_buffer);
 
 /* Worker. Gives qp a reorder buffer, if it has none; NULL: none is free for its user and peer. */
 struct qp_reorder *qp_reorder_take(struct qp_sr_pool *p, struct qp *qp);

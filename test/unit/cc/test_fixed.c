@@ -129,14 +129,14 @@ UNIT_TEST(window_grows_with_the_round_trip)
 		assert_false(cc_times(&flow));
 		cc_on_rtt(&cc, &flow, 2, 1000000); /* the one that every path gets */
 		assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS);
-		cc_fixed_allow(&cc, &flow, true);
+		cc_fixed_allow(&cc, &flow, CC_WIDE_PKTS);
 		measured(&cc, path[i].us);
 		assert_int_equal(cc.most_pkts, path[i].pkts);
 		assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
 		for (uint32_t w = CC_WINDOW_PKTS; w < path[i].pkts; w *= 2)
 			cc_fixed_on_ack(&cc);
 		assert_int_equal(cc.window_pkts, path[i].pkts);
-		cc_fixed_allow(&cc, &flow, false);
+		cc_fixed_allow(&cc, &flow, CC_WINDOW_PKTS);
 		assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
 		assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS);
 		assert_false(cc_times(&flow));
@@ -148,7 +148,7 @@ UNIT_TEST(losses_halve_a_wide_window)
 {
 	struct cc cc = fresh();
 
-	cc_fixed_allow(&cc, &flow, true);
+	cc_fixed_allow(&cc, &flow, CC_WIDE_PKTS);
 	measured(&cc, 500);
 	cc_on_loss(&cc, &flow, 3);
 	assert_int_equal(cc.window_pkts, CC_AGAIN_PKTS);
@@ -174,12 +174,31 @@ UNIT_TEST(losses_halve_a_wide_window)
 	assert_int_equal(cc.most_pkts, 1000);
 }
 
+/* A peer with a small receive buffer limits what the round trip would allow. */
+UNIT_TEST(wide_window_is_limited_to_what_the_peer_takes)
+{
+	struct cc cc = fresh();
+
+	cc_fixed_allow(&cc, &flow, 300);
+	measured(&cc, 500);
+	assert_int_equal(cc.most_pkts, 300);
+	assert_true(cc_fixed_narrow(&cc));
+	assert_int_equal(cc.most_pkts, 150);
+	for (uint32_t w = 150 + 4; w < 300; w += 4) /* 300 / 64 */
+		assert_false(cc_fixed_uncap(&cc, &flow));
+	assert_true(cc_fixed_uncap(&cc, &flow));
+	assert_int_equal(cc.most_pkts, 300);
+	cc_fixed_allow(&cc, &flow, 300);
+	measured(&cc, 100); /* a short path needs less */
+	assert_int_equal(cc.most_pkts, 200);
+}
+
 /* A window that a loss has reduced before the path is known stays: it grows by cc_fixed_uncap. */
 UNIT_TEST(reduced_window_does_not_jump)
 {
 	struct cc cc = fresh();
 
-	cc_fixed_allow(&cc, &flow, true);
+	cc_fixed_allow(&cc, &flow, CC_WIDE_PKTS);
 	cc_fixed_cap(&cc);
 	measured(&cc, 500);
 	assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS / 2);

@@ -4,6 +4,7 @@
  * used only for its mbufs.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
@@ -11,6 +12,7 @@
 #include "control/slow_path.h"
 #include "control/sr_peer.h"
 #include "fake.h"
+#include "port/socket.h"
 #include "wire/sack.h"
 #include "wire/parse.h"
 #include "../../kit/unit.h"
@@ -25,6 +27,7 @@
 #define TID     8
 #define VERSION 40
 #define FLAGS   41
+#define BUFFER  42
 
 /* A query as the peer sends it, with transaction id 9. */
 #define PEERS_QUERY                                                                                \
@@ -38,6 +41,7 @@ static struct rte_mempool *pool;
 static struct daemon d;
 static struct device *dev;
 static const uint8_t *us;
+static uint8_t peers_buffer; /* in the peer's MADs */
 
 static int
 setup(void **state)
@@ -47,6 +51,7 @@ setup(void **state)
 	dev = d.dev[0];
 	us = dev->net.gid[1].gid;
 	dev->sr.on = true;
+	peers_buffer = 0;
 	fake_sends = true;
 	fake_sent = NULL;
 	return 0;
@@ -123,6 +128,7 @@ peer_mad(const uint8_t *like, uint8_t method, uint8_t flags)
 	memcpy(mad, like, sizeof(mad));
 	mad[METHOD] = method;
 	mad[FLAGS] = flags;
+	mad[BUFFER] = peers_buffer;
 	memcpy(g.local, us, 16);
 	memcpy(g.remote, peer, 16);
 	return sr_peer_rx(&g);
@@ -162,6 +168,48 @@ TEST(a_peer_without_selective_repeat_is_not_agreed_with)
 {
 	assert_true(peer_mad(query(), ANSWER, 0));
 	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
+}
+
+/* A reply tells how much the device's socket holds; other ports have no such limit. */
+REQUIREMENT("SR-01")
+TEST(the_receive_buffer_is_told)
+{
+	static const struct {
+		uint32_t bytes;
+		uint8_t units;
+	} row[] = {{0, 0}, {425984, 13}, {2 * 8388608, 255}};
+	struct port_socket *s = calloc(1, sizeof(*s));
+	uint8_t q[256] = PEERS_QUERY;
+
+	assert_int_equal(query()[BUFFER], 0);
+	dev->port.sockets = s;
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		s->rx_buffer = row[i].bytes;
+		assert_true(peer_mad(q, ASK, 1));
+		assert_int_equal(mad_sent(ANSWER)[BUFFER], row[i].units);
+	}
+	dev->port.sockets = NULL;
+	free(s);
+}
+
+/* Each QP has to know the buffer, so it begins without selective repeat; nobody is asked again. */
+REQUIREMENT("SR-01")
+TEST(a_told_receive_buffer_is_for_later_qps_too)
+{
+	const uint8_t *q = query();
+
+	peers_buffer = 13;
+	assert_true(peer_mad(q, ANSWER, 1));
+	assert_int_equal(dev->sr.peer[0].buffer, 13);
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_CAN);
+	sr_peer_ask(dev, us, peer, UID);
+	assert_null(fake_sent);
+	fake_now_ns += SR_PEER_FRESH_NS;
+	sr_peer_ask(dev, us, peer, UID);
+	/* one that limits no window is none */
+	peers_buffer = 255;
+	assert_true(peer_mad(mad_sent(ASK), ANSWER, 1));
+	assert_int_equal(sr_peer_state(dev, us, peer), QP_SR_ON);
 }
 
 /*

@@ -377,6 +377,38 @@ BENCH_TEST(wide_window_needs_a_peer_that_agrees)
 	assert_in_range(snd->cc.window_pkts, 1, CC_WINDOW_PKTS);
 }
 
+/*
+ * The wide window, over the same long path, to a peer that has told its receive buffer. *told: in
+ * units of QP_PEER_BUFFER_BYTES.
+ */
+static uint32_t
+window_with_buffer(void **state, uint8_t told)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+
+	qp_sr_told(c->qp, told);
+	measure_long_path(c);
+	return c->qp->conn.snd.cc.most_pkts;
+}
+
+/* 13 units: what Linux gives with net.core.rmem_max=212992, 391 packets of 1088 bytes. */
+REQUIREMENT("CC-06")
+BENCH_TEST(wide_window_fits_the_receive_buffer_of_the_peer)
+{
+	struct conn *c = conn_sr(state, QP_SR_ON);
+
+	assert_int_equal(c->qp->conn.mtu, 1024);
+	assert_int_equal(window_with_buffer(state, 13), 293);
+	assert_int_equal(window_with_buffer(state, 1), CC_WINDOW_PKTS);
+	assert_int_equal(window_with_buffer(state, 255), 1000);
+	assert_int_equal(window_with_buffer(state, 0), 1000);
+	/* The next peer may have another one. */
+	qp_sr_told(c->qp, 13);
+	qp_sr_set(c->b->engine.env.sr, c->qp, QP_SR_ON);
+	measure_long_path(c);
+	assert_int_equal(c->qp->conn.snd.cc.most_pkts, 1000);
+}
+
 /* One of two packets is lost; returns the largest window after that. */
 static uint32_t
 window_after_a_loss(struct conn *c, bool behind, uint32_t srtt_ns)
