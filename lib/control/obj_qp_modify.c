@@ -28,6 +28,7 @@ struct modify_call {
 	struct conn_keys now; /* keys of the QP afterwards */
 	bool rtr;             /* the QP goes to RTR .. */
 	enum qp_sr_state sr;  /* .. and begins with this */
+	uint8_t peer_buffer;  /* for qp_sr_told */
 	int rc;
 	struct qp_refusal why; /* if rc is not 0 and qp_modify_check said so */
 };
@@ -102,9 +103,11 @@ modify_on_worker(struct worker *w, void *arg)
 			engine_last_ack(worker_engine(w), env->now_ns, qp);
 		qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
 		qp_env_flush(env);
-		if (c->rtr)
+		if (c->rtr) {
 			qp_sr_set(env->sr, qp,
 				  qp->bind.plain & QP_PLAIN_TIMERS ? QP_SR_OFF : c->sr);
+			qp_sr_told(qp, c->peer_buffer);
+		}
 		note_paths(c->q);
 	}
 	note_conn_keys(&c->now, c->q);
@@ -278,7 +281,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	if (c.path != NULL && (m->attr_mask & QP_STATE) && m->attr.qp_state == QP_RTR &&
 	    q->qp->conn.type == QP_TYPE_RC && !path.loopback) {
 		c.rtr = true;
-		c.sr = sr_peer_state(s->dev, path.wire.sgid, path.wire.dgid);
+		c.sr = sr_peer_state(s->dev, path.wire.sgid, path.wire.dgid, &c.peer_buffer);
 	}
 	worker_call_qp(s->d->workers, q->qp, modify_on_worker, &c);
 	if (c.rc != 0)

@@ -31,22 +31,20 @@ find(const struct device *dev, const uint8_t local[16], const uint8_t remote[16]
 	return NULL;
 }
 
-/* Does the last reply count for new QPs? */
-static bool
-agrees(const struct sr_peer *p)
-{
-	return p != NULL && p->agreed && daemon_now_ns() - p->told_ns < SR_PEER_FRESH_NS;
-}
-
 enum qp_sr_state
-sr_peer_state(const struct device *dev, const uint8_t local[16], const uint8_t remote[16])
+sr_peer_state(const struct device *dev, const uint8_t local[16], const uint8_t remote[16],
+	      uint8_t *buffer)
 {
 	const struct sr_peer *p;
 
+	*buffer = 0;
 	if (!dev->sr.on)
 		return QP_SR_OFF;
 	p = find(dev, local, remote);
-	return agrees(p) && p->buffer == 0 ? QP_SR_ON : QP_SR_CAN;
+	if (p == NULL || !p->agreed || daemon_now_ns() - p->told_ns >= SR_PEER_FRESH_NS)
+		return QP_SR_CAN;
+	*buffer = p->buffer;
+	return QP_SR_ON;
 }
 
 static int
@@ -112,48 +110,11 @@ take_entry(struct sr_peers *sr)
 	return oldest;
 }
 
-struct agree_call {
-	struct device *dev;
-	const struct sr_peer *peer;
-};
-
-/* Worker. Enables selective repeat on all of its QPs with this pair that can use it. */
-static void
-agree_on_worker(struct worker *w, void *arg)
-{
-	const struct agree_call *c = arg;
-	struct obj_qp *q;
-
-	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
-		struct qp *qp = q->qp;
-
-		if (qp_worker(qp) == worker_index(w) && qp->conn.sr.state == QP_SR_CAN &&
-		    memcmp(qp->conn.sgid, c->peer->local, 16) == 0 &&
-		    memcmp(qp->conn.dgid, c->peer->remote, 16) == 0) {
-			qp_sr_agree(&worker_engine(w)->env, qp);
-			qp_sr_told(qp, c->peer->buffer);
-		}
-	}
-}
-
-/* Enables selective repeat on all QPs with p, which has agreed. */
-static void
-agree(struct device *dev, const struct sr_peer *p)
-{
-	struct agree_call c = {dev, p};
-
-	worker_call_qps(dev->d->workers, agree_on_worker, &c);
-}
-
 void
 sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid)
 {
 	struct sr_peer *p = find(dev, local, remote);
 
-	if (agrees(p)) {
-		agree(dev, p);
-		return;
-	}
 	if (p != NULL && p->tries != 0 && daemon_now_ns() - p->asked_ns < AGAIN_NS)
 		return;
 	if (p == NULL) {
@@ -229,10 +190,35 @@ sr_peer_tick(struct device *dev)
 	}
 }
 
+struct agree_call {
+	struct device *dev;
+	const struct sr_peer *peer;
+};
+
+/* Worker. Enables selective repeat on all of its QPs with this pair that can use it. */
+static void
+agree_on_worker(struct worker *w, void *arg)
+{
+	const struct agree_call *c = arg;
+	struct obj_qp *q;
+
+	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
+		struct qp *qp = q->qp;
+
+		if (qp_worker(qp) == worker_index(w) && qp->conn.sr.state == QP_SR_CAN &&
+		    memcmp(qp->conn.sgid, c->peer->local, 16) == 0 &&
+		    memcmp(qp->conn.dgid, c->peer->remote, 16) == 0) {
+			qp_sr_agree(&worker_engine(w)->env, qp);
+			qp_sr_told(qp, c->peer->buffer);
+		}
+	}
+}
+
 static void
 on_answer(const struct slow_datagram *g, uint64_t tid)
 {
 	struct sr_peer *p = find(g->dev, g->local, g->remote);
+	struct agree_call c = {g->dev, p};
 
 	if (p == NULL || p->tries == SR_PEER_TRIES || p->tid != tid ||
 	    (p->told_ns != 0 && p->told_ns >= p->asked_ns))
@@ -242,7 +228,7 @@ on_answer(const struct slow_datagram *g, uint64_t tid)
 	p->agreed = (g->payload[VENDOR_MAD_FLAGS] & FLAG_SELECTIVE) != 0;
 	p->buffer = g->payload[BUFFER] == BUFFER_MOST ? 0 : g->payload[BUFFER];
 	if (p->agreed)
-		agree(g->dev, p);
+		worker_call_qps(g->dev->d->workers, agree_on_worker, &c);
 }
 
 /*

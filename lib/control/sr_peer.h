@@ -57,15 +57,12 @@ struct sr_peers {
 };
 
 /*
- * Returns the initial state of a QP of the device with this pair: not QP_SR_ON if the peer has told
- * a small receive buffer, because the QP has to know it (sr_peer_ask).
+ * Returns the initial state of a QP of the device with this pair. *buffer: what to tell it then
+ * (qp_sr_told).
  */
 enum qp_sr_state sr_peer_state(const struct device *dev, const uint8_t local[16],
-			       const uint8_t remote[16]);
-/*
- * Queries the peer of this pair for a QP of uid that has begun with QP_SR_CAN, unless just done. If
- * the last reply is still valid, it counts for this QP, too.
- */
+			       const uint8_t remote[16], uint8_t *buffer);
+/* Queries the peer of this pair for a QP of uid that has begun with QP_SR_CAN, unless just done. */
 void sr_peer_ask(struct device *dev, const uint8_t local[16], const uint8_t remote[16], uid_t uid);
 /* Repeats queries that are due, and sends replies whose next hop has become known. */
 void sr_peer_tick(struct device *dev);
