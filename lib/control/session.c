@@ -9,6 +9,7 @@
 #include "control/device.h"
 #include "control/log.h"
 #include "control/obj.h"
+#include "control/ring.h"
 #include "control/throttle.h"
 #include "ipc/hello.h"
 

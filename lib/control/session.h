@@ -95,17 +95,6 @@ int session_create(struct daemon *d, const struct ipc_peer *peer, struct quota_u
 void session_destroy(struct session *s);
 /* session_end.c: frees the objects of s, possibly after the call returns, then calls ended. */
 void session_end(struct session *s, void (*ended)(struct session *s));
-/*
- * doorbells.c: opens the segment of the doorbells of s, with an eventfd of each worker; closes them
- * when no worker polls them. Returns 0 or -errno.
- */
-int session_doorbells_open(struct session *s);
-void session_doorbells_free(struct session *s);
-/*
- * doorbells.c: makes the workers poll the doorbells of s, for its first QP. Returns 0, or EPERM
- * with a reason in rp: the client has not sealed them.
- */
-int session_doorbells_poll(struct session *s, struct ctrl_rep *rp);
 /* session_end.c: a user has opened its first context, or lost its last one. */
 void session_users_changed(struct daemon *d);
 /* Returns the doorbell ring that worker w polls for s. */

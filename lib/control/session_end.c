@@ -12,6 +12,7 @@
  *   5  those are unbound; everything is freed. Without such windows this follows step 3.
  */
 #include "control/obj.h"
+#include "control/ring.h"
 #include "control/session.h"
 
 #define SLICE_STEPS 1024 /* 16 objects (OBJECT_STEPS): a region takes some 20 us to unmap */

@@ -31,7 +31,7 @@ void *ipc_seg_map(int fd, size_t bytes, bool writable);
 
 /*
  * Adds segment rep->seg, and closes its descriptor fd. Returns 0 or -errno (-EPROTO: it is there
- * already, its id is too large, or it is shorter than rep says; the error of mmap(2)).
+ * already, its id is too large, or it is shorter than rep says; an error of mmap(2) or fcntl(2)).
  */
 int ipc_segmap_add(struct ipc_segmap *map, const struct uroce_segment_rep *rep, int fd);
 /*

@@ -66,7 +66,7 @@ struct port_socket_stats {
 	uint64_t rx_socket_full;
 };
 
-/* A VF (SR-IOV): what was noticed of its PF. Zero for other ports. */
+/* State of a VF (SR-IOV) that its PF may change. Zero for other ports. */
 struct port_vf {
 	unsigned pf;      /* index of the PF's interface; 0: not of this kernel or namespace */
 	uint32_t number;  /* the VF's number among those of its PF */

@@ -261,9 +261,8 @@ log_mac(const struct port *p, const uint8_t now[6])
 		PORT_LOG(NOTICE, p->name, "its PF %s has set its MAC to %s again", pf, ours);
 	else
 		PORT_LOG(ERR, p->name,
-			 "its PF %s has set its MAC to %s, and no longer passes frames of the MAC "
-			 "%s "
-			 "that the device has: restart uroced, or `ip link set %s vf %u mac %s`",
+			 "its PF %s has set its MAC to %s, and no longer passes frames of %s, the "
+			 "MAC of the device: restart uroced, or `ip link set %s vf %u mac %s`",
 			 pf, its, ours, pf, p->vf.number, ours);
 }
 

@@ -31,7 +31,7 @@ void port_vf_look(struct port *p);
 bool port_vf_must_reset(const struct port *p);
 /* The same for later: a reset has failed. */
 void port_vf_ask_reset(const struct port *p);
-/* The port is about to restart: forgets what was noticed. Returns port_vf_must_reset. */
+/* Before a restart of the port: clears the demand for it. Returns what port_vf_must_reset said. */
 bool port_vf_restart(struct port *p);
 /*
  * Reads the configuration of the VF with this number from a message of rtnetlink about the PF's

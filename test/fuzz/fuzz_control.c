@@ -200,7 +200,7 @@ keep_fds(struct slot *s, uint16_t op, int *fds, uint32_t n, const uint8_t *body)
 	}
 	if (op == UROCE_CTRL_SHOW || op == UROCE_CTRL_IMPAIR)
 		program_reply(op, body, fds, n);
-	/* As a client must, but for one number of eight. */
+	/* Every client has to seal its segments; one request in eight here forgets it. */
 	if (op == UROCE_CTRL_HELLO && n > 1 && s->pid % 8 != 7)
 		fcntl(fds[1], F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
 	if (op == UROCE_CTRL_SEGMENT && n == 1 && s->pid % 8 != 7)

@@ -292,7 +292,7 @@ hostif_run_input(const uint8_t *data, size_t size)
 	hostif_merge_all(m, n);
 }
 
-/* The thread of a host interface: what is around it. */
+/* A host interface with its thread. The fuzzer plays its worker and the kernel's end of the TAP. */
 static struct hostif *thread;
 static struct worker_set workers;
 static struct worker worker;
