@@ -247,7 +247,7 @@ doctor_memory(struct doctor *dr, const json_t *daemon)
 		  strcmp(line, "1") != 0))
 		doctor_say(dr, VERDICT_OK, "memory", "",
 			   "private memory is mapped, and a program's threads are stopped while it "
-			   "registers some; not with `sysctl vm.unprivileged_userfaultfd=1`");
+			   "registers some; not if it may open /dev/userfaultfd (doc/memory.md)");
 	else
 		doctor_say(dr, VERDICT_OK, "memory", "", "private memory is mapped; %s pages",
 			   row_text(daemon, "pages"));

@@ -216,10 +216,10 @@ class Daemon(processes.Daemon):
         finally:
             self.proc.popen.send_signal(signal.SIGCONT)
 
-    def client(self, argv, env=None):
-        """Starts a verbs program on this daemon's devices."""
+    def client(self, argv, env=None, before=()):
+        """Starts a verbs program on this daemon's devices. before: a command prefix that runs as root."""
         run = public_copy() / "app/uroce-run/uroce-run" if UID else UROCE_RUN
-        return Proc([*as_user(), run, "--socket", self.socket, *argv], self.ns,
+        return Proc([*before, *as_user(), run, "--socket", self.socket, *argv], self.ns,
                     {**asan_env(), **(env or {})})
 
     def stop(self):

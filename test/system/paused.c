@@ -6,6 +6,7 @@
  *   paused DEVICE            with threads that store all the time
  *   paused DEVICE asleep     with a thread that sleeps, for a slow machine
  *   paused DEVICE forbidden  the same, where the daemon may neither stop threads nor open memory
+ *   paused DEVICE granted    where the program may open /dev/userfaultfd: nothing is stopped
  *
  * TAP; exit status 0 when all tests passed.
  */
@@ -170,6 +171,16 @@ many_registrations_work(void)
 	pthread_join(thread, NULL);
 }
 
+/* Without pauses each registration is adopted at once, however many there are. */
+REQUIREMENT("MEM-05")
+static void
+many_registrations_are_adopted(void)
+{
+	CHECK(setenv("UROCE_MR_MODE", "adopt", 1) == 0);
+	many_registrations_work();
+	CHECK(unsetenv("UROCE_MR_MODE") == 0);
+}
+
 /* Waits for a byte. */
 static void *
 waiter(void *arg)
@@ -302,6 +313,10 @@ main(int argc, char **argv)
 		SIDE_TEST(memory_beside_a_sleeping_thread_is_adopted),
 		SIDE_TEST(memory_of_a_child_is_adopted),
 	};
+	static const struct side_test granted[] = {
+		SIDE_TEST(prepare),
+		SIDE_TEST(many_registrations_are_adopted),
+	};
 	static const struct side_test forbidden[] = {
 		SIDE_TEST(prepare),
 		SIDE_TEST(memory_beside_a_thread_is_copied),
@@ -311,6 +326,8 @@ main(int argc, char **argv)
 	device = argv[1];
 	if (argc == 3 && strcmp(argv[2], "asleep") == 0)
 		return side_main(2, argv, &side, 1, asleep, 3);
+	if (argc == 3 && strcmp(argv[2], "granted") == 0)
+		return side_main(2, argv, &side, 1, granted, 2);
 	if (argc == 3 && strcmp(argv[2], "forbidden") == 0)
 		return side_main(2, argv, &side, 1, forbidden, 3);
 	return side_main(argc, argv, &side, 1, tests, 3);
