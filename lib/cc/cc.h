@@ -185,7 +185,10 @@ struct cc_ops {
 	void (*on_loss)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
 	/* Called when the ACK timeout expires: all outstanding packets are retransmitted. */
 	void (*on_timeout)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
-	/* Called when the oldest outstanding packet is sent as a probe. again: not the first. */
+	/*
+	 * Called when the oldest outstanding packet is sent as a probe, or alone after an RNR wait.
+	 * again: not the first probe, or no probe.
+	 */
 	void (*on_probe)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, bool again);
 	/* Called when an ACK of all sent packets answers a probe: no request was lost. */
 	void (*on_spurious)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);

@@ -74,6 +74,11 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	 */
 	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
+	/*
+	 * One packet after the wait, more once the peer takes it. A receiver that is stopped would
+	 * otherwise have the whole window sent to it after each wait, which may be 10 us.
+	 */
+	cc_on_probe(&snd->cc, &qp->conn.cc_flow, env->now_ns, true);
 	req_rewind(env, qp);
 	qp_deadline_set(&qp->conn, QP_DEADLINE_RNR, env->now_ns + wire_rnr_timer_ns(code));
 }

@@ -186,10 +186,12 @@ BENCH_TEST(retransmission_after_rnr_counts_credits_again)
 	pkt_none(c);
 	bench_pass(c->b, 640000);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
-	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
 	pkt_none(c);
-	peer_nak(c, SQ + 2, CREDITS(1));
+	peer_nak(c, SQ + 1, CREDITS(1));
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
+	pkt_none(c);
+	peer_nak(c, SQ + 3, CREDITS(1));
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
 	pkt_none(c);
 }

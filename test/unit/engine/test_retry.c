@@ -325,12 +325,43 @@ BENCH_TEST(nothing_is_sent_during_the_rnr_wait)
 	cqe_none(c);
 	bench_pass(c->b, 1);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	pkt_none(c);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
 	peer_ack(c, SQ + 2);
-	send_cqe(c, 1, QP_WC_SUCCESS);
 	send_cqe(c, 2, QP_WC_SUCCESS);
 	send_cqe(c, 3, QP_WC_SUCCESS);
+}
+
+/* However much is posted, a peer without receives gets one packet for each wait. */
+REQUIREMENT("REQ-06")
+BENCH_TEST(rnr_wait_ends_with_one_packet)
+{
+	struct conn *c = conn_with(state, 14, 0, 7);
+	struct wire_pkt p;
+	uint32_t i, n;
+
+	for (i = 0; i < 16; i++)
+		client_sends(c, i, 3000);
+	assert_int_equal(pkt_count(c), 48);
+	for (i = 0; i < 50; i++) {
+		peer_nak(c, SQ, WIRE_SYN_RNR | 1);
+		bench_pass(c->b, 20000);
+		p = pkt_expect(c, WIRE_OP_SEND_FIRST, SQ);
+		assert_true(p.ackreq);
+		pkt_none(c);
+	}
+	peer_ack(c, SQ);
+	for (i = 1, n = 2; i + n <= 48; i += n, n *= 2) {
+		assert_int_equal(pkt_count(c), n);
+		peer_ack(c, SQ + i + n - 1);
+	}
+	assert_int_equal(pkt_count(c), 48 - i);
+	peer_ack(c, SQ + 47);
+	for (i = 0; i < 16; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
 }
 
 REQUIREMENT("REQ-06", "CQE-13")
@@ -348,7 +379,7 @@ BENCH_TEST(wqe_fails_after_rnr_retry_naks)
 			peer_nak(c, SQ, WIRE_SYN_RNR | 1);
 			cqe_none(c);
 			bench_pass(c->b, 20000);
-			assert_int_equal(pkt_count(c), 2);
+			assert_int_equal(pkt_count(c), 1);
 		}
 		peer_nak(c, SQ, WIRE_SYN_RNR | 1);
 		send_cqe(c, 1, QP_WC_RNR_RETRY_EXC_ERR);
@@ -384,16 +415,19 @@ BENCH_TEST(late_sequence_naks_after_rnr_use_up_no_retries)
 	client_sends(c, 1, 8);
 	client_sends(c, 2, 8);
 	for (i = 0; i < 20; i++) {
-		assert_int_equal(pkt_count(c), 2);
+		assert_int_equal(pkt_count(c), i == 0 ? 2 : 1);
 		peer_nak(c, SQ, WIRE_SYN_RNR | 1);
 		bench_pass(c->b, 20000);
-		assert_int_equal(pkt_count(c), 2);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+		pkt_none(c);
 		peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
 		cqe_none(c);
 	}
-	assert_int_equal(pkt_count(c), 2);
-	peer_ack(c, SQ + 1);
+	assert_int_equal(pkt_count(c), 1);
+	peer_ack(c, SQ);
 	send_cqe(c, 1, QP_WC_SUCCESS);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	peer_ack(c, SQ + 1);
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
