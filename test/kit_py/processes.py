@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-HANGS_S = 120  # only ends a hang: nothing that works takes so long, even on a machine twenty times slower
+HANGS_S = 300  # only ends a hang: nothing that works takes so long, even on a machine twenty times slower
 
 _cleanup = contextlib.ExitStack()
 _serial = itertools.count()

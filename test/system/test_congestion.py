@@ -14,7 +14,7 @@ def stats(side):
 def rcdata(link, *plan):
     pair = lib.verbs_pair(link.b, link.a, lib.RCDATA,
                           ["-d", "{dev}", "--json", "--seed", "3", *(plan or ("--qps", "4", "--ops", "400"))],
-                          server_args=["-d", "{dev}", "--json"], timeout=120)
+                          server_args=["-d", "{dev}", "--json"])
     for proc in (pair.server, pair.client):
         assert json.loads(proc.output().splitlines()[-1])["ok"] is True, proc.output()
 

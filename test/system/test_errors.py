@@ -16,7 +16,7 @@ ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
 WRITE_BAD_RKEY = "write_bad_rkey"
 
 
-def matrix(link, *plan, timeout=180, look=None, env=()):
+def matrix(link, *plan, look=None, env=()):
     """Runs the matrix, responder on b and requester on a; returns both sides' results by row, and the responder's
     output. look: folders of a and of b that get the output of show qp at the end of each row. env: for the responder,
     words of env(1)."""
@@ -28,7 +28,7 @@ def matrix(link, *plan, timeout=180, look=None, env=()):
 
     pair = lib.run_pair(lambda: link.b.spawn([*env, *argv(link.b)]),
                         lambda: link.a.spawn([*argv(link.a), "--json", *plan, link.b.host]),
-                        port, timeout)
+                        port, 3 * lib.processes.HANGS_S)
     seen = [json.loads(line) for line in pair.client.output().splitlines() if line[:1] == "{"]
     assert pair.server_rc == 0 and pair.client_rc in (0, 1) and seen, (
         f"responder {pair.server_rc}:\n{pair.server.tail()}\n"

@@ -25,7 +25,7 @@ def of_device(daemon, what, dev):
 
 def rcdata(link, *plan):
     pair = lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--json", *plan],
-                          server_args=["-d", "{dev}", "--json"], timeout=120)
+                          server_args=["-d", "{dev}", "--json"])
     for proc in (pair.server, pair.client):
         assert json.loads(proc.output().splitlines()[-1])["ok"] is True, proc.output()
 

@@ -11,7 +11,7 @@ SHORT_SHAPES = ((2, 200), (65536, 50))
 BANDWIDTH = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
 
 
-# Programs in parallel: they mostly wait, because each measures the processor frequency forevery size. Latency
+# Programs in parallel: they mostly wait, because each measures the processor frequency for every size. Latency
 # tests run alone: they never sleep.
 LANES = 2
 

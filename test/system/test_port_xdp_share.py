@@ -95,7 +95,7 @@ def routed():
     lib.until("the address is a GID", lambda: "10.66.0.2" in str(gids(link.b.daemon)))
     index = next(str(i) for i, gid in gids(link.b.daemon).items() if "10.66.0.2" in gid)
     lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1", "-n", "50"],
-                   server_args=["-d", "{dev}", "-c", "-g", index, "-n", "50"], timeout=60)
+                   server_args=["-d", "{dev}", "-c", "-g", index, "-n", "50"])
     link.stop()
 
 

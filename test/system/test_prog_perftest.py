@@ -110,8 +110,7 @@ def wanted(link):
             continue
         mtu = [] if "UD" in args else ["-m", str(link.mtu)]
         yield (f"{tool}: {' '.join(args)}" + (f" ({link.kind})" if lib.FULL else ""),
-               functools.partial(perftool.run, link, tool, *mtu, *args, sizes=sizes,
-                                 timeout=240 if "-a" in args else 90))
+               functools.partial(perftool.run, link, tool, *mtu, *args, sizes=sizes))
 
 
 def perftest(link):

@@ -20,7 +20,7 @@ def pingpong(link, *args):
     argv = ["ibv_rc_pingpong", "-g", "1", "-c", "-m", str(link.mtu), "-p", str(port), *args]
     pair = lib.run_pair(lambda: link.b.spawn([*argv, "-d", link.b.dev]),
                         lambda: link.a.spawn([*MEMCHECK, *argv, "-d", link.a.dev, link.b.host]),
-                        port, timeout=120).good()
+                        port).good()
     text = pair.client.output()
     assert "ERROR SUMMARY: 0 errors" in text, text[-4000:]
     lost = [b for b in blocks(text) if " lost in loss record" in b]

@@ -92,7 +92,7 @@ def transfers(link, seed):
         tool, *args = rng.choice(PROGRAMS)
         server, client = rng.choice(((link.a, link.b), (link.b, link.a), (link.a, link.a)))
         try:
-            lib.verbs_pair(server, client, tool, ["-d", "{dev}", *args], timeout=120)
+            lib.verbs_pair(server, client, tool, ["-d", "{dev}", *args])
         except lib.processes.Failed as error:
             if not any(text in str(error) for text in TOO_SLOW):
                 raise

@@ -27,7 +27,7 @@ def totals(lnk):
 
 def rcdata(lnk, *plan):
     pair = lib.verbs_pair(lnk.b, lnk.a, lib.RCDATA, ["-d", "{dev}", "--json", *plan],
-                          server_args=["-d", "{dev}", "--json"], timeout=120)
+                          server_args=["-d", "{dev}", "--json"])
     for proc in (pair.server, pair.client):
         assert json.loads(proc.output().splitlines()[-1])["ok"] is True, proc.output()
 
