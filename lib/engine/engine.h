@@ -86,10 +86,7 @@ struct engine_dev { /* the engine's state of a device (an ethdev port) */
 };
 #define ENGINE_MAX_DEVS 16
 
-/*
- * Packets whose memory is late, in order of arrival: for UC and UD QPs with those behind them, for
- * an RC QP one request (rx_late.c).
- */
+/* Packets whose memory is late, with those behind them, in order of arrival (rx_late.c). */
 #define RX_LATE_CAP 256
 struct rx_late_pkt {
 	struct rte_mbuf *m; /* one reference */

@@ -99,9 +99,10 @@ bool rx_unreliable(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbu
 		   const struct wire_pkt *pkt, bool counted);
 /*
  * rx_late.c: a request in m, which came on dev, was not executed because the memory of qp, an RC
- * QP, is late (DROP_MEMORY_LATE). Returns true if it is kept and tried again: it is counted when
- * its wait ends. Otherwise it is to be counted as dropped; the peer gets an RNR NAK unless this is
- * a retransmission that came soon. The caller frees m.
+ * QP, is late, or that of one before it (DROP_MEMORY_LATE). Returns true if it is kept and tried
+ * again: it is counted when its wait ends. Otherwise it is to be counted as dropped. If it had no
+ * place, or has waited for long when the peer sends it again, the peer is asked for it by a NAK.
+ * The caller frees m.
  */
 bool rx_late_keep(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
 		  const struct wire_pkt *pkt);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets whose memory is late wait here and are tried again until the memory answers. UC and UD:
- * with those behind them, in order, because nobody sends them again. RC: one request of a QP. Its
- * peer could be asked for it by an RNR NAK, but many programs set rnr_retry to 0, because they
- * always post receives in time; to them the first RNR NAK is the end of the connection. The memory
- * of a program is often late only because other threads have the CPU.
+ * Packets whose memory is late wait here, with those behind them, in order, and are tried again
+ * until the memory answers. Nobody sends those of UC and UD again. An RC peer could be asked by an
+ * RNR NAK, but many programs set rnr_retry to 0, because they always post receives in time; to them
+ * the first RNR NAK is the end of the connection. The memory of a program is often late only
+ * because other threads have the CPU.
  */
 #include <string.h>
 #include <rte_branch_prediction.h>
@@ -12,6 +12,7 @@
 #include "engine/rx.h"
 #include "engine/turn.h"
 #include "responder/responder.h"
+#include "wire/psn.h"
 
 #define RETRY_NS 100000u           /* between two attempts */
 #define LIMIT_NS 2000000000ull     /* the packet is lost then; memory fails after that time, too */
@@ -26,18 +27,20 @@
 /*
  * Returns true if another packet of qp may wait. A user may have as many as there are free places:
  * one user alone takes half of them, the next one half of the rest. So no user, with however many
- * QPs, leaves the next one without a place.
+ * QPs, leaves the next one without a place. RC packets behind one that waits leave a third of the
+ * user's places to other QPs, whose peers get an RNR NAK if there is none.
  */
 static bool
 has_place(const struct rx_late *late, const struct qp *qp)
 {
+	bool spare = qp->conn.type == QP_TYPE_RC && qp->bind.late_n != 0;
 	uint32_t of_user = 0;
 
 	if (late->n == RX_LATE_CAP || qp->bind.late_n == QP_CAP)
 		return false;
 	for (uint32_t i = 0; i < late->n; i++)
 		of_user += late->pkt[i].qp->bind.uid == qp->bind.uid;
-	return of_user < RX_LATE_CAP - late->n;
+	return of_user << spare < RX_LATE_CAP - late->n;
 }
 
 static void
@@ -98,37 +101,43 @@ rx_unreliable(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
 	return false;
 }
 
-/* The time at which the first packet of qp that waits came. */
-static uint64_t
-waits_since(const struct rx_late *late, const struct qp *qp)
+/* Has the packet's QP been reset since? */
+static bool
+is_stale(const struct rx_late_pkt *p)
 {
-	uint32_t i = 0;
+	return p->qp->bind.late_n == 0 || p->qp->bind.late_id != p->id;
+}
 
-	while (i < late->n - 1 && late->pkt[i].qp != qp)
-		i++;
-	return late->pkt[i].since_ns;
+/* Returns the i-th packet if it waits for qp, else the first one behind it that does, or NULL. */
+static const struct rx_late_pkt *
+waits_from(const struct rx_late *late, const struct qp *qp, uint32_t i)
+{
+	for (; i < late->n; i++) {
+		if (late->pkt[i].qp == qp && !is_stale(&late->pkt[i]))
+			return &late->pkt[i];
+	}
+	return NULL;
 }
 
 bool
 rx_late_keep(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
 	     const struct wire_pkt *pkt)
 {
-	bool waits = qp->bind.late_n != 0;
+	const struct rx_late *late = &e->late;
+	const struct rx_late_pkt *first = waits_from(late, qp, 0), *p, *last = NULL;
 
-	if (!waits && keep(e, dev, qp, m, pkt, false)) {
-		e->env.dropped = DROP_NUM;
-		return true;
-	}
-	if (!waits || e->env.now_ns - waits_since(&e->late, qp) >= PATIENCE_NS)
+	for (p = first; p != NULL; p = waits_from(late, qp, (uint32_t)(p - late->pkt) + 1))
+		last = p;
+	if (last == NULL || psn_lt(last->pkt.psn, pkt->psn)) {
+		if (keep(e, dev, qp, m, pkt, false)) {
+			e->env.dropped = DROP_NUM;
+			return true;
+		}
 		rsp_rx_lost(&e->env, qp, pkt);
+	} else if (e->env.now_ns - first->since_ns >= PATIENCE_NS) {
+		rsp_rx_lost(&e->env, qp, pkt);
+	}
 	return false;
-}
-
-/* Has the packet's QP been reset since? */
-static bool
-is_stale(const struct rx_late_pkt *p)
-{
-	return p->qp->bind.late_n == 0 || p->qp->bind.late_id != p->id;
 }
 
 /* Ends the wait of p: accepted (DROP_NUM), or dropped for why. */
@@ -172,6 +181,18 @@ attempt(struct engine *e, struct rx_late_pkt *p)
 	return true;
 }
 
+/* env->rx_next while packets are tried again: their payload may be written at once, too. */
+static const struct wire_pkt *
+next_waiting(struct qp_env *env, const struct wire_pkt *pkt)
+{
+	const struct rx_late *late = &container_of(env, struct engine, env)->late;
+	const struct rx_late_pkt *p =
+		container_of((struct wire_pkt *)(uintptr_t)pkt, struct rx_late_pkt, pkt);
+
+	p = waits_from(late, p->qp, (uint32_t)(p - late->pkt) + 1);
+	return p != NULL ? &p->pkt : NULL;
+}
+
 void
 rx_late_run(struct engine *e)
 {
@@ -181,6 +202,7 @@ rx_late_run(struct engine *e)
 	if (e->env.now_ns < late->next_ns)
 		return;
 	late->passes++;
+	e->env.rx_next = next_waiting;
 	for (uint32_t i = 0; i < n; i++) {
 		struct rx_late_pkt *p = &late->pkt[i];
 		struct qp *qp = p->qp;
@@ -193,6 +215,7 @@ rx_late_run(struct engine *e)
 			left++;
 		}
 	}
+	e->env.rx_next = NULL;
 	late->n = left;
 	late->next_ns = e->env.now_ns + RETRY_NS;
 }

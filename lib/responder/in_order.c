@@ -82,7 +82,11 @@ rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 {
 	env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
 	qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
-	if (!rsp_reorder_put(env, qp, pkt, m))
+	if (rsp_reorder_put(env, qp, pkt, m))
+		return;
+	if (qp->bind.late_n != 0)
+		qp_env_drop(env, DROP_MEMORY_LATE); /* the engine keeps it behind the late one */
+	else
 		nak_sequence(env, qp, pkt->psn);
 }
 
@@ -106,18 +110,18 @@ rsp_order_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
-	if (pkt->psn != rcv->epsn)
-		return;
-	if (rcv->holding) {
+	if (psn_lt(rcv->epsn, pkt->psn)) {
+		nak_sequence(env, qp, pkt->psn);
+	} else if (rcv->holding) {
 		rsp_execute_held(env, qp, pkt);
-		qp_wake(env, qp);
-		return;
+	} else if (pkt->psn == rcv->epsn) {
+		rcv->nak_due = rcv->nak_sent = false;
+		rsp_execute(env, qp, pkt);
+		/* requests behind the last one that waits had no place and were dropped */
+		if (qp->bind.late_n == 1 && rcv->epsn != pkt->psn && !rcv->nak_due &&
+		    psn_le(rcv->epsn, rcv->early_psn))
+			nak_sequence(env, qp, rcv->early_psn);
 	}
-	rcv->nak_due = rcv->nak_sent = false;
-	rsp_execute(env, qp, pkt);
-	/* requests that came behind it meanwhile were dropped */
-	if (rcv->epsn != pkt->psn && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
-		nak_sequence(env, qp, rcv->early_psn);
 	qp_wake(env, qp);
 }
 

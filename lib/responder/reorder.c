@@ -135,7 +135,10 @@ spent_free(struct spent *s)
 	s->n = 0;
 }
 
-/* Executes the held request with the ePSN. Returns false if it was not executed. */
+/*
+ * Executes the held request with the ePSN. Returns false if it was not executed. If its memory is
+ * late it stays held.
+ */
 static bool
 execute_one(struct qp_env *env, struct qp *qp, struct spent *s)
 {
@@ -149,8 +152,11 @@ execute_one(struct qp_env *env, struct qp *qp, struct spent *s)
 	prefetch_held(env->sr, h, psn_add(psn, HELD_AHEAD));
 	if (!rsp_write_middle(env, qp, pkt))
 		rsp_execute(env, qp, pkt);
-	if (env->dropped == DROP_MEMORY_LATE)
-		rsp_late_nak(env, qp, psn);
+	if (env->dropped == DROP_MEMORY_LATE) {
+		qp_psns_add(&h->held, psn);
+		h->n++;
+		return false;
+	}
 	env->dropped = was; /* it was counted on arrival */
 	if (s->n == RTE_DIM(s->m))
 		spent_free(s);
@@ -195,15 +201,19 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	const struct wire_pkt *(*rx_next)(struct qp_env *, const struct wire_pkt *) = env->rx_next;
 	struct qp_rcv *rcv = &qp->conn.rcv;
-	uint32_t psn = rcv->epsn, n = 0;
+	uint32_t first = rcv->epsn, psn = psn_add(first, WIRE_PSN_MASK), n = 0;
+	bool more = qp_psns_has(&qp->bind.reorder->held, first); /* its memory was late */
 	struct spent spent;
-	bool more, late;
 
+	if (!more && pkt->psn != first)
+		return;
 	spent.n = 0;
 	env->rx_next = NULL; /* held packets are in no burst */
-	rsp_execute(env, qp, pkt);
-	more = rcv->epsn != psn;
-	late = env->dropped == DROP_MEMORY_LATE;
+	if (!more) {
+		psn = first;
+		rsp_execute(env, qp, pkt);
+		more = rcv->epsn != psn;
+	}
 	/* The QP may fail, which gives back all it holds. */
 	while (rcv->holding && more && !rcv->nak_due && !rcv->fatal) {
 		if (rcv->epsn != psn_add(psn, 1))
@@ -216,7 +226,13 @@ rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	spent_free(&spent);
 	env->rx_next = rx_next;
-	if (!rcv->holding || late) /* late: the engine tries it again */
+	if (env->dropped == DROP_MEMORY_LATE) {
+		/* The engine tries it again. The peer needs no SACK: nothing is missing. */
+		if (rcv->epsn != first)
+			rsp_ack(qp, psn_add(rcv->epsn, WIRE_PSN_MASK));
+		return;
+	}
+	if (!rcv->holding)
 		return;
 	if (rcv->nak_due || rcv->fatal) {
 		rsp_reorder_discard(env, qp);
@@ -268,6 +284,9 @@ held_behind(const struct qp *qp, struct qp_psns_rel *held)
 		qp_psns_from(&h->held, epsn, n, held);
 	else
 		held->words = 0;
+	/* The peer takes the ePSN for missing. It may be held, if its memory is late. */
+	if (held->words != 0)
+		held->word[0] &= ~UINT64_C(1);
 	return n;
 }
 

@@ -25,7 +25,10 @@
  */
 bool rsp_reorder_put(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		     struct rte_mbuf *m);
-/* Executes pkt, which has the ePSN, and the held requests that follow it. */
+/*
+ * Executes pkt, if it has the ePSN, and the held requests that follow. The memory of one of these
+ * may be late, too (DROP_MEMORY_LATE): it stays held until a call with a pkt that is no later.
+ */
 void rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* A NAK is due: discards what is held. */
 void rsp_reorder_discard(struct qp_env *env, struct qp *qp);

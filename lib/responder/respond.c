@@ -71,7 +71,12 @@ rsp_memory_late(struct qp_env *env, struct qp *qp)
 void
 rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
-	if (psn != qp->conn.rcv.epsn)
+	struct qp_rcv *rcv = &qp->conn.rcv;
+
+	if (psn_lt(rcv->epsn, psn))
+		rcv->early_psn = psn; /* asked for by a sequence NAK (rsp_order_late) */
+	if (psn != rcv->epsn &&
+	    !(psn_lt(psn, rcv->epsn) && rcv->holding && rcv->late.psn == rcv->epsn))
 		return;
 	rsp_reorder_discard(env, qp);
 	rsp_nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &qp->conn.rcv.late));

@@ -32,8 +32,9 @@ void rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *
 
 /*
  * A request for qp whose memory was late (DROP_MEMORY_LATE) is not tried again. RC: the peer is
- * asked for it by an RNR NAK, if it was not executed meanwhile. UC, UD: the rest of its message is
- * dropped. Until this call or the next attempt the QP is as if it had not come.
+ * asked for it by an RNR NAK, or if it is not the next one by a sequence NAK later. UC, UD: the
+ * rest of its message is dropped. Until this call or the next attempt the QP is as if it had not
+ * come.
  */
 void rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 

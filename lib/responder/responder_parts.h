@@ -58,13 +58,14 @@ bool rsp_client_gone(struct qp_env *env, struct qp *qp, int rc);
 
 /*
  * Drop a request whose memory is late, until the engine tries it again (rsp_rx_late) or gives it up
- * (rsp_rx_lost). RC: requests that come behind it meanwhile draw no NAK.
+ * (rsp_rx_lost). RC: requests that come behind it meanwhile draw no NAK, and the engine keeps them.
  */
 void rsp_memory_late(struct qp_env *env, struct qp *qp);
 /*
- * Make an RNR NAK due because the memory of the request with psn is late, unless that was executed
- * meanwhile: the peer uses up no retry_cnt, and waits longer each time (NAK-10). Discards the
- * requests that are held.
+ * Make an RNR NAK due because the memory of the request with psn, or of a held one behind it, is
+ * late, unless that was executed meanwhile: the peer uses up no retry_cnt, and waits longer each
+ * time (NAK-10). Discards the requests that are held. A later psn is asked for by the sequence NAK
+ * of rsp_order_late.
  */
 void rsp_late_nak(struct qp_env *env, struct qp *qp, uint32_t psn);
 /*
@@ -184,8 +185,9 @@ void rsp_order_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		  struct rte_mbuf *m);
 
 /*
- * The same for a request that was not executed because its memory was late, and that the engine has
- * kept. Nothing if it was executed meanwhile. A sequence NAK asks for those that came behind it.
+ * The same for a request that the engine has kept because its memory, or that of one before it, was
+ * late. Nothing if it was executed meanwhile. Behind the last one, a sequence NAK asks for those
+ * that were not kept.
  */
 void rsp_order_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 

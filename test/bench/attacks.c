@@ -41,6 +41,7 @@
 #define DEEP        16384u
 #define GROUPS      64u   /* of a QP: the daemon's limit */
 #define MEMBERS     4096u /* of a user: the daemon's limit */
+#define LOCKED      64u   /* QPs whose memory is late */
 #define SAMPLES_MAX (4u << 20)
 
 static const char *device;
@@ -480,6 +481,49 @@ members(char **argv)
 	}
 }
 
+/* Keeps the lock of this process's mappings, which every copy needs, most of the time. */
+static void *
+lock_on(void *pages)
+{
+	for (;;) {
+		mprotect(pages, GIB, PROT_NONE);
+		mprotect(pages, GIB, PROT_READ);
+	}
+	return NULL;
+}
+
+static void
+locked(char **argv)
+{
+	volatile uint8_t *pages =
+		mmap(NULL, GIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+	struct ibv_cq *cq;
+	pthread_t thread;
+
+	setenv("UROCE_MR_MODE", "copy", 1);
+	side_open(&side, device);
+	cq = ibv_create_cq(side.ctx, LOCKED, NULL, NULL, 0);
+	if (pages == MAP_FAILED || cq == NULL || madvise((void *)pages, GIB, MADV_NOHUGEPAGE) != 0)
+		die("no memory: %m");
+	for (size_t i = 0; i < GIB; i += PAGE) /* maps the page of zeroes */
+		(void)pages[i];
+	if (pthread_create(&thread, NULL, lock_on, (void *)pages) != 0)
+		die("no thread");
+	for (unsigned i = 0; i < LOCKED; i++) {
+		if (post_write(own_qp(cq), 64) != 0)
+			die("no WRITE: %m");
+	}
+	begin();
+	for (;;) {
+		if (ibv_poll_cq(cq, 1, &wc) == 0)
+			usleep(100);
+		else if (wc.status != IBV_WC_SUCCESS ||
+			 post_write((struct ibv_qp *)(uintptr_t)wc.wr_id, 64) != 0)
+			die("a WRITE failed: %s", ibv_wc_status_str(wc.status));
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -491,6 +535,7 @@ main(int argc, char **argv)
 		{"pages", pages},         {"last", last},         {"windows", windows},
 		{"writers", writers},     {"contexts", contexts}, {"overflow", overflow},
 		{"flush", flush},         {"shown", shown},       {"members", members},
+		{"locked", locked},
 	};
 
 	for (unsigned i = 0; argc >= 3 && i < sizeof(modes) / sizeof(modes[0]); i++) {

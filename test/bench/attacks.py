@@ -91,6 +91,7 @@ ATTACKS = {
     "overflow": Row("doorbells and the overflow flag, 2,000 queue pairs", program("overflow")),
     "flush": Row("flushes a queue of 16,384 requests, in a loop", program("flush")),
     "shown": Row("`urocectl show mr` of 22,000 regions, in a loop", show),
+    "locked": Row("copied memory that is late, 64 queue pairs", program("locked")),
     "members": Row("attaches the 4096th multicast member, in a loop", program("members")),
     "lookups": Row("cancels 24,000 rdma_cm look-ups, in a loop", Lookups),
 }

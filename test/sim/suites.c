@@ -190,6 +190,11 @@ const struct sim_suite sim_suites[] = {
 	 200,
 	 {"must=1", "rc=4", "uc=0", "ud=0", "copy_mr=1000000", "late=20000", "rnr_retry=7"},
 	 true},
+	/* Requirements: MEM-05, RSP-01, SR-02 */
+	{"memory_that_is_mostly_late_loses_nothing",
+	 150,
+	 {"must=1", "rc=4", "uc=0", "ud=0", "copy_mr=1000000", "late=500000", "rnr_retry=7"},
+	 true},
 	/* Requirements: MEM-05, NAK-09, QP-19 */
 	{"late_memory_hides_no_error",
 	 150,
