@@ -749,7 +749,8 @@ port_restart(struct port *p)
 		PORT_LOG(NOTICE, p->name, "is reset, as its driver demands");
 	else if (returned)
 		PORT_LOG(NOTICE, p->name,
-			 "is started again: its link was down, and its PF may have reset it");
+			 "is started again: its link or its PF was down, and the PF may have reset "
+			 "it");
 	stop(p);
 	if (!p->memif_client)
 		__atomic_store_n(&p->link_up, up, __ATOMIC_RELAXED);

@@ -73,7 +73,9 @@ struct port_vf {
 	uint8_t mac[6];   /* that the PF has set last */
 	uint16_t vlan;    /* that the PF has set; 0: none */
 	uint8_t settling; /* polls of the link that are left until `returned` may be set */
-	bool returned;    /* the link went down and came back */
+	bool returned;    /* the link went down and came back, or the PF came up */
+	bool asked;       /* pf_ups is known */
+	uint32_t pf_ups;  /* how often the PF's carrier has come up */
 };
 
 struct net_addr;

@@ -8,7 +8,8 @@
  * - not at all, except that the link goes down and comes back (net_e1000_igb_vf under QEMU, whose
  *   message the driver overlooks).
  *
- * Both lead to port_restart. A new MAC or VLAN may come without either. The drivers cannot be asked
+ * Both lead to port_restart, and so does a PF that comes up: a VF that was started before has had
+ * no answer to its reset. A new MAC or VLAN may come without either. The drivers cannot be asked
  * for them, but the PF's kernel driver can, if the PF belongs to this kernel.
  */
 #include "port/vf.h"
@@ -194,15 +195,18 @@ bool
 port_vf_parse(const void *message, size_t len, uint32_t number, struct port_vf_config *c)
 {
 	const struct nlmsghdr *h = message;
-	const struct rtattr *list, *info;
+	const struct rtattr *list, *info, *ups;
 	size_t rest;
 
 	memset(c, 0, sizeof(*c));
 	if (!NLMSG_OK(h, len) || h->nlmsg_type != RTM_NEWLINK ||
 	    h->nlmsg_len < NLMSG_SPACE(sizeof(struct ifinfomsg)))
 		return false;
-	list = attr_find(IFLA_RTA(NLMSG_DATA(h)),
-			 h->nlmsg_len - NLMSG_SPACE(sizeof(struct ifinfomsg)), IFLA_VFINFO_LIST);
+	rest = h->nlmsg_len - NLMSG_SPACE(sizeof(struct ifinfomsg));
+	ups = attr_find(IFLA_RTA(NLMSG_DATA(h)), rest, IFLA_CARRIER_UP_COUNT);
+	if (ups != NULL && RTA_PAYLOAD(ups) >= sizeof(c->pf_ups))
+		memcpy(&c->pf_ups, RTA_DATA(ups), sizeof(c->pf_ups));
+	list = attr_find(IFLA_RTA(NLMSG_DATA(h)), rest, IFLA_VFINFO_LIST);
 	if (list == NULL)
 		return false;
 	rest = RTA_PAYLOAD(list);
@@ -279,19 +283,29 @@ log_vlan(const struct port *p, uint16_t vlan)
 }
 
 void
-port_vf_look(struct port *p)
+port_vf_follow(struct port *p, const struct port_vf_config *c)
 {
 	static const uint8_t unset[6];
+
+	if (memcmp(c->mac, unset, 6) != 0 && memcmp(c->mac, p->vf.mac, 6) != 0) {
+		log_mac(p, c->mac);
+		memcpy(p->vf.mac, c->mac, sizeof(p->vf.mac));
+	}
+	if (c->vlan != p->vf.vlan) {
+		log_vlan(p, c->vlan);
+		p->vf.vlan = c->vlan;
+	}
+	if (p->vf.asked && c->pf_ups != p->vf.pf_ups)
+		p->vf.returned = true;
+	p->vf.asked = true;
+	p->vf.pf_ups = c->pf_ups;
+}
+
+void
+port_vf_look(struct port *p)
+{
 	struct port_vf_config c;
 
-	if (p->vf.pf == 0 || !ask_pf(p, &c))
-		return;
-	if (memcmp(c.mac, unset, 6) != 0 && memcmp(c.mac, p->vf.mac, 6) != 0) {
-		log_mac(p, c.mac);
-		memcpy(p->vf.mac, c.mac, sizeof(p->vf.mac));
-	}
-	if (c.vlan != p->vf.vlan) {
-		log_vlan(p, c.vlan);
-		p->vf.vlan = c.vlan;
-	}
+	if (p->vf.pf != 0 && ask_pf(p, &c))
+		port_vf_follow(p, &c);
 }

@@ -13,8 +13,9 @@
 
 /* What the PF's kernel driver has set for a VF. */
 struct port_vf_config {
-	uint8_t mac[6]; /* all zero: not set */
-	uint16_t vlan;  /* 0: none */
+	uint8_t mac[6];  /* all zero: not set */
+	uint16_t vlan;   /* 0: none */
+	uint32_t pf_ups; /* how often the PF's carrier came up; 0 if the kernel does not tell */
 };
 
 /* Starts to follow resets of an ethdev and, for a VF, its PF. The port has started. */
@@ -27,6 +28,12 @@ void port_vf_link(struct port *p, bool up, bool changed);
  * or if the PF is not an interface of this process's network namespace.
  */
 void port_vf_look(struct port *p);
+/*
+ * Applies what the PF's kernel driver tells now: logs changes as above, and lets the port start
+ * again if the PF has come up since the last call. A VF that starts while its PF is down gets no
+ * answer to its reset, and its driver does not try again.
+ */
+void port_vf_follow(struct port *p, const struct port_vf_config *c);
 /* Returns true if the driver reported that the device must be reset. */
 bool port_vf_must_reset(const struct port *p);
 /* The same for later: a reset has failed. */

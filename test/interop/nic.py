@@ -227,8 +227,9 @@ def vf(nic):
     nic.good(f"nic_bind 0 {nic.kernel} && nic_bind 1 vfio-pci && nic_vf")
     start = "nic_daemon $(nic_vf_dev) $(nic_dev 1 10.9.0.2/24) && nic_until_link uroce0 up && nic_until_link uroce1 up"
     nic.good(f"{start} && until_true nic_reaches")
-    nic.good("ip link set $(cat /run/pf) down; sleep 3; ip link set $(cat /run/pf) up; until_true nic_reaches && "
-             "nic_until_link uroce0 up && nic_data && [ $(nic_restarts) -gt 0 ]")
+    nic.good("ip link set $(cat /run/pf) down; until_true grep -q 'uroce0: link down' /run/uroced.log")
+    nic.good("ip link set $(cat /run/pf) up; until_true nic_then 'uroce0: link down' 'uroce0: link up' && "
+             "until_true nic_reaches && nic_data && [ $(nic_restarts) -gt 0 ]")
     nic.good("ip link set $(cat /run/pf) vf 0 vlan 5; until_true grep -q 'has put it into VLAN 5' /run/uroced.log; "
              "ip link set $(cat /run/pf) vf 0 vlan 0; until_true grep -q 'taken it out of VLAN 5' /run/uroced.log && "
              "until_true nic_reaches")

@@ -174,6 +174,8 @@ nic_reaches() {
 	wait $server 2>/dev/null
 	return $rc
 }
+# nic_then FIRST SECOND: uroced has said FIRST, and SECOND behind it
+nic_then() { sed -n "/$1/,\$p" /run/uroced.log | grep -q "$2"; }
 nic_restarts() { grep -c 'is started again' /run/uroced.log; }
 
 # nic_frames: how many frames uroced has received

@@ -281,6 +281,31 @@ VF_TEST(a_vf_whose_link_comes_back_is_started_again)
 	assert_int_equal(port_restart(&a), 0);
 }
 
+/*
+ * A PF that is down when the VF's link returns does not answer the VF's reset, and the link may
+ * stay up when the PF comes.
+ */
+VF_TEST(a_vf_whose_pf_comes_up_is_started_again)
+{
+	struct port_vf_config c = {.pf_ups = 3};
+
+	strcpy(a.driver, "net_e1000_igb_vf");
+	port_vf_follow(&a, &c);
+	assert_false(port_wants_restart(&a));
+	assert_true(link_is(false));
+	assert_true(link_is(true));
+	assert_int_equal(port_restart(&a), 0);
+	port_vf_follow(&a, &c);
+	assert_false(port_wants_restart(&a));
+	/* also during the time in which a link that returns is ignored */
+	c.pf_ups = 4;
+	port_vf_follow(&a, &c);
+	assert_true(port_wants_restart(&a));
+	assert_int_equal(port_restart(&a), 0);
+	port_vf_follow(&a, &c);
+	assert_false(port_wants_restart(&a));
+}
+
 VF_TEST(other_ports_stay_when_their_link_comes_back)
 {
 	assert_false(link_is(true));
@@ -305,6 +330,7 @@ put(uint8_t *at, unsigned short type, const void *data, size_t len)
 static size_t
 message(uint8_t out[512], uint16_t vlan)
 {
+	const uint32_t ups = 7;
 	uint8_t info[2][256], list[512];
 	struct nlmsghdr h = {.nlmsg_type = RTM_NEWLINK};
 	size_t len = 0, n = 0;
@@ -320,6 +346,7 @@ message(uint8_t out[512], uint16_t vlan)
 	n = NLMSG_SPACE(sizeof(struct ifinfomsg));
 	memset(out, 0, n);
 	n += put(out + n, IFLA_IFNAME, "pf0", 4);
+	n += put(out + n, IFLA_CARRIER_UP_COUNT, &ups, sizeof(ups));
 	n += put(out + n, IFLA_VFINFO_LIST | NLA_F_NESTED, list, len);
 	h.nlmsg_len = (uint32_t)n;
 	memcpy(out, &h, sizeof(h));
@@ -336,6 +363,7 @@ UNIT_TEST(the_settings_of_a_vf_are_found_in_its_pfs_message)
 	assert_true(port_vf_parse(bytes, len, 1, &c));
 	assert_memory_equal(c.mac, mac, 6);
 	assert_int_equal(c.vlan, 5);
+	assert_int_equal(c.pf_ups, 7);
 	assert_true(port_vf_parse(bytes, len, 0, &c));
 	assert_int_equal(c.mac[5], 0x10);
 	assert_int_equal(c.vlan, 0);
