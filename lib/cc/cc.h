@@ -117,7 +117,7 @@ struct cc_timely {
 
 struct cc_fixed {
 	uint32_t least_ns;  /* shortest of the round trips that were measured */
-	uint16_t full_pkts; /* most_pkts without losses, CC_WINDOW_PKTS .. CC_WIDE_PKTS */
+	uint16_t full_pkts; /* most_pkts without losses, 1 .. CC_WIDE_PKTS */
 	uint8_t wanted;     /* round trips to measure until full_pkts is set by the shortest */
 	uint8_t spare;
 	uint16_t wide_pkts; /* limit of full_pkts (cc_fixed_allow) */
@@ -238,7 +238,7 @@ cc_fixed_on_ack(struct cc *cc)
 			cc->window_pkts < cc->most_pkts / 2 ? 2 * cc->window_pkts : cc->most_pkts;
 }
 
-/* Reduces the largest window, and the window with it. */
+/* Sets the largest window. Reduces the window if that is larger. */
 static inline void
 cc_fixed_most(struct cc *cc, uint32_t most)
 {
@@ -287,21 +287,24 @@ cc_fixed_uncap(struct cc *cc, const struct cc_flow *flow)
 }
 
 /*
- * `fixed`: the peer takes wide_pkts packets at once, CC_WINDOW_PKTS .. CC_WIDE_PKTS. If these are
- * more than CC_WINDOW_PKTS, the largest window is what CC_RATE_PPS fills in a round trip, the
- * shortest of the next CC_ROUND_TRIPS, but at most wide_pkts.
+ * `fixed`: the peer takes wide_pkts packets at once, 1 .. CC_WIDE_PKTS. If these are more than
+ * CC_WINDOW_PKTS, the largest window is what CC_RATE_PPS fills in a round trip, the shortest of the
+ * next CC_ROUND_TRIPS, but at most wide_pkts. A window that losses have reduced stays reduced.
  */
 #define CC_ROUND_TRIPS 8u
 #define CC_RATE_PPS    2000000u
 static inline void
 cc_fixed_allow(struct cc *cc, struct cc_flow *flow, uint32_t wide_pkts)
 {
+	uint32_t full = wide_pkts < CC_WINDOW_PKTS ? wide_pkts : CC_WINDOW_PKTS;
+	bool whole = cc->most_pkts >= flow->fixed.full_pkts;
+
 	flow->fixed.wanted = wide_pkts > CC_WINDOW_PKTS ? CC_ROUND_TRIPS : 0;
 	flow->fixed.wide_pkts = (uint16_t)wide_pkts;
 	flow->fixed.least_ns = UINT32_MAX;
-	flow->fixed.full_pkts = CC_WINDOW_PKTS;
-	if (cc->most_pkts > CC_WINDOW_PKTS)
-		cc_fixed_most(cc, CC_WINDOW_PKTS);
+	flow->fixed.full_pkts = (uint16_t)full;
+	if (whole || cc->most_pkts > full)
+		cc_fixed_most(cc, full);
 }
 
 /*

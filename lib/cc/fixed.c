@@ -5,9 +5,10 @@
  *
  * The full window is CC_WINDOW_PKTS, which is too little for a path with a long round trip: packets
  * of 1024 bytes make 2 Gb/s if it is 0.5 ms. If the peer takes more (cc_fixed_allow), the window
- * grows with the shortest round trip, as far as the peer's receive buffer holds it. A loss for
- * which go-back-N is needed, or of more than a 16th of the window in a round, halves a window above
- * CC_WINDOW_PKTS, to no less than that; a 64th of the full window comes back with each round trip.
+ * grows with the shortest round trip, as far as the peer's receive buffer holds it. It is less than
+ * CC_WINDOW_PKTS if that buffer holds less. A loss for which go-back-N is needed, or of more than a
+ * 16th of the window in a round, halves a window above CC_WINDOW_PKTS, to no less than that; a 64th
+ * of the full window comes back with each round trip.
  */
 #include "cc/cc_parts.h"
 

@@ -41,10 +41,10 @@ sr_peer_state(const struct device *dev, const uint8_t local[16], const uint8_t r
 	if (!dev->sr.on)
 		return QP_SR_OFF;
 	p = find(dev, local, remote);
-	if (p == NULL || !p->agreed || daemon_now_ns() - p->told_ns >= SR_PEER_FRESH_NS)
+	if (p == NULL || !p->agreed)
 		return QP_SR_CAN;
 	*buffer = p->buffer;
-	return QP_SR_ON;
+	return daemon_now_ns() - p->told_ns >= SR_PEER_FRESH_NS ? QP_SR_CAN : QP_SR_ON;
 }
 
 static int

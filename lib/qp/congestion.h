@@ -25,14 +25,11 @@ qp_cc_ect(struct qp *qp)
 static inline uint32_t
 qp_cc_wide(const struct qp *qp)
 {
+	uint32_t most = qp->conn.sr.state == QP_SR_ON ? CC_WIDE_PKTS : CC_WINDOW_PKTS;
 	uint32_t buffer = qp->conn.peer_buffer * QP_PEER_BUFFER_BYTES;
 	uint32_t pkts = buffer / 4 * 3 / (qp->conn.mtu + QP_PEER_BUFFER_HDRS);
 
-	if (qp->conn.sr.state != QP_SR_ON)
-		return CC_WINDOW_PKTS;
-	if (buffer == 0 || pkts > CC_WIDE_PKTS)
-		return CC_WIDE_PKTS;
-	return pkts < CC_WINDOW_PKTS ? CC_WINDOW_PKTS : pkts;
+	return buffer == 0 || pkts > most ? most : pkts;
 }
 
 /* Owner worker. Lets `fixed` have the window that the peer takes. */

@@ -338,9 +338,9 @@ void qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state);
  */
 void qp_sr_agree(struct qp_env *env, struct qp *qp);
 /*
- * Worker. The peer of qp, in state QP_SR_ON, has told that its socket's receive buffer holds this
- * many times QP_PEER_BUFFER_BYTES; 255: or more; 0: it has no such limit, or did not tell. Sets
- * the window that the peer takes (qp/congestion.h). qp_sr_set forgets it.
+ * Worker. The peer of qp has told that its socket's receive buffer holds this many times
+ * QP_PEER_BUFFER_BYTES; 255: or more; 0: it has no such limit, or did not tell. Sets the window
+ * that the peer takes (qp/congestion.h). qp_sr_set forgets it.
  */
 #define QP_PEER_BUFFER_BYTES 32768u
 #define QP_PEER_BUFFER_HDRS  64u /* of a packet: headers and its share of the kernel's */

@@ -91,14 +91,19 @@ req_fetch_must_wait(const struct qp *qp, uint32_t n)
 	const struct qp_snd *snd = &qp->conn.snd;
 	uint32_t out = (uint32_t)psn_diff(snd->next_psn, snd->una_psn);
 	bool sr = qp->conn.sr.state == QP_SR_ON;
-	uint32_t most = RTE_MIN(snd->cc.window_pkts, sr ? QP_SR_WINDOW : QP_READ_WINDOW_PKTS);
+	bool fixed = qp->conn.cc_flow.param.policy == CC_FIXED;
+	uint32_t window = snd->cc.window_pkts, most;
 
+	/* The peer's receive buffer does not matter: the responses come to ours. */
+	if (fixed && window >= qp->conn.cc_flow.fixed.full_pkts)
+		window = RTE_MAX(window, CC_WINDOW_PKTS);
+	most = RTE_MIN(window, sr ? QP_SR_WINDOW : QP_READ_WINDOW_PKTS);
 	/* READs without losses have no window; that of CC_RATE_PPS would not fill a long path. */
-	if (sr && snd->cc.window_pkts > CC_WINDOW_PKTS)
+	if (sr && window > CC_WINDOW_PKTS)
 		most = QP_SR_WINDOW;
-	if (snd->resending)
+	if (snd->resending || (!snd->rd_lossy && window >= CC_WINDOW_PKTS))
 		return false;
-	if (qp->conn.cc_flow.param.policy != CC_FIXED)
+	if (!fixed)
 		return out != 0 && out + n > most;
 	/*
 	 * Responses that arrived behind a missing one are not in flight. There is memory for

@@ -193,6 +193,40 @@ UNIT_TEST(wide_window_is_limited_to_what_the_peer_takes)
 	assert_int_equal(cc.most_pkts, 200);
 }
 
+/* A peer whose buffer holds less than the ordinary window gets that, whatever the path is. */
+UNIT_TEST(window_is_less_if_the_peer_takes_less)
+{
+	struct cc cc = fresh();
+
+	cc_fixed_allow(&cc, &flow, 60);
+	assert_false(cc_times(&flow));
+	assert_int_equal(cc.most_pkts, 60);
+	assert_int_equal(cc.window_pkts, 60);
+	cc_on_timeout(&cc, &flow, 2);
+	for (uint32_t w = 2; w < 60; w *= 2) {
+		cc_fixed_on_ack(&cc);
+		assert_int_equal(cc.window_pkts, w);
+	}
+	cc_fixed_on_ack(&cc);
+	assert_int_equal(cc.window_pkts, 60);
+	assert_false(cc_fixed_narrow(&cc));
+	cc_fixed_cap(&cc);
+	for (uint32_t w = 31; w < 60; w++) {
+		assert_false(cc_fixed_uncap(&cc, &flow));
+		assert_int_equal(cc.most_pkts, w);
+	}
+	assert_true(cc_fixed_uncap(&cc, &flow));
+	assert_int_equal(cc.most_pkts, 60);
+	/* A larger one opens at once, unless a loss has reduced it. */
+	cc_fixed_allow(&cc, &flow, CC_WINDOW_PKTS);
+	assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS);
+	cc_fixed_cap(&cc);
+	cc_fixed_allow(&cc, &flow, 100);
+	assert_int_equal(cc.most_pkts, CC_WINDOW_PKTS / 2);
+	cc_fixed_allow(&cc, &flow, 60);
+	assert_int_equal(cc.most_pkts, 60);
+}
+
 /* A window that a loss has reduced before the path is known stays: it grows by cc_fixed_uncap. */
 UNIT_TEST(reduced_window_does_not_jump)
 {

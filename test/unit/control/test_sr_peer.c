@@ -212,7 +212,11 @@ TEST(a_told_receive_buffer_is_for_later_qps_too)
 	assert_true(peer_mad(q, ANSWER, 1));
 	assert_int_equal(sr_peer_state(dev, us, peer, &buffer), QP_SR_ON);
 	assert_int_equal(buffer, 13);
+	/* Also to a QP that begins when it has to be agreed again. */
 	fake_now_ns += SR_PEER_FRESH_NS;
+	buffer = 1;
+	assert_int_equal(sr_peer_state(dev, us, peer, &buffer), QP_SR_CAN);
+	assert_int_equal(buffer, 13);
 	sr_peer_ask(dev, us, peer, UID);
 	/* one that limits no window is none */
 	peers_buffer = 255;
