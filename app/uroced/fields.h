@@ -287,7 +287,7 @@ TOPIC(qp, const struct obj_qp *q, const struct qp *qp, const struct cc_view *v, 
 	UINT("sr_spurious", OWN, , "of these, the original had arrived", qp->conn.sr.spurious)
 	UINT("sr_threshold", OWN, , "packets that must arrive behind a missing one before it counts as lost",
 	     qp_sr_threshold(&qp->conn.sr))
-	UINT("peer_buffer", OWN, bytes, "receive buffer of the peer's socket, which it told; 0: none, or no limit",
+	UINT("peer_buffer", OWN, bytes, "size of the peer's receive buffer, as its daemon says; 0: it says none, or has no limit",
 	     qp->conn.peer_buffer * QP_PEER_BUFFER_BYTES)
 	TEXT("policy", OWN, "congestion policy", cc_policies[qp->conn.cc_flow.param.policy]->name)
 	IF(cc_policies[qp->conn.cc_flow.param.policy]->view != NULL)

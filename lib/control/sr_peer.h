@@ -58,7 +58,7 @@ struct sr_peers {
 
 /*
  * Returns the initial state of a QP of the device with this pair. *buffer: what to tell it then
- * (qp_sr_told), also from a reply that is not valid any more.
+ * (qp_sr_told), also from a reply that is not valid any more; unchanged without one.
  */
 enum qp_sr_state sr_peer_state(const struct device *dev, const uint8_t local[16],
 			       const uint8_t remote[16], uint8_t *buffer);

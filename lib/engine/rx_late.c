@@ -33,14 +33,14 @@
 static bool
 has_place(const struct rx_late *late, const struct qp *qp)
 {
-	bool spare = qp->conn.type == QP_TYPE_RC && qp->bind.late_n != 0;
+	uint32_t weight = qp->conn.type == QP_TYPE_RC && qp->bind.late_n != 0 ? 2 : 1;
 	uint32_t of_user = 0;
 
 	if (late->n == RX_LATE_CAP || qp->bind.late_n == QP_CAP)
 		return false;
 	for (uint32_t i = 0; i < late->n; i++)
 		of_user += late->pkt[i].qp->bind.uid == qp->bind.uid;
-	return of_user << spare < RX_LATE_CAP - late->n;
+	return weight * of_user < RX_LATE_CAP - late->n;
 }
 
 static void

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Preloaded into uroced: receive buffers of sockets are what an ordinary user gets with
- * net.core.rmem_max=212992, Linux's default until 6.17. The sysctl is the machine's.
+ * net.core.rmem_max=212992, the default of kernels older than 6.18, such as Debian 12's. Setting
+ * the sysctl would change the whole machine.
  */
 #include <errno.h>
 #include <sys/socket.h>
