@@ -188,18 +188,15 @@ const struct sim_suite sim_suites[] = {
 	/* Requirements: MEM-05, NAK-10, RSP-01 */
 	{"late_memory_delays_but_loses_nothing",
 	 200,
-	 {"must=1", "rc=4", "uc=0", "ud=0", "copy_mr=1000000", "late=20000", "rnr_retry=7"},
+	 {"must=1", "copy_mr=1000000", "late=20000", "rnr_retry=7"},
 	 true},
 	/* Requirements: MEM-05, RSP-01, SR-02 */
 	{"memory_that_is_mostly_late_loses_nothing",
 	 150,
-	 {"must=1", "rc=4", "uc=0", "ud=0", "copy_mr=1000000", "late=500000", "rnr_retry=7"},
+	 {"must=1", "copy_mr=1000000", "late=500000", "rnr_retry=7"},
 	 true},
 	/* Requirements: MEM-05, NAK-09, QP-19 */
-	{"late_memory_hides_no_error",
-	 150,
-	 {"must=0", "rc=4", "uc=0", "ud=0", "copy_mr=1000000", "late=60000"},
-	 true},
+	{"late_memory_hides_no_error", 150, {"must=0", "copy_mr=1000000", "late=60000"}, true},
 	{NULL, 0, {NULL}, false},
 };
 

@@ -99,6 +99,8 @@ mesh_modify(struct mesh_side *side, enum qp_state to)
 			qp_sr_set(w->eng.env.sr, side->qp,
 				  side->m->cfg.sr != 0 ? QP_SR_ON : QP_SR_OFF);
 	}
+	if (to == QP_ERR || to == QP_RESET)
+		mesh_waits_forget(side);
 	w->eng.env.now_ns = side->m->now_ns;
 	qp_modify_apply(&w->eng.env, side->qp, mask, &apply, mask & QP_AV ? &path : NULL, NULL);
 	qp_env_flush(&w->eng.env);
@@ -312,6 +314,7 @@ life_die(struct mesh_side *side)
 		return;
 	}
 	sim_log(&side->m->sim, "node %u qp %06x destroyed", side->node->idx, side->qpn);
+	mesh_waits_forget(side);
 	mesh_qp_destroy(side);
 }
 

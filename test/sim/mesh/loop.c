@@ -76,6 +76,7 @@ mesh_poll(struct sim_worker *worker)
 	loop_frames(w, w->rx, &w->rx_n);
 	sim_bells_and_timers(worker);
 	more = engine_run(&w->eng, m->now_ns);
+	mesh_waits_check(w);
 	if (env->tx_n > env->tx_cap)
 		sim_fail(&m->sim, "node %u: engine built more frames than it has room for",
 			 w->node->idx);

@@ -117,7 +117,6 @@ struct mesh_srq { /* of one worker */
 	struct mesh_recv recv[MESH_SLOTS];
 	uint32_t posted, completed, lost; /* lost: with a QP that was reset during a message */
 	uint32_t armed;                   /* limit set and not reached */
-	uint32_t promised;                /* to members of a group, by the current frame */
 	uint64_t cookie;
 };
 
@@ -128,6 +127,24 @@ struct mesh_due {
 	uint32_t len, imm, src_qp;
 	uint8_t opcode; /* enum uroce_cqe_opcode */
 	bool with_imm, solicited, grh_v6;
+};
+
+/* A frame that has arrived at a UC or UD QP and is not executed yet. */
+#define MESH_WAITS 65 /* QP_CAP of lib/engine/rx_late.c, and the one that has just arrived */
+struct mesh_wait {
+	uint32_t psn;
+	uint8_t opcode;
+	bool tried; /* memory was late: it may be written in part */
+	bool took;  /* .. and it has a receive WQE */
+};
+
+struct mesh_in { /* UC: the message being received */
+	bool open, send;
+	bool gave_up; /* an SRQ's WQE, because of the current frame */
+	uint32_t epsn, len;
+	uint64_t hash;
+	uint32_t rkey, left;
+	uint64_t va;
 };
 
 struct mesh_conn;
@@ -167,15 +184,9 @@ struct mesh_side { /* a QP */
 	/* its next frame: WQE, packet, and PSN (UC, UD) */
 	uint32_t tx_op, tx_k, tx_psn;
 	uint32_t begun; /* RC: WQEs whose first packet was built */
-	/* UC: the message being received */
-	struct {
-		bool open, send;
-		bool gave_up; /* an SRQ's WQE, because of the current frame */
-		uint32_t epsn, len;
-		uint64_t hash;
-		uint32_t rkey, left;
-		uint64_t va;
-	} in;
+	struct mesh_in in;
+	struct mesh_wait wait[MESH_WAITS];
+	uint32_t nwaits;
 	struct mesh_due due[MESH_DUE];
 	uint32_t due_head, due_tail;
 };
@@ -202,6 +213,7 @@ struct mesh_worker {
 	uint32_t rx_n, in_n;
 	bool group;                /* the current frame is a group's, and valid */
 	uint32_t handed, expected; /* hand-overs of the current frame, or MESH_ANY */
+	uint64_t late_lost; /* frames that it had no place for, while their memory was late */
 };
 
 struct mesh_node {
@@ -309,6 +321,10 @@ void mesh_net_drain(struct mesh *m);
 void mesh_built(struct mesh_worker *w, struct rte_mbuf *frame);
 void mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame);
 void mesh_taken(struct mesh_worker *w);
+/* After the engine's turn: the frames that wait must be those that the model expects. */
+void mesh_waits_check(struct mesh_worker *w);
+/* The QP leaves RTR, RTS: its frames that wait are lost. */
+void mesh_waits_forget(struct mesh_side *side);
 
 /* reap.c: of struct sim_model */
 void mesh_reap_cqe(struct sim_node *node, struct sim_cq *cq, const struct uroce_cqe *cqe);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * UC and UD, frame by frame. A frame that is built must be the next of its QP's WQEs, byte for
- * byte. For a frame that arrives, the model computes the required effect from the frame alone, so
- * that packets of an earlier life count as well: bytes of a WRITE are in base before the engine
- * gets them, and a message that arrived whole is due (RSP-06, WIRE-07, WIRE-08, WIRE-10). For RC
- * the model only records which WQEs have started.
+ * byte. A frame that arrives must be executed at once, or wait behind others for memory that is
+ * late. When it is executed, the model computes the required effect from the frame alone, so that
+ * packets of an earlier life count as well: bytes of a WRITE are in base before the engine gets
+ * them, and a message that arrived whole is due (RSP-06, WIRE-07, WIRE-08, WIRE-10). For RC the
+ * model only records which WQEs have started.
  */
 #include <string.h>
 #include <rte_common.h>
 #include "mesh.h"
+#include "responder/responder.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
 
@@ -183,8 +185,7 @@ static bool
 model_recv(const struct mesh_side *side)
 {
 	const struct sim_ring *r = side->srq != NULL ? &side->srq->ring : &side->rq;
-	uint32_t head = side->srq != NULL ? side->srq->srq.head + side->srq->promised
-					  : side->qp->conn.rcv.head;
+	uint32_t head = side->srq != NULL ? side->srq->srq.head : side->qp->conn.rcv.head;
 
 	return (side->qp->conn.rcv.cur.taken && !side->in.gave_up) || r->hdr->prod != head;
 }
@@ -196,7 +197,6 @@ model_due(struct mesh_side *side, const struct mesh_due *due)
 		sim_fail(&side->m->sim, "simulator: too many messages due");
 		return;
 	}
-	sim_log(&side->m->sim, "qp %06x: a message of %u bytes is due", side->qpn, due->len);
 	side->due[side->due_tail++ % MESH_DUE] = *due;
 	side->m->more.delivered++;
 }
@@ -278,8 +278,10 @@ model_abort(struct mesh_side *side)
 	model_due(side, &due);
 }
 
+/* UC: the message in progress ends if pkt does not continue it, whether or not pkt's memory is
+ * late. */
 static void
-arrives_uc(struct mesh_side *side, const struct wire_pkt *pkt)
+breaks_off(struct mesh_side *side, const struct wire_pkt *pkt)
 {
 	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
 	bool send = (pkt->op->flags & WIRE_F_SEND) != 0;
@@ -290,12 +292,20 @@ arrives_uc(struct mesh_side *side, const struct wire_pkt *pkt)
 		if (!first || !send)
 			model_abort(side);
 	}
+}
+
+/* Returns false if the packet must have no effect. */
+static bool
+executes_uc(struct mesh_side *side, const struct wire_pkt *pkt)
+{
+	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
+
 	side->in.epsn = psn_add(pkt->psn, 1);
 	if (!first && !side->in.open)
-		return;
+		return false;
 	if (first) {
 		side->in.open = true;
-		side->in.send = send;
+		side->in.send = (pkt->op->flags & WIRE_F_SEND) != 0;
 		side->in.len = 0;
 		side->in.hash = MESH_HASH;
 		side->in.va = pkt->va;
@@ -304,14 +314,17 @@ arrives_uc(struct mesh_side *side, const struct wire_pkt *pkt)
 	}
 	if (!model_packet(side, pkt)) {
 		side->in.open = false;
-		model_abort(side);
-	} else if (pkt->op->flags & WIRE_F_LAST) {
-		side->in.open = false;
+		if (side->in.send) /* a WRITE that has a WQE fails with it */
+			model_abort(side);
+		return false;
 	}
+	if (pkt->op->flags & WIRE_F_LAST)
+		side->in.open = false;
+	return true;
 }
 
 static void
-arrives_ud(struct mesh_side *side, const struct wire_pkt *pkt)
+executes_ud(struct mesh_side *side, const struct wire_pkt *pkt)
 {
 	uint8_t grh[WIRE_GRH_LEN] = {0};
 	struct mesh_due due = {
@@ -333,8 +346,6 @@ arrives_ud(struct mesh_side *side, const struct wire_pkt *pkt)
 	due.hash =
 		mesh_hash(mesh_hash(MESH_HASH, grh, WIRE_GRH_LEN), pkt->payload, pkt->payload_len);
 	side->m->more.datagrams++;
-	if (side->srq != NULL && !side->qp->conn.rcv.cur.taken)
-		side->srq->promised++;
 	model_due(side, &due);
 }
 
@@ -361,10 +372,151 @@ arrives_at(struct mesh_worker *w, uint32_t qpn, const struct wire_pkt *pkt)
 	    side->qp->conn.state == QP_ERR || (pkt->pkey & 0x7fff) != 0x7fff ||
 	    (pkt->opcode & WIRE_SVC_MASK) != svc[side->type])
 		return;
-	if (side->type == QP_TYPE_UC && arrives_from_peer(side, pkt))
-		arrives_uc(side, pkt);
-	else if (side->type == QP_TYPE_UD)
-		arrives_ud(side, pkt);
+	if (side->type == QP_TYPE_RC || (side->type == QP_TYPE_UC && !arrives_from_peer(side, pkt)))
+		return;
+	if (side->nwaits == MESH_WAITS)
+		sim_fail(&side->m->sim, "qp %06x: more than %u frames wait", side->qpn, MESH_WAITS);
+	else
+		side->wait[side->nwaits++] =
+			(struct mesh_wait){.psn = pkt->psn, .opcode = pkt->opcode};
+}
+
+static void
+wait_pop(struct mesh_side *side)
+{
+	memmove(side->wait, side->wait + 1, --side->nwaits * sizeof(side->wait[0]));
+}
+
+/* What was written for frames that had no effect in the end is not known. */
+static void
+waits_unsure(struct mesh_side *side)
+{
+	const struct mesh_area *a = side->srq != NULL ? &side->srq->area : &side->recvs;
+	const struct mesh_recv *recv = side->srq != NULL ? side->srq->recv : side->recv;
+	const struct qp_recv_wqe *cur = &side->qp->conn.rcv.cur;
+	struct mesh_node *n = side->node;
+
+	memcpy(n->base + side->slots.off, n->mem + side->slots.off, side->slots.len);
+	recv += cur->wqe.wr_id % MESH_SLOTS;
+	if (cur->taken)
+		memcpy(n->base + recv->off, n->mem + recv->off, a->stride);
+}
+
+void
+mesh_waits_forget(struct mesh_side *side)
+{
+	if (side->nwaits != 0)
+		waits_unsure(side);
+	side->nwaits = 0;
+}
+
+/* The engine executes pkt, unless memory is late again. */
+static void
+model_executes(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
+	       void (*executes)(struct qp_env *, struct qp *, const struct wire_pkt *))
+{
+	const struct engine *e = container_of(env, struct engine, env);
+	struct mesh_side *side = NULL;
+	struct mesh_stats stats;
+	struct mesh_in in;
+	uint32_t due;
+	bool effect = true;
+
+	if (e->ops == &mesh_engine_ops)
+		side = mesh_side_of(((struct mesh_worker *)e->ops_ctx)->node->m, qp->conn.qpn);
+	if (side == NULL || side->type == QP_TYPE_RC) {
+		executes(env, qp, pkt);
+		return;
+	}
+	if (side->nwaits == 0 || side->wait[0].psn != pkt->psn ||
+	    side->wait[0].opcode != pkt->opcode) {
+		sim_fail(&side->m->sim, "RSP-06: qp %06x: executes PSN %06x out of turn", side->qpn,
+			 pkt->psn);
+		return;
+	}
+	if (side->type == QP_TYPE_UC)
+		breaks_off(side, pkt);
+	in = side->in;
+	due = side->due_tail;
+	stats = side->m->more;
+	if (side->type == QP_TYPE_UC)
+		effect = executes_uc(side, pkt);
+	else
+		executes_ud(side, pkt);
+	executes(env, qp, pkt);
+	if (env->dropped == DROP_MEMORY_LATE) {
+		side->in = in;
+		side->due_tail = due;
+		side->m->more = stats;
+		side->wait[0].tried = true;
+		side->wait[0].took = qp->conn.rcv.cur.taken;
+		return;
+	}
+	if (side->due_tail != due)
+		sim_log(&side->m->sim, "qp %06x: a message of %u bytes is due", side->qpn,
+			side->due[due % MESH_DUE].len);
+	if (side->wait[0].tried && !effect)
+		waits_unsure(side);
+	wait_pop(side);
+}
+
+/* The linker puts these in front of the engine's calls (test/sim/meson.build). */
+void __real_rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+void __wrap_rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+void __real_rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+void __wrap_rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
+void
+__wrap_rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	model_executes(env, qp, pkt, __real_rsp_rx_late);
+}
+
+void
+__wrap_rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	model_executes(env, qp, pkt, __real_rsp_rx_datagram);
+}
+
+/* The engine had no place for the frame that came last. */
+static void
+wait_lost(struct mesh_side *side)
+{
+	const struct mesh_wait *lost = &side->wait[--side->nwaits];
+
+	if (!lost->tried)
+		return; /* behind others: a gap for those that follow */
+	waits_unsure(side);
+	if (side->type != QP_TYPE_UC)
+		return;
+	side->in.open = false;
+	side->in.epsn = psn_add(lost->psn, 1);
+	if (side->srq != NULL && lost->took)
+		model_due(side, &(struct mesh_due){.opcode = MESH_ABORTED});
+}
+
+void
+mesh_waits_check(struct mesh_worker *w)
+{
+	struct mesh *m = w->node->m;
+	uint64_t lost = w->counters.drop[DROP_MEMORY_LATE] + w->counters.ctr[COUNTER_MCAST_REFUSED];
+	uint32_t i;
+
+	for (i = 0; i < m->nsides && !m->failed; i++) {
+		struct mesh_side *side = &m->side[i];
+
+		if (side->node != w->node || side->qp == NULL || side->worker != w->idx)
+			continue;
+		if (side->qp->conn.state == QP_ERR)
+			mesh_waits_forget(side);
+		else if (side->nwaits == side->qp->bind.late_n + 1u && lost > w->late_lost)
+			wait_lost(side);
+		if (side->type != QP_TYPE_RC && side->qp->conn.state != QP_ERR &&
+		    side->nwaits != side->qp->bind.late_n)
+			sim_fail(&m->sim, "RSP-06: qp %06x: %u frames wait, not %u", side->qpn,
+				 side->qp->bind.late_n, side->nwaits);
+	}
+	w->late_lost = lost;
 }
 
 /* WIRE-10: each member of the group except the sender. Other workers get it handed over. */
@@ -399,7 +551,6 @@ mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame)
 	struct wire_pkt pkt;
 
 	w->handed = 0;
-	w->srq.promised = 0;
 	w->group = false;
 	w->expected = MESH_ANY;
 	if (frame->data_len < WIRE_ETH_LEN || (!(p[0] & 1) && memcmp(p, n->mac, 6) != 0) ||
@@ -435,4 +586,5 @@ mesh_taken(struct mesh_worker *w)
 	    !(m->cfg.small_pool && w->handed < w->expected))
 		sim_fail(&m->sim, "WIRE-10: node %u: worker %u handed %u frames over, had to %u",
 			 w->node->idx, w->idx, w->handed, w->expected);
+	mesh_waits_check(w);
 }
