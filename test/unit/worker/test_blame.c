@@ -108,11 +108,12 @@ static const char *waits_at;
 int
 open(const char *path, int flags, ...)
 {
-	size_t len = strlen(waits_at);
 	va_list args;
 	int fd;
 
 	if (strstr(path, "/wchan") != NULL) {
+		size_t len = strlen(waits_at);
+
 		fd = memfd_create("wchan", MFD_CLOEXEC);
 		return fd >= 0 && pwrite(fd, waits_at, len, 0) == (ssize_t)len ? fd : -1;
 	}
