@@ -186,6 +186,7 @@ main(int argc, char **argv)
 	mode_t mask;
 	int err;
 
+	cli_streams_open();
 	parse(argc, argv, &o);
 	if (o.uninstall)
 		return system_uninstall() ? EXIT_FAILURE : EXIT_SUCCESS;

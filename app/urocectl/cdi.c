@@ -140,6 +140,7 @@ write_file(const json_t *all, const char *path)
 		return -1;
 	}
 	snprintf(folder, sizeof(folder), "%s", path);
+	umask(022); /* engines of ordinary users read the file, too */
 	if (mkdir(dirname(folder), 0755) < 0 && errno != EEXIST && errno != EROFS)
 		return -1;
 	if (json_dump_file(all, fresh, JSON_INDENT(1)) < 0)

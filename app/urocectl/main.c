@@ -390,6 +390,7 @@ main(int argc, char **argv)
 	static struct request rq;
 	int status;
 
+	cli_streams_open();
 	parse(&rq, argc, argv);
 	status = rq.cmd == &doctor_command ? doctor_run(&rq)
 		 : rq.listen != NULL       ? metrics_serve(&rq)

@@ -461,6 +461,7 @@ main(int argc, char **argv)
 	char err[OPTIONS_ERR_MAX];
 	int status = EXIT_SUCCESS, rc;
 
+	cli_streams_open();
 	if (argc == 4 && strcmp(argv[1], BROKER_ARG) == 0) {
 		privilege_limit_broker();
 		sandbox_broker(atoi(argv[2]), argv[3]);

@@ -9,6 +9,7 @@
  *   file.c    a section of "name = value" lines
  *   pairs.c   "key=value,key=value"
  *   progress.c  what a command is doing, for people who wait for it
+ *   streams.c   standard input, output and error
  *
  * Plain C without DPDK. Values of type CLI_TEXT and CLI_LIST point into the text that was parsed,
  * which must outlive them. Functions that fail return -EINVAL and write one line without a newline
@@ -97,6 +98,13 @@ int cli_pairs(const struct cli_field *table, void *base, char *text, uint64_t *s
  */
 int cli_file(const struct cli_field *table, void *base, const char *path, const char *section,
 	     char **text, char *err, size_t room);
+
+/*
+ * Opens /dev/null at those of the descriptors 0 to 2 that are closed, so that no other file gets
+ * their numbers and, with them, the program's messages. Reads and writes still fail with EBADF. The
+ * first call of main().
+ */
+void cli_streams_open(void);
 
 struct cli_program {
 	const char *name;

@@ -191,6 +191,9 @@ advice(int rc)
 		return ": a daemon listens there; --socket names another path";
 	case -EEXIST:
 		return ": a file that is not a socket; --socket names another path";
+	case -EACCES:
+	case -EROFS:
+		return ": --socket names another path";
 	case -ENOENT:
 		return ": make its folder first";
 	case -ENAMETOOLONG:

@@ -26,7 +26,8 @@ parent_dir_open(struct ipc_server *s, mode_t mode)
 {
 	char dir[sizeof(s->addr.sun_path)];
 	char *slash;
-	int fd;
+	mode_t old;
+	int fd, rc;
 
 	strcpy(dir, s->addr.sun_path);
 	slash = strrchr(dir, '/');
@@ -36,7 +37,10 @@ parent_dir_open(struct ipc_server *s, mode_t mode)
 		strcpy(dir, "/");
 	else
 		*slash = '\0';
-	if (mkdir(dir, mode & 0077 ? 0755 : 0700) == 0)
+	old = umask(022); /* the socket's mode decides who may connect */
+	rc = mkdir(dir, mode & 0077 ? 0755 : 0700);
+	umask(old);
+	if (rc == 0)
 		s->made_dir = true;
 	else if (errno != EEXIST)
 		return -errno;

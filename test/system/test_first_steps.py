@@ -320,6 +320,49 @@ def socket_taken():
         assert proc.wait(60) == 1, proc.output()
         assert f"socket {folder / path}: {says}" in proc.output(), proc.output()
     first.stop()
+    programs = lib.public_copy()
+    proc = lib.spawn(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", programs / "app/uroced/uroced", "--no-huge",
+                      "--socket", programs / "s", "--file-prefix", lib.unique("ur"), "--pair", "p"])
+    assert proc.wait(60) == 1, proc.output()
+    assert f"socket {programs}/s: Permission denied: --socket names another path" in proc.output(), proc.output()
+
+
+def strict_umask():
+    """Root's umask 077: whom --socket-mode lets in reaches the socket, in a folder that the daemon makes, and reads what
+    urocectl writes for containers."""
+    top, user = lib.tmpdir(), 65534
+    top.chmod(0o755)
+    held = ("sh", "-c", 'umask 077; exec "$@"', "sh")
+    daemon = lib.Daemon([], ["name=uroce0,port=net_ring_pa,addr=10.9.0.1/24"], lib.netns(), ("--pair", "p", "--socket-mode", "0666"),
+                        top / "run/uroced.sock", before=held)
+    plain = ("setpriv", "--reuid", user, "--regid", user, "--clear-groups")
+    tool = lib.spawn([*plain, lib.public_copy() / "app/uroce-run/uroce-run", "--socket", daemon.socket, "ibv_devinfo", "-l"],
+                     env=lib.asan_env())
+    assert tool.wait(60) == 0 and "uroce0" in tool.output(), tool.output()
+    lib.sh(*held, lib.UROCECTL, "--socket", daemon.socket, "cdi", "--output", top / "cdi/uroce.json")
+    lib.sh(*plain, "cat", top / "cdi/uroce.json")
+    daemon.stop()
+
+
+def closed_descriptors():
+    """Programs that start without standard input, output and error: no socket of theirs gets these numbers, where their
+    messages would go."""
+    sock = lib.tmpdir() / "s"
+    closed = ("bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash")
+    daemon = lib.spawn([*closed, lib.UROCED, "--socket", sock, "--file-prefix", lib.unique("ur"), "--no-huge",
+                        "--dev", "name=uroce0,port=net_ring0,addr=10.9.0.1/24", "--vdev", "net_ring0"])
+    lib.until("the daemon listens", lambda: sock.exists() or daemon.poll() is not None)
+    tool = (lib.UROCE_RUN, "--socket", sock)
+    info = lib.spawn([*closed, *tool, "sh", "-c", f"readlink /proc/self/fd/[0-2] >{sock}.fds; ibv_devinfo >{sock}.out"],
+                     env=lib.asan_env())
+    assert info.wait(60) == 0, info.output()
+    assert (sock.parent / "s.fds").read_text().split() == ["/dev/null", f"{sock}.fds", "/dev/null"]
+    assert "uroce0" in (sock.parent / "s.out").read_text()
+    refused = lib.spawn([*closed, lib.UROCECTL, "--socket", sock, "show", "device"])
+    assert refused.wait(60) == 1, "urocectl has not noticed that its output is lost"
+    for fd in range(3):
+        assert os.readlink(f"/proc/{daemon.pid}/fd/{fd}") == "/dev/null", os.readlink(f"/proc/{daemon.pid}/fd/{fd}")
+    assert daemon.term() == 0
 
 
 def unknown_driver():
@@ -424,6 +467,10 @@ def main():
         auto_workers()
     with lib.case("a control socket that cannot be made: why, and what to do"):
         socket_taken()
+    with lib.case("umask 077: users of the daemon reach its socket"):
+        strict_umask()
+    with lib.case("closed standard descriptors"):
+        closed_descriptors()
     with lib.case("--daemon returns when the daemon is ready, or has failed"):
         detached()
     with lib.case("uroce-run while its daemon starts"):
