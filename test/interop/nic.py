@@ -104,15 +104,19 @@ class Nic(stock.Machine):
         return json.loads(self.good(f"urocectl --json show {what}"))[what]
 
     def daemon(self, *words, keys=""):
-        """uroced on both NICs, until both links are up. An earlier one ends first."""
-        if self.runs():
-            self.stop()
-        self.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
+        """uroced on both NICs, until both links are up."""
+        self.bind("vfio-pci", "vfio-pci")
         self.good(f"nic_daemon {' '.join(words)} $(nic_dev 0 10.9.0.1/24 {keys}) $(nic_dev 1 10.9.0.2/24 {keys}) && "
                   "nic_until_link uroce0 up && nic_until_link uroce1 up")
 
     def runs(self):
         return self.guest.run("kill -0 $(cat /run/uroced.pid)", timeout=700)[0] == 0
+
+    def bind(self, first, second):
+        """Gives the NICs to these drivers, after the end of an earlier case's uroced."""
+        if self.runs():
+            self.stop()
+        self.good(f"nic_bind 0 {first} && nic_bind 1 {second}")
 
     def stop(self):
         said = self.good("nic_stop")
@@ -191,9 +195,7 @@ def labels(nic):
 def report(nic):
     """uroce-bench nic: the file to send back has its steps."""
     # Without wire, which would take six minutes here: case wire runs it for one size.
-    if nic.runs():
-        nic.stop()
-    nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
+    nic.bind("vfio-pci", "vfio-pci")
     steps = {step["step"]: step for step in json.loads(nic.good("nic_report --only machine,port,rss", 6000))["steps"]}
     print("".join(f"# {name}: {step['seconds']} s, {step['why'] or 'done'}\n" for name, step in steps.items()), end="", flush=True)
     queues = steps["port"]["result"]["port"][0]["capabilities"]["max_rx_queues"]
@@ -204,7 +206,7 @@ def report(nic):
 
 def wire(nic):
     """uroce-bench wire from one NIC to the other, also through a testpmd. The rates of an emulated guest mean nothing."""
-    nic.good("nic_bind 0 vfio-pci && nic_bind 1 vfio-pci")
+    nic.bind("vfio-pci", "vfio-pci")
     for more in ("", "--through testpmd"):
         said = nic.good(f"nic_wire --size 65536 {more}")
         row = json.loads(said[said.index("{"):])["rows"][0]
@@ -215,16 +217,16 @@ def wire(nic):
 
 def kernel_peer(nic):
     """The kernel's rxe behind the other NIC; frames to another MAC do not arrive."""
-    nic.good(f"nic_bind 0 vfio-pci && nic_bind 1 {nic.kernel} && nic_rxe")
+    nic.bind("vfio-pci", nic.kernel)
+    nic.good("nic_rxe")
     nic.good("nic_daemon $(nic_dev 0 10.9.0.1/24) && nic_until_link uroce0 up && nic_with_rxe")
     nic.good("nic_filters")
 
 
 def vf(nic):
     """A VF: traffic returns when its PF was down and up; a MAC or VLAN that the PF sets is logged with what to do."""
-    if nic.runs():
-        nic.stop()
-    nic.good(f"nic_bind 0 {nic.kernel} && nic_bind 1 vfio-pci && nic_vf")
+    nic.bind(nic.kernel, "vfio-pci")
+    nic.good("nic_vf")
     start = "nic_daemon $(nic_vf_dev) $(nic_dev 1 10.9.0.2/24) && nic_until_link uroce0 up && nic_until_link uroce1 up"
     nic.good(f"{start} && until_true nic_reaches")
     nic.good("ip link set $(cat /run/pf) down; until_true grep -q 'uroce0: link down' /run/uroced.log")
