@@ -85,6 +85,9 @@ rule_line(struct rules *r, char *line)
 		r->accept = true;
 }
 
+/* root's PATH lacks these folders behind Debian's `su` without a dash */
+#define SBIN "PATH=$PATH:/usr/sbin:/sbin; "
+
 /* Reads what a command prints. */
 static void
 read_rules(struct rules *r, const char *command)
@@ -107,10 +110,10 @@ doctor_firewall(struct doctor *dr)
 	struct rules r = {.refusing = dr->rule, .room = sizeof(dr->rule)};
 
 	if (geteuid() == 0) {
-		read_rules(&r, "nft -a list ruleset 2>/dev/null");
+		read_rules(&r, SBIN "nft -a list ruleset 2>/dev/null");
 		/* names rules of iptables in its words */
-		read_rules(&r, "iptables-save 2>/dev/null");
-		read_rules(&r, "ip6tables-save 2>/dev/null");
+		read_rules(&r, SBIN "iptables-save 2>/dev/null");
+		read_rules(&r, SBIN "ip6tables-save 2>/dev/null");
 	}
 	dr->rules_known = r.readable;
 	if (dr->rule[0] != '\0')

@@ -162,7 +162,9 @@ def peers(a, b):
             assert status == cli.OK and "open both ways" in text, text
     with lib.case("this host's firewall drops 4791"):
         firewall(a.ns, "INPUT", "DROP")
-        names(doctor(a, PEER), "firewall", "-A INPUT -p udp -m udp --dport 4791 -j DROP", "delete it")
+        for path in ("/usr/sbin:/usr/bin", "/usr/bin:/bin"):
+            names(doctor(a, PEER, before=("env", f"PATH={path}")), "firewall", "-A INPUT -p udp -m udp --dport 4791 -j DROP",
+                  "delete it")
         names(doctor(a, PEER), "peer", "firewall", "-A INPUT -p udp -m udp --dport 4791 -j DROP")
         flush(a.ns)
     nft_rules(a)
