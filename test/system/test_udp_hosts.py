@@ -166,6 +166,27 @@ def no_ipv6():
     link.stop()
 
 
+def ipv6_only():
+    """Hosts without an IPv4 address: the first global address is GID 2, and -g 1 names the indexes that there are."""
+    both = spaces(1500)
+    for ns in both:
+        lib.sh("ip", "-n", ns, "-4", "addr", "flush", "dev", "eth0")
+        lib.sh("ip", "-n", ns, "-4", "addr", "flush", "dev", "lo")
+    sides = [lib.Side(lib.Daemon([], [], ns, lib.ONE_WORKER, own_folder() / "uroced.sock", program=uroced(), before=UNPRIVILEGED),
+                      "uroce0", v6) for ns, (_, v6) in zip(both, ADDRESSES)]
+    link = lib.Link("IPv6 only", *sides, 1024)
+    for index in ("0", "2"):
+        pingpong(link, "-g", index, "-s", "65536", "-n", "20")
+    tool = link.a.spawn(["ibv_rc_pingpong", "-g", "1", link.b.host])
+    assert tool.wait(60) != 0 and "GID index 1 of uroce0 is empty; indexes: 0, 2" in tool.output(), tool.output()
+    server = link.b.spawn(["rping", "-s", "-a", link.b.host, "-C", "5"])
+    lib.until("rping listens", lambda: link.b.daemon.show("cm")["cm"])
+    link.a.spawn(["rping", "-c", "-a", link.b.host, "-C", "5"]).result(lib.processes.HANGS_S)
+    server.result(lib.processes.HANGS_S)
+    link.nothing_left()
+    link.stop()
+
+
 def refused_calls():
     """Calls that a sandbox refuses are logged once."""
     for call, text in ((RECVMMSG, "cannot receive: Operation not permitted"),
@@ -267,6 +288,8 @@ def main():
         old_kernel()
     with lib.case("a kernel without IPv6"):
         no_ipv6()
+    with lib.case("hosts without an IPv4 address"):
+        ipv6_only()
     with lib.case("system calls that are refused"):
         refused_calls()
     with lib.case("no file may grow beyond 16 KiB (RLIMIT_FSIZE)"):
