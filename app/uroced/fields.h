@@ -448,7 +448,7 @@ TOPIC(daemon, const struct daemon *d, uint64_t caps, uint64_t broker_caps)
 	     (broker_caps >> CAP_SYS_ADMIN | broker_caps >> CAP_CHECKPOINT_RESTORE) & 1)
 	TEXT("capabilities", ALL, "names of its effective capabilities, joined by spaces", capability_names(caps))
 	TEXT("broker_capabilities", ALL, "names of the capabilities that its broker uses, joined by spaces",
-	     capability_names(broker_caps & privilege_of_broker()))
+	     capability_names(broker_caps))
 	WORD("balance", ALL, "off|on", "on: it moves QPs from busy workers to others (urocectl set balance)",
 	     d->balance != NULL ? "on" : "off")
 	UINT("balance_rounds", ALL, , "times that it has compared the workers for that, since the start", d->balance_rounds)

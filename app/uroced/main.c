@@ -402,7 +402,7 @@ run(struct daemon *d, const struct options *o)
 		rc = sigbus_guard_install();
 	if (rc == 0)
 		rc = broker_open(d, request_found, sandbox_broker_refused, sandbox_broker_arg(o));
-	privilege_lower();
+	privilege_lower(o);
 	if (rc == 0)
 		rc = eal_start(&plan, o);
 	if (rc == 0) {

@@ -185,8 +185,9 @@ privilege_families(const struct options *o)
 	return families;
 }
 
-uint64_t
-privilege_of_broker(void)
+/* What looks into clients of every user. */
+static uint64_t
+looking(void)
 {
 	/* CAP_SYS_NICE: copying threads are SCHED_FIFO. */
 	uint64_t caps = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_SYS_NICE);
@@ -212,6 +213,20 @@ privilege_get(uint64_t *effective, uint64_t *permitted)
 		memset(data, 0, sizeof(data));
 	*effective = both(data[0].effective, data[1].effective);
 	*permitted = both(data[0].permitted, data[1].permitted);
+}
+
+/*
+ * Capabilities of the broker, asked by its process or one that starts it. All if CAP_SYS_PTRACE is
+ * not permitted, as to root of a container.
+ */
+static uint64_t
+caps_of_broker(void)
+{
+	uint64_t effective, permitted;
+
+	privilege_get(&effective, &permitted);
+	/* Without it Linux shows only processes whose capabilities the broker has, too. */
+	return permitted & BIT(CAP_SYS_PTRACE) ? looking() : KEEPS_ALL;
 }
 
 /* Leaves the sets effective and other (permitted, inheritable) as far as they are there. */
@@ -243,7 +258,7 @@ limit(uint64_t caps)
 void
 privilege_limit(const struct options *o)
 {
-	uint64_t caps = privilege_of_options(o), broker = privilege_of_broker();
+	uint64_t caps = privilege_of_options(o), broker = caps_of_broker();
 
 	limit(o->control.broker_socket == NULL ? caps | broker : caps);
 	/* Behind the changes of capabilities, which reset it. */
@@ -270,15 +285,15 @@ privilege_of_process(pid_t pid)
 void
 privilege_limit_broker(void)
 {
-	limit(privilege_of_broker());
+	limit(caps_of_broker());
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 void
-privilege_lower(void)
+privilege_lower(const struct options *o)
 {
 	/* The daemon, too, opens files with CAP_DAC_OVERRIDE. */
-	keep(~privilege_of_broker() | BIT(CAP_DAC_OVERRIDE), KEEPS_ALL);
+	keep((privilege_of_options(o) & ~looking()) | BIT(CAP_DAC_OVERRIDE), KEEPS_ALL);
 }
 
 /* Any thread, as a signal handler. */

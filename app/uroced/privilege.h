@@ -14,8 +14,6 @@
 uint64_t privilege_of_options(const struct options *o);
 /* Socket families that the ports and options of o open at run time, a bit each. */
 uint64_t privilege_families(const struct options *o);
-/* Capabilities that the broker needs to look into clients of every user. */
-uint64_t privilege_of_broker(void);
 /*
  * Limits this process and its later children to the capabilities of o and, if it starts them
  * itself, of its brokers: bounding, inheritable, permitted and effective set. Sets no_new_privs, so
@@ -27,15 +25,17 @@ void privilege_limit(const struct options *o);
  * Makes the broker's capabilities ineffective in the calling thread and its later threads. They
  * stay permitted, for a second start of EAL by exec.
  */
-void privilege_lower(void);
+void privilege_lower(const struct options *o);
 /*
  * Drops the broker's capabilities in all threads for good, and in those that started before
  * privilege_limit everything else. Call after the starter of brokers runs and EAL has started.
  */
 void privilege_drop(const struct options *o);
 /*
- * Limits the calling process to the broker's capabilities. Call before threads start. The bounding
- * set stays the daemon's, without effect: no_new_privs is set.
+ * Limits the calling process to what the broker needs to look into clients of every user. Without
+ * CAP_SYS_PTRACE, as root of a container, it keeps everything, because it can look only into
+ * processes that have no other capabilities. Call before threads start. The bounding set stays the
+ * daemon's, without effect: no_new_privs is set.
  */
 void privilege_limit_broker(void);
 /* Returns the effective capabilities of a process; 0 if they are unknown. */

@@ -55,9 +55,9 @@ mr_log_unusable(const struct session *s, const struct uroce_reg_mr_req *q,
 		why = "not mapped with the rights that the access flags need, or beyond the end of "
 		      "its file";
 	else if (rc == EPERM)
-		why = "uroced may not read this process's memory: it has another user, cannot be "
-		      "dumped (PR_SET_DUMPABLE, a set-user-id program) or may not be traced "
-		      "(kernel.yama.ptrace_scope)";
+		why = "uroced may not read this process's memory: it has another user or "
+		      "capabilities that uroced lacks, cannot be dumped (PR_SET_DUMPABLE, a "
+		      "set-user-id program) or may not be traced (kernel.yama.ptrace_scope)";
 	else
 		return;
 	LOG_LIMITED(NOTICE,

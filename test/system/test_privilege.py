@@ -17,6 +17,10 @@ USER = 65534
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd")
 BROKER = {"sys_ptrace", "dac_override", "checkpoint_restore", "sys_nice"}
 ALWAYS = {"dac_override", "ipc_lock"}
+# what Docker gives root
+DOCKER = set("chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod audit_write "
+             "setfcap".split())
+IN_CONTAINER = ("setpriv", "--bounding-set", ",".join(["-all", *(f"+{cap}" for cap in sorted(DOCKER))]), "--inh-caps", "-all")
 PAIR = ["name=uroce0,port=net_ring_xa,addr=10.9.0.1/24", "name=uroce1,port=net_ring_xb,addr=10.9.0.2/24"]
 
 
@@ -126,6 +130,28 @@ def no_looking():
     link.stop()
 
 
+class Inside(lib.Side):
+    """A side whose programs have the capabilities of IN_CONTAINER, and may not enter a user namespace."""
+
+    def spawn(self, argv, env=None):
+        return self.daemon.client(["--view=preload", *argv], env, IN_CONTAINER)
+
+
+def in_container():
+    """Root of a container, without SYS_PTRACE: the broker keeps what it has, because Linux lets it read the memory of
+    programs only if they have no other capabilities."""
+    lib.UID = 0
+    daemon = lib.Daemon([], PAIR, lib.netns(), (*lib.ONE_WORKER, "--pair", "x"), before=IN_CONTAINER)
+    link = lib.Link("pair", *(Inside(daemon, f"uroce{i}", "127.0.0.1") for i in range(2)), 1024)
+    programs(link)
+    link.a.spawn([lib.BUILD / "test/system/paused", link.a.dev]).result(lib.processes.HANGS_S)
+    (broker,) = broker_of(daemon)
+    assert names(next(threads(broker))["CapEff"]) == DOCKER & have()
+    for status in threads(daemon.proc.pid):
+        assert names(status["CapPrm"]) == ALWAYS & DOCKER & have(), status
+    link.stop()
+
+
 def of_user(*options):
     lib.UID = USER
     folder = lib.tmpdir()
@@ -182,6 +208,8 @@ def main():
         memory()
     with lib.case("root without SYS_PTRACE"):
         no_looking()
+    with lib.case("root of a container, and its programs"):
+        in_container()
     lib.finish()
 
 
