@@ -6,7 +6,8 @@ this machine's programs. The kernel that runs the other tests has no RDMA core.
     stock.py [states] [distros] [user] [demo] [yama]    these parts, else all but demo
 
 UROCE_TEST_FULL=1 runs every part and combination, and transfers of the README's length.
-UROCE_STOCK_KERNEL names another kernel: SUITE/PACKAGE, as trixie/linux-image-amd64 or bookworm/linux-image-cloud-amd64.
+UROCE_STOCK_KERNEL names another kernel: SUITE/PACKAGE, as bullseye/linux-image-amd64 (Linux 5.10), trixie/linux-image-amd64
+or bookworm/linux-image-cloud-amd64.
 The cloud flavour has an RDMA core but no rxe: what needs rxe is skipped.
 
 The guest's processor lacks some instructions of this machine's, so uroce is built for any x86-64 in build-stock."""
