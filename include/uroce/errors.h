@@ -143,7 +143,7 @@ extern "C" {
 	X(0x403, NAK_REMOTE_OPERATION, "nak_remote_operation", "the peer could not execute the request: NAK remote operational error", \
 	  "look at the peer's queue pair: its receive buffer or memory is wrong") \
 	X(0x404, NO_RESPONSE, "no_response", "the peer did not respond until all retries were used up", \
-	  "check that the peer's queue pair exists and works, its dest_qp_num, GIDs and P_Key, and the network") \
+	  "check that the peer's queue pair exists and works, its dest_qp_num, GIDs and P_Key; urocectl doctor PEER checks the network") \
 	X(0x405, SEQ_NAK_RETRIES, "seq_nak_retries", "packets were lost again and again until all retries were used up", \
 	  "look for loss in the network, or raise retry_cnt") \
 	X(0x406, RNR_RETRIES, "rnr_retries", "the peer had no receive buffer until all RNR retries were used up", \

@@ -238,6 +238,27 @@ def mtu_mismatch():
     b.stop()
 
 
+def smaller_between():
+    """A switch that drops packets of the path MTU: the line about the failed program names doctor, which says so."""
+    both = spaces(9000)
+    for words in ("add table inet between", "add chain inet between way { type filter hook prerouting priority 0; policy accept; }",
+                  "add rule inet between way meta l4proto udp meta length > 1500 drop"):
+        lib.sh("ip", "netns", "exec", both[1], "nft", *words.split())
+    a, b = (daemon_of(ns) for ns in both)
+    port = lib.tcp_port()
+    argv = ("ibv_rc_pingpong", "-d", "uroce0", "-g", "1", "-m", "4096", "-s", "65536", "-n", "1", "-p", port)
+    server = b.client(argv)
+    lib.until("the server listens", lambda: server.listens(port))
+    client = a.client([*argv, PEER])
+    assert client.wait(lib.processes.HANGS_S) != 0, client.output()
+    server.kill()
+    lib.until("it is logged", lambda: "no_response" in a.proc.output())
+    assert "urocectl doctor PEER" in a.proc.output(), a.proc.output()
+    names(doctor(a, PEER), "peer", "answers small packets, but none of path MTU 4096", "a smaller MTU")
+    a.stop()
+    b.stop()
+
+
 def own_addresses():
     """Devices with addresses of their own: ARP gets no reply; a device without an address."""
     both = spaces(1500)
@@ -278,6 +299,8 @@ def main():
     a.stop()
     with lib.case("a peer whose interface has a smaller MTU"):
         mtu_mismatch()
+    with lib.case("a switch between with a smaller MTU"):
+        smaller_between()
     with lib.case("devices with addresses of their own"):
         own_addresses()
     locked_port()
