@@ -308,6 +308,8 @@ on_timer(struct watch *w, uint32_t events)
 		return;
 	if (b->w.fd < 0)
 		restart(d);
+	else
+		on_message(&b->w, EPOLLIN); /* this thread may be late, not the broker */
 	while ((first = TAILQ_FIRST(&b->waits)) != NULL && first->until_ns <= now) {
 		LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s within %u s", first->s->id,
 			    first->s->comm, first->s->peer.pid, late_work(first->m.hdr.op),

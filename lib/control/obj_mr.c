@@ -260,6 +260,8 @@ mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_re
 	*cost = (struct mr_cost){.bytes = rc == 0 ? mr_bytes(q) : 0};
 	*map = NULL;
 	if (rc == 0)
+		rc = req->found->err; /* a look-up that failed has not found the file to keep */
+	if (rc == 0)
 		rc = mr_keep(s, q, req);
 	if (rc == 0)
 		rc = mrmap_make(q, req->found, req->fds, s->mrkept, &s->copiers, map);

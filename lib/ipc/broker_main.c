@@ -113,12 +113,12 @@ take_message(struct job *job)
 	return 0;
 }
 
-/* Returns true if the request needs only its own descriptors, so that nothing can block. */
+/* Returns true if the request needs only adopted files, so that nothing can block. */
 static bool
 finds_without_blocking(const struct uroce_reg_mr_req *req)
 {
 	for (uint32_t i = 0; i < req->npieces && i < UROCE_MR_MAX_PIECES; i++)
-		if (req->piece[i].kind != UROCE_PIECE_FD)
+		if (req->piece[i].kind != UROCE_PIECE_FD && req->piece[i].kind != UROCE_PIECE_KEPT)
 			return false;
 	return true;
 }

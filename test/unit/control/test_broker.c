@@ -7,11 +7,13 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "control/broker.h"
 #include "control/daemon.h"
 #include "control/loop.h"
 #include "ipc/broker_parts.h"
+#include "fake.h"
 #include "../../kit/close_huge.h"
 #include "../../kit/unit.h"
 
@@ -37,10 +39,13 @@ starter_ask(int starter, const char *arg, int chan, pid_t *pid)
 	return theirs < 0 ? -errno : 0;
 }
 
+static int result = 1; /* of the last look-up */
+
 static void
 on_found(struct session *s, struct ipc_msg *m, int refusal, const struct mrmap_found *found,
 	 const int *fds)
 {
+	result = found->err;
 }
 
 static void
@@ -81,4 +86,40 @@ UNIT_TEST(a_huge_file_is_closed_by_another_thread)
 	loop_close(&d.loop);
 	syscall(SYS_close, theirs);
 	syscall(SYS_close, fd);
+}
+
+/*
+ * The control thread gets no CPU time for a while, and both the limit and the response are there
+ * when it runs again: the response counts, whichever event comes first.
+ */
+UNIT_TEST(response_counts_although_the_limit_has_passed)
+{
+	static const struct control_config cfg;
+	static struct quota_user user = {.privileged = true};
+	static struct daemon d = {.cfg = &cfg};
+	static struct session s = {.d = &d, .user = &user};
+	static struct ipc_msg m;
+	struct broker_msg found = {.says = BROKER_FOUND};
+
+	assert_int_equal(loop_init(&d.loop), 0);
+	assert_int_equal(broker_open(&d, on_found, on_refused, "test"), 0);
+	fake_clock_start();
+	for (unsigned responds = 0; responds < 2; responds++) {
+		const struct itimerspec past = {.it_value.tv_nsec = 1};
+
+		m.hdr.op = UROCE_CTRL_DEALLOC_PD; /* any without memory */
+		assert_int_equal(broker_find(&s, &m, false, 0), 0);
+		found.job = d.broker.last_job;
+		if (responds)
+			assert_int_equal(broker_put(theirs, &found, sizeof(found), NULL, 0, 0),
+					 sizeof(found));
+		fake_now_ns += 3ull * NS_PER_S;
+		assert_int_equal(timerfd_settime(d.broker.timer.fd, TFD_TIMER_ABSTIME, &past, NULL),
+				 0);
+		d.broker.timer.ready(&d.broker.timer, EPOLLIN);
+		assert_int_equal(result, responds ? 0 : -ETIMEDOUT);
+	}
+	broker_close(&d);
+	loop_close(&d.loop);
+	syscall(SYS_close, theirs);
 }

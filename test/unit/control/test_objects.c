@@ -383,6 +383,42 @@ TEST(queue_without_memory_leaves_nothing)
 	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 3);
 }
 
+/*
+ * A look-up of memory that failed, because it took too long on a busy machine or the broker was
+ * lost, is refused for that reason, also if the daemon is to keep the file: the context's first
+ * memory.
+ */
+REQUIREMENT("MEM-05")
+TEST(failed_look_up_gives_its_own_error)
+{
+	static const int errs[] = {ETIMEDOUT, EIO, EBUSY, EFAULT, EPERM, EMFILE, ENOMEM, EINVAL};
+	struct uroce_reg_mr_req req = {.addr = 0x10018,
+				       .length = 24,
+				       .iova = 0x10018,
+				       .npieces = 1,
+				       .keep = 1,
+				       .piece = {{.va = 0x10000,
+						  .len = 0x10000,
+						  .fd_off = 0x10000,
+						  .kind = UROCE_PIECE_KEPT}}};
+	uint64_t held[QUOTA_NKINDS];
+	struct all a = {0};
+
+	assert_int_equal(make_pd(&a), 0);
+	memcpy(held, d.quota.used_all, sizeof(held));
+	req.pd = a.pd;
+	for (unsigned i = 0; i < sizeof(errs) / sizeof(errs[0]); i++) {
+		const struct mrmap_found found = {.err = -errs[i]};
+		const struct ctrl_req q = {.body = &req, .found = &found};
+		struct uroce_reg_mr_rep body;
+		struct ctrl_rep rep = {.body = &body};
+
+		assert_int_equal(mr_reg(s, &q, &rep), errs[i]);
+		assert_held(held, "a region");
+		assert_null(s->mrkept);
+	}
+}
+
 TEST(end_of_a_session_frees_all_objects)
 {
 	struct session *other;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The broker's threads: when jobs hang, and when answers overtake them; and its start. */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "ipc/broker_parts.h"
@@ -268,6 +270,59 @@ UNIT_TEST(main_thread_frees_no_huge_memory)
 	}
 	watched = -1;
 	close(chan[1]);
+}
+
+/*
+ * The first adopted memory of a context, whose file the daemon is to keep, is found by the main
+ * thread, so that a client waits neither for its user's other jobs nor for a thread.
+ */
+UNIT_TEST(kept_file_is_found_at_once)
+{
+	static struct broker_cmd find = {
+		.op = BROKER_FIND, .id = 1, .job = 7, .take = 1, .nfds = 1};
+	struct broker_cmd keep = {.op = BROKER_KEEP, .id = 1, .pid = getpid()};
+	int chan[2], conn[2], fds[MRMAP_MAX_FDS], status;
+	int file = memfd_create("kept", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	struct broker_msg m;
+	unsigned nfds;
+	pid_t pid;
+
+	assert_int_equal(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, conn), 0);
+	find.req = (struct uroce_reg_mr_req){.addr = PAGE_MOST + 24,
+					     .length = 24,
+					     .npieces = 1,
+					     .keep = 1,
+					     .piece = {{.va = PAGE_MOST,
+							.len = PAGE_MOST,
+							.fd_off = PAGE_MOST,
+							.kind = UROCE_PIECE_KEPT}}};
+	pid = fork();
+	assert_return_code(pid, errno);
+	if (pid == 0) {
+		dup2(chan[1], STDERR_FILENO + 1);
+		broker_main(STDERR_FILENO + 1);
+	}
+	close(chan[1]);
+	assert_int_equal(broker_send(chan[0], &keep, &conn[0], 1), 0);
+	assert_int_equal(broker_put(conn[1], &find.req, sizeof(find.req), &file, 1, 0),
+			 sizeof(find.req));
+	assert_int_equal(broker_send(chan[0], &find, NULL, 0), 0);
+	while (broker_receive(chan[0], &m, fds, &nfds) == -EAGAIN)
+		sched_yield();
+	assert_int_equal(m.says, BROKER_FOUND);
+	assert_true(m.taken);
+	assert_int_equal(m.found.err, 0);
+	assert_int_equal(m.found.keep_fd, 1);
+	assert_int_equal(nfds, 1);
+	close(fds[0]);
+	close(chan[0]); /* the broker ends */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(conn[0]);
+	close(conn[1]);
+	close(file);
 }
 
 struct slow_starter {
