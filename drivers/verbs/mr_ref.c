@@ -19,6 +19,7 @@
 	(1ull << 47) /* all addresses that a program gets unless it requests higher ones */
 #define GROWTH_ROOM (1ull << 40) /* spare bytes of a smaller file */
 #define MAX_STRAYS  64u
+#define MAX_CHANGES 16u /* by the program while memory is returned; then the rest stays shared */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
@@ -343,27 +344,14 @@ let_stray(struct mr_file *f, uint64_t start, uint64_t end)
 }
 
 /*
- * Makes a range private, whatever its protection: a range that the program made inaccessible is
- * readable until it is private, because it must be copied. Returns the number of bytes done.
+ * Makes file offsets [start, end) private memory again if they are still mapped as adopted. Looks
+ * again where the program has changed its mappings meanwhile.
  */
-static uint64_t
-make_private(struct page_swap *swap, const struct page_swap_job *job)
-{
-	bool readable = (job->prot & PROT_READ) != 0;
-	uint64_t done = 0;
-
-	if (readable || raw_mprotect(job->addr, job->len, PROT_READ) == 0)
-		page_swap_run(swap, job, &done);
-	if (!readable && done < job->len)
-		raw_mprotect(job->addr + done, job->len - done, job->prot);
-	return done;
-}
-
-/* Makes file offsets [start, end) private memory again if they are still mapped as adopted. */
 static void
 give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {
-	uint64_t pos = f->base + start, stop = f->base + end, back = pos;
+	uint64_t pos = f->base + start, stop = f->base + end, back = pos, done;
+	unsigned changes = 0;
 	struct vma_scan scan;
 	struct vma v;
 
@@ -382,17 +370,25 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 			.addr = v.start > pos ? v.start : pos,
 			.page_size = f->page_size,
 			.prot = v.prot,
-			.fd = -1,
-			.src_fd = f->fd,
+			.fd = f->fd,
+			.back = true,
 		};
+		int err;
 
 		pos = v.end < stop ? v.end : stop;
 		job.len = pos - job.addr;
-		job.src_off = job.addr - f->base;
+		job.fd_off = job.addr - f->base;
 		if (!file_backs(f, &v) || v.start - v.offset != f->base)
 			continue;
 		let_stray(f, back - f->base, job.addr - f->base);
-		back = job.addr + make_private(swap, &job);
+		err = page_swap_run(swap, &job, &done);
+		back = job.addr + done;
+		if (err == -ENOENT && changes++ < MAX_CHANGES) {
+			pos = back;
+			vma_scan_close(&scan);
+			if (vma_scan_open(&scan, 0) != 0)
+				break;
+		}
 	}
 	vma_scan_close(&scan);
 	let_stray(f, back - f->base, end);

@@ -8,7 +8,8 @@
  *
  * Memory adopted for one registration may be registered again, in whole or in part. Each
  * registration has a reference to its parts of the memfd (together: its pin). A part becomes
- * private memory again when its last reference is dropped.
+ * private memory again when its last reference is dropped. doc/memory.md has a table of the states
+ * of a page.
  *
  * All functions run under mr_adopt.c's lock. None allocates: the program's allocator may wait for
  * that lock. No DPDK.

@@ -8,13 +8,16 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include "page_return.h"
 #include "map/page.h"
+#include "map/vma.h"
+#include "mr_linger.h"
 #include "page_swap.h"
 #include "raw_mm.h"
 
 #define STACK_BYTES (128u << 10)
-#define REMOVALS    64u
+#define CHANGES     64u
 
 struct start {
 	int uffd;
@@ -22,18 +25,55 @@ struct start {
 };
 
 /*
- * What the program removes by madvise while a chunk is filled in. The kernel takes the pages away
- * once, after the message about it is read, so pages that are filled in after that would come back.
- * The lock covers both the reading of messages and each step of filling in.
+ * What the program does to a chunk, and to the page on either side, by madvise and mremap while the
+ * chunk is filled in, in this order. The kernel takes removed pages away once, after the message
+ * about it is read, so pages that are filled in after that would come back. The lock covers both
+ * the reading of messages and each step of filling in.
  */
 static struct {
 	pthread_mutex_t lock;
-	bool filling; /* else removals do not matter, and are not noted */
+	bool filling;        /* else a moved mapping no longer waits for pages */
+	uint64_t start, end; /* the chunk and its neighbours */
+	uint64_t fresh;      /* from where the chunk's mapping is moved: not the program's doing */
 	unsigned n;
-	struct {
+	struct change {
 		uint64_t start, end;
-	} range[REMOVALS];
-} removed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+		uint64_t to; /* 0: removed */
+	} change[CHANGES];
+} program = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int
+watch(int uffd, uint64_t addr, uint64_t len)
+{
+	struct uffdio_register reg = {
+		.range = {.start = addr, .len = len},
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	return uffd < 0 || ioctl(uffd, UFFDIO_REGISTER, &reg) == 0 ? 0 : -errno;
+}
+
+/* Page by page if the program has mapped something else in between that refuses it. */
+static void
+unwatch(int uffd, uint64_t addr, uint64_t len)
+{
+	struct uffdio_range range = {.start = addr, .len = len};
+
+	if (uffd < 0 || ioctl(uffd, UFFDIO_UNREGISTER, &range) == 0)
+		return;
+	range.len = page_bytes();
+	for (; range.start < addr + len; range.start += page_bytes())
+		ioctl(uffd, UFFDIO_UNREGISTER, &range);
+}
+
+static void
+note_change(int uffd, uint64_t start, uint64_t end, uint64_t to)
+{
+	if (program.filling && start < program.end && program.start < end)
+		program.change[program.n++] = (struct change){start, end, to};
+	else if (to != 0 && start != program.fresh)
+		unwatch(uffd, to, end - start);
+}
 
 /*
  * Reading a message about a move or a removal lets the mremap or madvise that caused it continue.
@@ -46,22 +86,23 @@ take_messages(int uffd)
 	struct uffd_msg msg;
 	bool open = true;
 
-	pthread_mutex_lock(&removed.lock);
-	while (removed.n < REMOVALS) {
+	pthread_mutex_lock(&program.lock);
+	while (program.n < CHANGES) {
 		if (syscall(SYS_read, uffd, &msg, sizeof(msg)) < 0) {
 			open = errno == EINTR || errno == EAGAIN;
 			break;
 		}
-		if (msg.event != UFFD_EVENT_REMOVE || !removed.filling)
-			continue;
-		removed.range[removed.n].start = msg.arg.remove.start;
-		removed.range[removed.n++].end = msg.arg.remove.end;
+		if (msg.event == UFFD_EVENT_REMOVE)
+			note_change(uffd, msg.arg.remove.start, msg.arg.remove.end, 0);
+		else if (msg.event == UFFD_EVENT_REMAP)
+			note_change(uffd, msg.arg.remap.from,
+				    msg.arg.remap.from + msg.arg.remap.len, msg.arg.remap.to);
 	}
-	pthread_mutex_unlock(&removed.lock);
+	pthread_mutex_unlock(&program.lock);
 	return open;
 }
 
-/* Once ready, the thread touches only its stack and removed, which is never registered. */
+/* Once ready, the thread touches only its stack and program, which is never registered. */
 static void *
 acknowledge(void *arg)
 {
@@ -122,127 +163,158 @@ page_return_open(void)
 void
 page_return_forget(void)
 {
-	pthread_mutex_init(&removed.lock, NULL);
-	removed.filling = false;
-	removed.n = 0;
+	pthread_mutex_init(&program.lock, NULL);
+	program.filling = false;
+	program.n = 0;
 }
 
-/* Begins or ends the filling of a chunk. Notes nothing of an earlier one. */
+/* Begins the filling of a chunk. Nothing of an earlier one is left. */
 static void
-removed_begin(bool filling)
+fill_begin(uint64_t addr, uint64_t len, uint64_t fresh)
 {
-	pthread_mutex_lock(&removed.lock);
-	removed.filling = filling;
-	removed.n = 0;
-	pthread_mutex_unlock(&removed.lock);
+	pthread_mutex_lock(&program.lock);
+	program.start = addr - page_bytes();
+	program.end = addr + len + page_bytes();
+	program.fresh = fresh;
+	program.filling = true;
+	pthread_mutex_unlock(&program.lock);
 }
 
-/* Returns how many of the len bytes at addr have the same fate; *gone: they are removed. Locked. */
+/*
+ * Returns where the memory of addr is now. Reduces *len to the bytes that have the same fate;
+ * *gone: its contents are removed, or other memory was moved there. Locked.
+ */
 static uint64_t
-removed_part(uint64_t addr, uint64_t len, bool *gone)
+place_of(uint64_t addr, uint64_t *len, bool *gone)
 {
-	uint64_t end = addr + len;
-
 	*gone = false;
-	for (unsigned i = 0; i < removed.n; i++) {
-		uint64_t from = removed.range[i].start, to = removed.range[i].end;
+	for (unsigned i = 0; i < program.n; i++) {
+		const struct change *c = &program.change[i];
+		uint64_t over = c->to == 0 ? 0 : c->to + (c->end - c->start);
+		const uint64_t bound[] = {c->start, c->end, c->to, over};
 
-		if (from <= addr && addr < to) {
+		for (unsigned k = 0; k < sizeof(bound) / sizeof(bound[0]); k++)
+			if (addr < bound[k] && bound[k] - addr < *len)
+				*len = bound[k] - addr;
+		if (c->start <= addr && addr < c->end && c->to != 0)
+			addr = c->to + (addr - c->start);
+		else if ((c->start <= addr && addr < c->end) || (c->to <= addr && addr < over))
 			*gone = true;
-			return (to < addr + len ? to : addr + len) - addr;
-		}
-		if (addr < from && from < end)
-			end = from;
 	}
-	return end - addr;
+	return addr;
 }
 
-/* Fills in at least a page of len bytes at to + *done, unless it is to be tried again. */
-static int
-fill_some(int uffd, uint64_t to, uint64_t from, uint64_t len, uint64_t *done)
+/* Ends the filling: no access to the chunk or its neighbours waits any more. */
+static void
+fill_end(int uffd)
 {
-	struct uffdio_copy copy = {.dst = to + *done, .src = from + *done};
+	uint64_t at = program.start, n;
+	bool gone;
+
+	pthread_mutex_lock(&program.lock);
+	for (; uffd >= 0 && at < program.end; at += n) {
+		n = program.end - at;
+		uint64_t place = place_of(at, &n, &gone);
+
+		unwatch(uffd, place, n);
+	}
+	program.filling = false;
+	program.n = 0;
+	pthread_mutex_unlock(&program.lock);
+}
+
+/* Part of a chunk that is filled in. */
+struct filling {
+	int uffd;
+	uint64_t addr, len;
+	uint64_t alias;  /* of the shared pages */
+	uint64_t done;   /* bytes from addr */
+	bool one_by_one; /* page by page: the program has split the mapping */
+};
+
+/*
+ * Fills in at least a page of len bytes, unless it is to be tried again. A page that is no longer
+ * mapped as the chunk was is the program's affair.
+ */
+static int
+fill_some(struct filling *f, uint64_t len)
+{
+	struct uffdio_copy copy = {.src = f->alias + f->done,
+				   .len = f->one_by_one ? page_bytes() : len};
 	bool gone, again = false;
 	int err = 0;
 
-	pthread_mutex_lock(&removed.lock);
-	copy.len = removed_part(copy.dst, len, &gone);
-	if (gone || ioctl(uffd, UFFDIO_COPY, &copy) == 0)
-		*done += copy.len;
+	pthread_mutex_lock(&program.lock);
+	copy.dst = place_of(f->addr + f->done, (uint64_t *)&copy.len, &gone);
+	if (gone || ioctl(f->uffd, UFFDIO_COPY, &copy) == 0)
+		f->done += copy.len;
 	else if (copy.copy > 0)
-		*done += (uint64_t)copy.copy;
-	else if (errno == EAGAIN && removed.n < REMOVALS)
+		f->done += (uint64_t)copy.copy;
+	else if (errno == EAGAIN && program.n < CHANGES)
 		again = true; /* a message waits to be read */
+	else if (errno == ENOENT && copy.len > page_bytes())
+		f->one_by_one = true;
+	else if (errno == ENOENT)
+		f->done += page_bytes();
 	else
 		err = -errno;
-	pthread_mutex_unlock(&removed.lock);
+	pthread_mutex_unlock(&program.lock);
 	if (again)
 		sched_yield();
 	return err;
 }
 
-/* *done counts present bytes only: another thread may store into them at once. */
+/* done counts present bytes only: another thread may store into them at once. */
 static int
-fill_run(int uffd, uint64_t to, uint64_t from, uint64_t len, uint64_t *done)
+fill_run(struct filling *f, uint64_t len)
 {
-	uint64_t end = *done + len;
+	uint64_t end = f->done + len;
 	int err = 0;
 
-	if (uffd < 0) {
-		page_swap_copy(to + *done, from + *done, len);
-		*done = end;
+	raw_madvise(f->alias + f->done, len, MADV_POPULATE_READ); /* saves faults */
+	if (f->uffd < 0) {
+		page_swap_copy(f->addr + f->done, f->alias + f->done, len);
+		f->done = end;
 	}
-	while (err == 0 && *done < end)
-		err = fill_some(uffd, to, from, end - *done, done);
+	while (err == 0 && f->done < end)
+		err = fill_some(f, end - f->done);
 	return err;
 }
 
-/* Part of a memfd that is also mapped at alias. */
-struct source {
-	uint64_t alias;
-	int fd;
-	uint64_t off;
-};
-
-/*
- * Fills [addr, addr + len) from the source, except for holes. Returns 0 or -errno, and the number
- * of bytes that are done.
- */
+/* Fills in the chunk, except for holes, which begins at offset off of fd. */
 static int
-fill_in(int uffd, uint64_t addr, uint64_t len, const struct source *src, uint64_t *done)
+fill_in(struct filling *f, int fd, uint64_t off)
 {
-	uint64_t pos = src->off, n;
+	uint64_t pos = off, n;
 	int err = 0;
 
-	while (err == 0 && page_swap_data(src->fd, src->alias - src->off, page_bytes(), &pos,
-					  src->off + len, &n) == 0) {
-		*done = pos - src->off;
-		err = fill_run(uffd, addr, src->alias, n, done);
+	while (err == 0 &&
+	       page_swap_data(fd, f->alias - off, page_bytes(), &pos, off + f->len, &n) == 0) {
+		f->done = pos - off;
+		err = fill_run(f, n);
 		pos += n;
 	}
 	if (err == 0)
-		*done = len;
+		f->done = f->len;
 	return err;
 }
 
-static int
-watch(int uffd, uint64_t addr, uint64_t len)
-{
-	struct uffdio_register reg = {
-		.range = {.start = addr, .len = len},
-		.mode = UFFDIO_REGISTER_MODE_MISSING,
-	};
-
-	return uffd < 0 || ioctl(uffd, UFFDIO_REGISTER, &reg) == 0 ? 0 : -errno;
-}
-
+/* Out of memory: the rest stays shared, by the second mapping. */
 static void
-unwatch(int uffd, uint64_t addr, uint64_t len)
+put_rest_back(struct filling *f, int prot)
 {
-	struct uffdio_range range = {.start = addr, .len = len};
+	uint64_t place, n;
+	bool gone;
 
-	if (uffd >= 0)
-		ioctl(uffd, UFFDIO_UNREGISTER, &range);
+	raw_mprotect(f->alias, f->len, prot);
+	pthread_mutex_lock(&program.lock);
+	for (; f->done < f->len; f->done += n) {
+		n = f->len - f->done;
+		place = place_of(f->addr + f->done, &n, &gone);
+		if (!gone)
+			raw_mremap_onto(f->alias + f->done, n, place);
+	}
+	pthread_mutex_unlock(&program.lock);
 }
 
 /*
@@ -270,51 +342,65 @@ map_fresh(uint64_t len, int prot, int fd)
 static void
 unmap_fresh(uint64_t fresh, uint64_t len, bool moved)
 {
-	if (!moved) {
-		raw_munmap(fresh - page_bytes(), len + 2 * page_bytes());
-		return;
-	}
+	if (!moved)
+		raw_munmap(fresh, len);
 	raw_munmap(fresh - page_bytes(), page_bytes());
 	raw_munmap(fresh + len, page_bytes());
 }
 
-/* Moves a fresh private mapping over the range, and fills it from the source. */
-static int
-replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *src)
+/* Is the chunk still mapped as it was when the job was made? */
+static bool
+is_mapped(const struct page_swap_job *job, uint64_t addr, uint64_t len)
 {
-	uint64_t fresh = map_fresh(len, prot, src->fd);
-	uint64_t done = 0;
+	struct vma_scan scan;
+	struct stat st;
+	struct vma v;
+	bool is;
+
+	if (fstat(job->fd, &st) != 0 || vma_scan_open(&scan, 0) != 0)
+		return false;
+	is = vma_scan_next(&scan, addr, &v) == 0 && v.start <= addr && addr + len <= v.end &&
+	     v.shared && v.inode == st.st_ino && v.prot == job->prot &&
+	     v.offset + (addr - v.start) == job->fd_off + (addr - job->addr);
+	vma_scan_close(&scan);
+	return is;
+}
+
+/* Moves a fresh private mapping over the chunk, and fills it in. */
+static int
+replace(const struct page_swap_job *job, struct filling *f)
+{
+	/* Nobody sees the mapping before it is complete if no other thread runs. */
+	int prot = f->uffd < 0 ? PROT_READ | PROT_WRITE : job->prot;
+	uint64_t fresh = map_fresh(f->len, prot, job->fd);
 	bool moved;
 	int err;
 
 	if (fresh == 0)
 		return -errno;
-	removed_begin(true);
-	err = watch(uffd, fresh, len);
-	if (err != 0) {
-		removed_begin(false);
-		unmap_fresh(fresh, len, false);
-		return err;
-	}
+	fill_begin(f->addr, f->len, fresh);
+	err = watch(f->uffd, fresh, f->len);
 	/*
 	 * A mapping shares its neighbours' anon_vma when it gets its first page, and can merge with
 	 * them later, only if its flags equal theirs: so watch the neighbours meanwhile.
 	 */
-	watch(uffd, addr - page_bytes(), page_bytes());
-	watch(uffd, addr + len, page_bytes());
-	err = raw_mremap_onto(fresh, len, addr);
-	moved = err == 0;
-	if (moved) {
-		err = fill_in(uffd, addr, len, src, &done);
-		/* Out of memory: the rest stays shared. */
-		if (err != 0)
-			raw_mremap_onto(src->alias + done, len - done, addr + done);
-		unwatch(uffd, addr, len);
+	if (err == 0) {
+		watch(f->uffd, f->addr - page_bytes(), page_bytes());
+		watch(f->uffd, f->addr + f->len, page_bytes());
 	}
-	unmap_fresh(fresh, len, moved);
-	unwatch(uffd, addr - page_bytes(), page_bytes());
-	unwatch(uffd, addr + len, page_bytes());
-	removed_begin(false);
+	if (err == 0 && !is_mapped(job, f->addr, f->len))
+		err = -ENOENT;
+	if (err == 0)
+		err = raw_mremap_onto(fresh, f->len, f->addr);
+	moved = err == 0;
+	if (moved)
+		err = fill_in(f, job->fd, job->fd_off + (f->addr - job->addr));
+	if (moved && err != 0)
+		put_rest_back(f, job->prot);
+	if (moved && prot != job->prot)
+		raw_mprotect(f->addr, f->len, job->prot);
+	fill_end(f->uffd);
+	unmap_fresh(fresh, f->len, moved);
 	return err;
 }
 
@@ -326,36 +412,40 @@ page_return_free(int fd, uint64_t off, uint64_t len)
 }
 
 /*
- * Makes a second mapping of the chunk, which takes its page table entries along: accesses to the
- * chunk find the pages in the file again. Filled in from a mapping without entries, each page would
- * be mapped again first, and the chunk's entries would be removed one by one. The first mapping
- * fails for memory that is not shared, whose pages must not move: the program has replaced the
- * chunk. Before Linux 5.13 entries of a file cannot be moved. Returns as raw_mmap.
+ * Makes a second mapping of the chunk. Of a long one it takes the page table entries along, which
+ * saves mapping each page there and unmapping it here (Linux 5.13): a fifth of the time. If the
+ * program replaced a short one now, which it may free while it lingers, it would lose its pages.
+ * Returns as raw_mmap.
  */
 static uint64_t
-take_aside(uint64_t addr, uint64_t len)
+map_again(const struct page_swap_job *job, uint64_t addr, uint64_t len)
 {
-	uint64_t at = raw_mremap_alias(addr, page_bytes());
+	uint64_t at = 0;
 
-	if (at == 0)
-		return 0;
-	raw_munmap(at, page_bytes());
-	at = raw_mremap_aside(addr, len);
-	return at != 0 ? at : raw_mremap_alias(addr, len);
+	if (len > MR_LINGER_MAX && (job->prot & PROT_READ) != 0 && is_mapped(job, addr, len))
+		at = raw_mremap_aside(addr, len);
+	return at != 0 ? at
+		       : raw_mmap(len, PROT_READ, MAP_SHARED, job->fd,
+				  job->fd_off + (addr - job->addr));
 }
 
 int
-page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, int src_fd, uint64_t src_off)
+page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, uint64_t len)
 {
-	struct source src = {.alias = take_aside(addr, len), .fd = src_fd, .off = src_off};
+	struct filling f = {
+		.uffd = uffd,
+		.addr = addr,
+		.len = len,
+		.alias = map_again(job, addr, len),
+	};
 	int err;
 
-	if (src.alias == 0)
+	if (f.alias == 0)
 		return -errno;
-	err = replace(uffd, addr, len, prot, &src);
-	raw_munmap(src.alias, len);
+	err = replace(job, &f);
+	raw_munmap(f.alias, len);
 	if (err == 0)
-		page_return_free(src_fd, src_off, len);
+		page_return_free(job->fd, job->fd_off + (addr - job->addr), len);
 	return err;
 }
 

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes shared pages private anonymous memory again, in a mapping that the kernel merges with its
- * neighbours. Memory that page_swap.h returns stays a separate mapping, because its pages were
- * first touched elsewhere. A program that registers many places would reach its limit of mappings.
+ * Makes shared pages private memory again, in a mapping that the kernel merges with its neighbours.
+ * Pages that were first touched elsewhere would stay a separate mapping, and a program that
+ * registers many places would reach its limit of mappings.
  *
  * A mapping without pages, registered for missing pages, is moved over the range. From then on
- * every access waits while the pages are filled in from a second mapping of the shared pages, which
- * takes the range's page table entries along (Linux 5.13; before, it has none). The kernel keeps a
- * registration across mremap only if another thread acknowledges the move. The provider has a
- * thread for this purpose. It also learns of pages that the program removes by madvise meanwhile,
- * which are then left out.
+ * every access waits while the pages are filled in from a second mapping of the shared pages. The
+ * kernel keeps a registration across mremap only if another thread acknowledges the move. The
+ * provider has a thread for this purpose. It also learns of pages that the program removes or moves
+ * meanwhile: the former are left out, the latter filled in where they are now.
+ *
+ * The memory may be the program's to free already, so the range is looked up again just before the
+ * move: if the program has unmapped, replaced or protected it, nothing happens. Only what it does
+ * between that look-up and the move itself, two system calls, is undone by the move: the kernel has
+ * no call that replaces a mapping if it is still the same.
  */
 #ifndef VERBS_PAGE_RETURN_H
 #define VERBS_PAGE_RETURN_H
@@ -24,16 +28,16 @@
  */
 int page_return_open(void);
 
+struct page_swap_job;
+
 /*
- * Make [addr, addr + len), base pages of one shared mapping of src_fd at src_off with protection
- * prot, private; then free the pages in src_fd. A hole there becomes an absent page. The calling
- * thread must not touch the range, not even to read: signals are blocked, and its stack and the
- * heap objects used here are outside the range. Returns 0, or -errno and the range is shared as
- * before: -EFAULT or -EINVAL the program changed it. uffd -1: no other thread runs; prot must
- * then allow stores.
+ * Make [addr, addr + len), part of job and of one shared mapping, private; then free the pages in
+ * the file. A hole there becomes an absent page. The calling thread must not touch the range, not
+ * even to read: signals are blocked, and its stack and the heap objects used here are outside the
+ * range. Returns 0, or -errno: -ENOENT the program has changed the range, which is left alone; else
+ * the pages that could not be made private are shared as before. uffd -1: no other thread runs.
  */
-int page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, int src_fd,
-		      uint64_t src_off);
+int page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, uint64_t len);
 
 /*
  * How many of the window bytes from src_off on, mapped at addr, to return at once: a part with

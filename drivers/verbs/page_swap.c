@@ -44,6 +44,13 @@ set_prot(uint64_t addr, uint64_t len, int prot)
 	return prot == (PROT_READ | PROT_WRITE) ? 0 : raw_mprotect(addr, len, prot);
 }
 
+/* The memfd that gets the pages; -1: they become private. */
+static int
+target_of(const struct page_swap_job *job)
+{
+	return job->back ? -1 : job->fd;
+}
+
 /* A mapping to be moved over part of a range. */
 struct staging {
 	uint64_t base, bytes; /* the whole mapping */
@@ -57,12 +64,12 @@ struct staging {
 static int
 stage(const struct page_swap_job *job, uint64_t addr, uint64_t len, struct staging *st)
 {
-	int flags = job->fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+	int fd = target_of(job), flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
 	uint64_t room = len >= TABLE_BYTES && job->page_size == page_bytes() ? TABLE_BYTES : 0;
 	uint64_t off = job->fd_off + (addr - job->addr);
 	uint64_t ahead = 0;
 
-	if (job->fd < 0 && job->page_size > page_bytes())
+	if (fd < 0 && job->page_size > page_bytes())
 		flags |= MAP_HUGETLB | __builtin_ctz(job->page_size) << HUGE_SHIFT;
 	st->bytes = len + room;
 	if (room != 0) {
@@ -70,15 +77,14 @@ stage(const struct page_swap_job *job, uint64_t addr, uint64_t len, struct stagi
 				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		ahead = (addr - st->base) & (TABLE_BYTES - 1);
 		if (st->base != 0 && raw_mmap_at(st->base + ahead, len, PROT_READ | PROT_WRITE,
-						 flags, job->fd, job->fd >= 0 ? off : 0) != 0) {
+						 flags, fd, fd >= 0 ? off : 0) != 0) {
 			int err = -errno;
 
 			raw_munmap(st->base, st->bytes);
 			return err;
 		}
 	} else {
-		st->base = raw_mmap(len, PROT_READ | PROT_WRITE, flags, job->fd,
-				    job->fd >= 0 ? off : 0);
+		st->base = raw_mmap(len, PROT_READ | PROT_WRITE, flags, fd, fd >= 0 ? off : 0);
 	}
 	st->at = st->base + ahead;
 	return st->base == 0 ? -errno : 0;
@@ -123,7 +129,7 @@ look_at_pages(const struct page_swap *swap, const struct page_swap_job *job, uin
 {
 	uint64_t bytes = len / page_bytes() * sizeof(*page);
 
-	if (swap->pagemap < 0 || !swap->unpopulated || job->fd < 0 || job->page_size > page_bytes())
+	if (swap->pagemap < 0 || !swap->unpopulated || job->back || job->page_size > page_bytes())
 		return false;
 	return syscall(SYS_pread64, swap->pagemap, page, bytes,
 		       addr / page_bytes() * sizeof(*page)) == (long)bytes;
@@ -183,7 +189,7 @@ copy_run(const struct page_swap_job *job, uint64_t addr, uint64_t len, uint64_t 
 {
 	int err = 0;
 
-	if (job->fd < 0 || job->page_size > page_bytes()) {
+	if (target_of(job) < 0 || job->page_size > page_bytes()) {
 		raw_madvise(to, len, MADV_POPULATE_WRITE);
 		page_swap_copy(to, addr, len);
 	} else {
@@ -309,6 +315,16 @@ cut_chunk(uint64_t addr, uint64_t window, uint64_t chunk)
 	return cut == window || cut <= chunk ? cut : cut - ((addr + cut) & (TABLE_BYTES - 1));
 }
 
+/*
+ * Huge pages return as they came. Their mappings would not merge, because each comes from a
+ * separate file, and UFFDIO_COPY does not always give them their contents (seen with Linux 6.18).
+ */
+static bool
+by_return(const struct page_swap_job *job)
+{
+	return job->back && job->page_size == page_bytes();
+}
+
 /* Returns the number of bytes to do at once. *known: page_before is valid for them. */
 static uint64_t
 chunk_bytes(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
@@ -324,9 +340,9 @@ chunk_bytes(const struct page_swap *swap, const struct page_swap_job *job, uint6
 	*known = look_at_pages(swap, job, addr, window, page_before);
 	if (*known)
 		return cut_chunk(addr, window, chunk);
-	if (page == page_bytes() && job->fd < 0)
-		return page_return_bytes(job->src_fd, addr, job->src_off + (addr - job->addr),
-					 window, chunk);
+	if (by_return(job))
+		return page_return_bytes(job->fd, addr, job->fd_off + (addr - job->addr), window,
+					 chunk);
 	return left < chunk ? left : chunk;
 }
 
@@ -351,8 +367,7 @@ stores_stop(const struct page_swap *swap)
  * its internal signals unblocked.
  */
 static int
-swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool by_return,
-	    uint64_t *done)
+swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, uint64_t *done)
 {
 	uint64_t all = ~0ull, old;
 	int err = 0;
@@ -365,9 +380,8 @@ swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool 
 		syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all));
 		err = stores_stop(swap);
 		if (err == 0) {
-			err = by_return ? page_return_chunk(swap->return_uffd, addr, len, job->prot,
-							    job->src_fd, job->src_off + *done)
-					: swap_chunk(swap, job, addr, len, known);
+			err = by_return(job) ? page_return_chunk(swap->return_uffd, job, addr, len)
+					     : swap_chunk(swap, job, addr, len, known);
 			if (swap->pauses)
 				page_pause_end();
 		}
@@ -378,34 +392,36 @@ swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool 
 	return err;
 }
 
-/* Huge pages come from a separate file in any case, so no mapping would merge. */
-static bool
-can_return(struct page_swap *swap, const struct page_swap_job *job)
+/* Gets the descriptor and the thread that returns need. 0 or -errno. */
+static int
+return_prepare(struct page_swap *swap)
 {
-	if (job->fd >= 0 || job->page_size > page_bytes() || swap->return_fails)
-		return false;
 	if (swap->uffd < 0)
-		return job->prot == (PROT_READ | PROT_WRITE);
+		return 0; /* no other thread runs */
 	if (swap->return_uffd < 0)
 		swap->return_uffd = page_return_open();
-	swap->return_fails = swap->return_uffd < 0;
-	return !swap->return_fails;
+	return swap->return_uffd < 0 ? swap->return_uffd : 0;
 }
 
 int
 page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t *done)
 {
-	bool by_return = can_return(swap, job);
-	int err;
+	bool unreadable = job->back && !by_return(job) && (job->prot & PROT_READ) == 0;
+	int err = by_return(job) ? return_prepare(swap) : 0;
 
 	*done = 0;
-	err = swap->pauses ? page_pause_open() : 0;
+	if (err == 0 && unreadable)
+		err = raw_mprotect(job->addr, job->len, PROT_READ);
+	if (err == 0 && swap->pauses)
+		err = page_pause_open();
 	if (err == 0)
-		err = swap_chunks(swap, job, by_return, done);
+		err = swap_chunks(swap, job, done);
 	if (swap->pauses)
 		page_pause_close();
-	if (!by_return && job->fd < 0 && *done > 0)
-		page_return_free(job->src_fd, job->src_off, *done);
+	if (unreadable && *done < job->len)
+		raw_mprotect(job->addr + *done, job->len - *done, job->prot);
+	if (job->back && !by_return(job))
+		page_return_free(job->fd, job->fd_off, *done);
 	return err;
 }
 
@@ -461,7 +477,7 @@ int
 page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot, int fd, uint64_t off)
 {
 	struct page_swap_job job = {
-		.addr = addr, .len = len, .page_size = page_size, .prot = prot, .fd = -1};
+		.addr = addr, .len = len, .page_size = page_size, .prot = prot, .back = true};
 	uint64_t pos = off, n;
 	struct staging st;
 	int err = stage(&job, addr, len, &st);

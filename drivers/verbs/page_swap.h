@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Replaces the pages of a range of this process, private anonymous memory by a shared memfd or vice
- * versa, while other threads and system calls keep storing into it.
+ * versa, in chunks, while other threads and system calls keep storing into it.
  *
- * Into a memfd, in chunks: userfaultfd write-protects the chunk, so that a store (of a thread, or
+ * Into a memfd: userfaultfd write-protects the chunk, so that a store (of a thread, or
  * of the kernel in read(2)) waits. The present pages are copied to the memfd, and mremap moves a
  * mapping of it over the chunk in one step. The waiting stores are woken and go to the new pages.
  * Loads never wait. A page that was never touched stays a hole in the memfd (Linux 6.4; before, it
- * is populated). Back to private memory: page_return.h, where loads wait, too; or the same method
- * as above if that cannot be used.
+ * is populated). Back to private memory: page_return.h, where loads wait, too; huge pages
+ * by the same method as above.
  *
  * Without a userfaultfd no store can be held back. A process with one thread does not need that:
  * the same steps then work without it (alone.h). In a process with threads, the daemon stops the
@@ -25,12 +25,11 @@
 #include <stdint.h>
 
 struct page_swap {
-	int uffd;          /* -1: no other thread runs while pages move */
-	bool pauses;       /* because the daemon stops them; else there is none */
-	bool unpopulated;  /* the kernel can write-protect absent pages (Linux 6.4) */
-	int pagemap;       /* shows which pages are present; -1: all are populated */
-	int return_uffd;   /* page_return.h's, once it is needed; -1 before */
-	bool return_fails; /* the thread cannot be started: write protection instead */
+	int uffd;         /* -1: no other thread runs while pages move */
+	bool pauses;      /* because the daemon stops them; else there is none */
+	bool unpopulated; /* the kernel can write-protect absent pages (Linux 6.4) */
+	int pagemap;      /* shows which pages are present; -1: all are populated */
+	int return_uffd;  /* page_return.h's, once it is needed; negative before */
 };
 
 /*
@@ -69,15 +68,14 @@ void page_swap_copy(uint64_t to, uint64_t from, uint64_t len);
 /* A userfaultfd with these features, or -errno. */
 int page_swap_uffd(uint64_t features);
 
-/* The pages that replace a range. */
+/* A range and the memfd that has its pages, or is to have them. */
 struct page_swap_job {
 	uint64_t addr, len; /* multiples of page_size; one kind of memory throughout */
 	uint32_t page_size; /* of the present and the new memory */
 	int prot;           /* protection of the range */
-	int fd;             /* memfd to map shared; -1: private anonymous memory */
+	int fd;             /* the memfd */
 	uint64_t fd_off;    /* of addr in fd */
-	int src_fd;         /* memfd that is mapped shared there now; fd is then -1 */
-	uint64_t src_off;   /* of addr in src_fd; the pages that are replaced are freed */
+	bool back;          /* it is mapped there, and becomes private; the pages in fd are freed */
 };
 
 /*

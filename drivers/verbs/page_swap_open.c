@@ -55,7 +55,6 @@ page_swap_open(struct page_swap *swap)
 	const uint64_t need = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
 
 	swap->return_uffd = -1;
-	swap->return_fails = false;
 	swap->pauses = false;
 	swap->pagemap = -1;
 	swap->unpopulated = true;
@@ -94,7 +93,6 @@ page_swap_open_alone(struct page_swap *swap, bool pauses)
 	swap->pauses = pauses;
 	swap->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	swap->unpopulated = true;
-	swap->return_fails = false;
 	return 0;
 }
 

@@ -67,15 +67,6 @@ raw_mremap_onto(uint64_t from, uint64_t len, uint64_t to)
 	return p == -1 ? -errno : 0;
 }
 
-/* Makes a second mapping of shared pages: mremap with an old size of 0. Returns as raw_mmap. */
-static inline uint64_t
-raw_mremap_alias(uint64_t addr, uint64_t len)
-{
-	long p = syscall(SYS_mremap, addr, 0, len, MREMAP_MAYMOVE, 0);
-
-	return p == -1 ? 0 : (uint64_t)p;
-}
-
 /*
  * Moves the pages of a mapping to a second mapping. The first one stays, without pages. Returns as
  * raw_mmap.

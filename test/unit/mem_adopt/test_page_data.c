@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * page_swap_data finds the pages of a memfd, and page_return_chunk takes them back; syscall() here
- * counts the pages asked for, and can be that of an older kernel.
+ * counts the pages asked for.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,8 +19,6 @@
 #define PAGES 2112u /* 64 blocks of 33 pages, as Ceph's buffers */
 
 static uint64_t asked_pages;
-static bool linux_5_12; /* mremap moves no page table entries of a file */
-static unsigned refused;
 
 long
 syscall(long nr, ...)
@@ -37,11 +35,6 @@ syscall(long nr, ...)
 	va_end(args);
 	if (nr == SYS_mincore)
 		asked_pages += (uint64_t)arg[1] / PAGE;
-	if (nr == SYS_mremap && linux_5_12 && (arg[3] & MREMAP_DONTUNMAP) != 0) {
-		refused++;
-		errno = EINVAL;
-		return -1;
-	}
 	return real(nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
@@ -109,16 +102,25 @@ some_pages(int fd)
 	return at;
 }
 
+static struct page_swap_job
+job_of(int fd, const uint8_t *at)
+{
+	return (struct page_swap_job){.addr = (uintptr_t)at,
+				      .len = PAGES * PAGE,
+				      .page_size = (uint32_t)PAGE,
+				      .prot = PROT_READ | PROT_WRITE,
+				      .fd = fd,
+				      .back = true};
+}
+
 /* The pages become private, with their contents; the file is empty. */
-static void
-check_return(void)
+UNIT_TEST(returns_pages)
 {
 	int fd = memfd_create("data", MFD_CLOEXEC);
 	uint8_t *at = some_pages(fd);
+	const struct page_swap_job job = job_of(fd, at);
 
-	assert_int_equal(page_return_chunk(-1, (uintptr_t)at, PAGES * PAGE, PROT_READ | PROT_WRITE,
-					   fd, 0),
-			 0);
+	assert_int_equal(page_return_chunk(-1, &job, job.addr, job.len), 0);
 	assert_int_equal(lseek(fd, 0, SEEK_DATA), -1);
 	for (size_t i = 0; i < PAGES; i++) {
 		uint8_t want = i % 3 == 0 ? (uint8_t)(i % 251 + 1) : 0;
@@ -132,32 +134,18 @@ check_return(void)
 	close(fd);
 }
 
-UNIT_TEST(returns_pages)
-{
-	check_return();
-}
-
-UNIT_TEST(returns_pages_on_older_kernels)
-{
-	linux_5_12 = true;
-	check_return();
-	linux_5_12 = false;
-	assert_int_equal(refused, 1);
-}
-
 /* The program has unmapped the adopted pages meanwhile, and has other memory there. */
 UNIT_TEST(other_memory_keeps_its_pages)
 {
 	int fd = memfd_create("data", MFD_CLOEXEC);
 	uint8_t *at = some_pages(fd);
+	const struct page_swap_job job = job_of(fd, at);
 
 	assert_ptr_equal(mmap(at, PAGES * PAGE, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 			 at);
 	memset(at, 7, PAGES * PAGE);
-	assert_int_equal(page_return_chunk(-1, (uintptr_t)at, PAGES * PAGE, PROT_READ | PROT_WRITE,
-					   fd, 0),
-			 -EINVAL);
+	assert_int_equal(page_return_chunk(-1, &job, job.addr, job.len), -ENOENT);
 	for (size_t i = 0; i < PAGES; i++)
 		assert_int_equal(at[i * PAGE], 7);
 	munmap(at, PAGES * PAGE);
