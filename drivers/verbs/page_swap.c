@@ -316,8 +316,8 @@ cut_chunk(uint64_t addr, uint64_t window, uint64_t chunk)
 }
 
 /*
- * Huge pages return as they came. Their mappings would not merge, because each comes from a
- * separate file, and UFFDIO_COPY does not always give them their contents (seen with Linux 6.18).
+ * Huge pages return as they came: their mappings would not merge, because each has a separate
+ * file.
  */
 static bool
 by_return(const struct page_swap_job *job)
