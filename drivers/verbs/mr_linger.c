@@ -218,7 +218,7 @@ start_keeper(struct start *start)
 
 	start->watch_fd =
 		page_swap_uffd(UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM |
-			       UFFD_FEATURE_EVENT_REMOVE);
+			       UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP);
 	if (start->watch_fd < 0)
 		return start->watch_fd;
 	start->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -6,8 +6,8 @@
  *
  * Programs must not notice this. They would notice it by MADV_DONTNEED and MADV_FREE, which act on
  * private memory only: allocators use them on freed memory. The memory is therefore registered with
- * a userfaultfd that makes either call wait. The thread returns all lingering memory and only then
- * lets the call continue.
+ * a userfaultfd that makes either call wait, and mremap, which would take the memory elsewhere. The
+ * thread returns all lingering memory, where it is now, and only then lets the call continue.
  *
  * The thread takes mr_adopt.c's lock and never allocates or frees: the thread that it keeps waiting
  * in madvise may hold the allocator's lock.

@@ -30,9 +30,8 @@ static unsigned nfiles;
 static struct mr_pin *copy_pins;
 
 /*
- * Parts of files without a reference that could not be made private and are still mapped because
- * the program moved them. Their offsets are in use. If there are too many, the last entry covers
- * more.
+ * Parts of files without a reference that could not be made private and are still mapped. Their
+ * offsets are in use. If there are too many, the last entry covers more.
  */
 static struct stray {
 	struct mr_file *file;
@@ -316,13 +315,46 @@ stray_add(struct mr_file *f, uint64_t start, uint64_t end)
 	}
 }
 
-/* Frees the pages that are no longer mapped or registered. */
+/* Makes what the program has moved private where it is now. The caller looks at the result. */
 static void
-strays_free(void)
+give_back_moved(struct page_swap *swap, const struct stray *s)
+{
+	struct vma_scan scan;
+	uint64_t pos = 0, done;
+	struct vma v;
+
+	if (vma_scan_open(&scan, 0) != 0)
+		return;
+	while (vma_scan_next(&scan, pos, &v) == 0) {
+		uint64_t stop = v.offset + (v.end - v.start);
+		struct page_swap_job job = {
+			.page_size = s->file->page_size,
+			.prot = v.prot,
+			.fd = s->file->fd,
+			.fd_off = v.offset > s->start ? v.offset : s->start,
+			.back = true,
+		};
+
+		pos = v.end;
+		stop = stop < s->end ? stop : s->end;
+		if (!file_backs(s->file, &v) || job.fd_off >= stop)
+			continue;
+		job.addr = v.start + (job.fd_off - v.offset);
+		job.len = stop - job.fd_off;
+		page_swap_run(swap, &job, &done);
+	}
+	vma_scan_close(&scan);
+}
+
+/* Frees the pages that are no longer mapped or registered. swap NULL: none can be made private. */
+static void
+strays_free(struct page_swap *swap)
 {
 	for (unsigned i = 0; i < nstrays;) {
 		struct stray *s = &strays[i];
 
+		if (swap != NULL && is_unreferenced(s->file, s->start, s->end))
+			give_back_moved(swap, s);
 		if (!is_unreferenced(s->file, s->start, s->end) ||
 		    is_mapped(s->file, s->start, s->end)) {
 			i++;
@@ -335,11 +367,11 @@ strays_free(void)
 
 /* Records that [start, end) of the file is mapped elsewhere or could not be returned. */
 static void
-let_stray(struct mr_file *f, uint64_t start, uint64_t end)
+let_stray(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {
 	if (start < end) {
 		stray_add(f, start, end);
-		strays_free();
+		strays_free(swap);
 	}
 }
 
@@ -362,7 +394,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	if (end - start > page_bytes() && f->page_size == page_bytes())
 		raw_madvise(pos, stop - pos, MADV_NORMAL);
 	if (vma_scan_open(&scan, 0) != 0) {
-		let_stray(f, start, end);
+		let_stray(swap, f, start, end);
 		return;
 	}
 	while (pos < stop && vma_scan_next(&scan, pos, &v) == 0 && v.start < stop) {
@@ -380,7 +412,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 		job.fd_off = job.addr - f->base;
 		if (!file_backs(f, &v) || v.start - v.offset != f->base)
 			continue;
-		let_stray(f, back - f->base, job.addr - f->base);
+		let_stray(swap, f, back - f->base, job.addr - f->base);
 		err = page_swap_run(swap, &job, &done);
 		back = job.addr + done;
 		if (err == -ENOENT && changes++ < MAX_CHANGES) {
@@ -391,7 +423,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 		}
 	}
 	vma_scan_close(&scan);
-	let_stray(f, back - f->base, end);
+	let_stray(swap, f, back - f->base, end);
 }
 
 /* Makes the parts of [start, end) without a reference private again. swap NULL: not possible. */
@@ -404,7 +436,7 @@ give_back_unreferenced(struct page_swap *swap, struct mr_file *f, uint64_t start
 		if (swap != NULL)
 			give_back(swap, f, start, stop);
 		else
-			let_stray(f, start, stop);
+			let_stray(swap, f, start, stop);
 		start = stop;
 	}
 }

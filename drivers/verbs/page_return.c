@@ -415,15 +415,19 @@ page_return_free(int fd, uint64_t off, uint64_t len)
  * Makes a second mapping of the chunk. Of a long one it takes the page table entries along, which
  * saves mapping each page there and unmapping it here (Linux 5.13): a fifth of the time. If the
  * program replaced a short one now, which it may free while it lingers, it would lose its pages.
- * Returns as raw_mmap.
+ * Memory that another userfaultfd watches is not moved: this thread would wait for the message to
+ * be read. Returns as raw_mmap.
  */
 static uint64_t
-map_again(const struct page_swap_job *job, uint64_t addr, uint64_t len)
+map_again(int uffd, const struct page_swap_job *job, uint64_t addr, uint64_t len)
 {
 	uint64_t at = 0;
 
-	if (len > MR_LINGER_MAX && (job->prot & PROT_READ) != 0 && is_mapped(job, addr, len))
+	if (len > MR_LINGER_MAX && (job->prot & PROT_READ) != 0 && is_mapped(job, addr, len) &&
+	    watch(uffd, addr, len) == 0) {
+		unwatch(uffd, addr, len);
 		at = raw_mremap_aside(addr, len);
+	}
 	return at != 0 ? at
 		       : raw_mmap(len, PROT_READ, MAP_SHARED, job->fd,
 				  job->fd_off + (addr - job->addr));
@@ -436,7 +440,7 @@ page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, uint
 		.uffd = uffd,
 		.addr = addr,
 		.len = len,
-		.alias = map_again(job, addr, len),
+		.alias = map_again(uffd, job, addr, len),
 	};
 	int err;
 

@@ -259,6 +259,28 @@ client_fails_while_forking(void)
 		harness_run(client);                                                               \
 	}
 
+/* realloc moves memory that lingers. It is the program's alone: madvise frees it at its new place.
+ */
+static void
+client_moved_then_freed(void)
+{
+	static const uint8_t zero[PAGE];
+	struct built b;
+
+	for (unsigned round = 0; round < 20; round++) {
+		uint8_t *p = map_private(4 * PAGE), *q;
+
+		fill(p, 4 * PAGE, round);
+		CHECK(build(&b, p + PAGE, 24) == 0);
+		mr_pieces_release(b.hold);
+		q = mremap(p + PAGE, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, map_private(PAGE));
+		CHECK(q != MAP_FAILED && filled(q, PAGE, round + PAGE));
+		CHECK(madvise(q, PAGE, MADV_DONTNEED) == 0);
+		CHECK(memcmp(q, zero, PAGE) == 0 && is_private(q));
+		CHECK(munmap(q, PAGE) == 0 && munmap(p, 4 * PAGE) == 0);
+	}
+}
+
 REQUIREMENT("MEM-05")
 LINGER(lingering_pages_do_not_disturb_a_new_mapping, client_mapped_anew)
 LINGER(registered_buffer_can_grow, client_grows_registered)
@@ -267,5 +289,11 @@ LINGER(parts_and_then_the_whole_form_one_region, client_parts)
 LINGER(inaccessible_memory_is_returned_private, client_inaccessible)
 LINGER(child_of_a_fork_gets_inaccessible_memory_too, client_fork_inaccessible)
 LINGER(registration_fails_while_forking, client_fails_while_forking)
+
+REQUIREMENT("MEM-05")
+UNIT_TEST(moved_memory_can_be_freed)
+{
+	harness_run(client_moved_then_freed);
+}
 
 UNIT_NEEDS(harness_can_run);

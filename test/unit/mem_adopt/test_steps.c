@@ -567,6 +567,8 @@ check_end(void)
 	mr_pieces_settle();
 	if (fate == KEEPS)
 		EXPECT(pattern(w.page) && is_private(w.page));
+	if (fate == MOVED)
+		EXPECT(pattern(w.moved_to) && is_private(w.moved_to));
 	CHECK(munmap(w.window, (PAGES + 2 * AROUND) * PAGE) == 0);
 	CHECK(vma_scan_open(&scan, 0) == 0);
 	while (vma_scan_next(&scan, pos, &v) == 0) {
@@ -656,7 +658,7 @@ client_pairs_with_pauses(void)
 	client_pairs();
 }
 
-REQUIREMENT("MEM-12")
+REQUIREMENT("MEM-05")
 UNIT_TEST(pairs_of_operations_with_pauses)
 {
 	harness_run_as(client_pairs_with_pauses, 65534);
