@@ -251,6 +251,53 @@ run_cc(struct engine *e, struct qp *qp, enum rsp_more *more, enum req_more *left
 		qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
 }
 
+/* Payload that is late is read again after this part of its wait, at least and at most. */
+#define LATE_PART  4u
+#define LATE_LEAST 10000u
+#define LATE_MOST  10000000u
+
+/*
+ * The memory of what qp has to send next is late: sets the time of the next attempt. Clients can
+ * have any number of such QPs, so each is tried less often the longer it has waited.
+ */
+static void
+wait_late(struct engine *e, struct qp *qp)
+{
+	uint64_t at_ns = e->env.now_ns, wait_ns;
+
+	if (qp->bind.tx_late_ns == 0)
+		qp->bind.tx_late_ns = at_ns;
+	wait_ns = (at_ns - qp->bind.tx_late_ns) / LATE_PART;
+	at_ns += RTE_MIN(RTE_MAX(wait_ns, LATE_LEAST), LATE_MOST);
+	/* A report to the peer may be due before, or the other half's next packet. */
+	if (qp->conn.rcv.rd_late.due_ns > e->env.now_ns)
+		at_ns = RTE_MIN(at_ns, qp->conn.rcv.rd_late.due_ns);
+	if (qp->conn.snd.cc_active && qp_deadline_is_set(&qp->conn, QP_DEADLINE_PACE))
+		at_ns = RTE_MIN(at_ns, qp_deadline_get(&qp->conn, QP_DEADLINE_PACE));
+	qp_deadline_set(&qp->conn, QP_DEADLINE_PACE, at_ns);
+}
+
+/*
+ * After the turn of a QP that has been parked, or is parked now because its congestion policy holds
+ * it back, or because memory is late. left: RSP_* and REQ_*; sent: it has sent frames.
+ */
+static __rte_noinline void
+run_parked(struct engine *e, struct qp *qp, uint32_t left, bool sent)
+{
+	if (!(left & REQ_LATE) || sent)
+		qp->bind.tx_late_ns = 0;
+	if ((left & REQ_LATE) && qp->conn.state != QP_ERR)
+		wait_late(e, qp);
+	else if (!qp->conn.snd.cc_active)
+		qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
+	if (left & REQ_MORE)
+		engine_wake(e, qp);
+	else if (qp_deadline_is_set(&qp->conn, QP_DEADLINE_PACE) && !qp->bind.on_run_list)
+		run_list_park(&e->run, qp, e->env.now_ns);
+}
+
+_Static_assert((int)RSP_MORE == (int)REQ_MORE && (int)RSP_LATE == (int)REQ_LATE, "run_parked");
+
 /* Gives one QP its turn. It is then ready for another, parked, or waits for an event. */
 static void
 run_qp(struct engine *e, struct qp *qp)
@@ -272,10 +319,11 @@ run_qp(struct engine *e, struct qp *qp)
 	}
 	turn_count(e, qp, before);
 	turn_check_timer(e, qp);
-	if (more == RSP_MORE || left == REQ_MORE)
+	if (unlikely((more | left) & REQ_LATE) ||
+	    unlikely(qp_deadline_is_set(&qp->conn, QP_DEADLINE_PACE)))
+		run_parked(e, qp, more | left, e->env.tx_bytes != before);
+	else if ((more | left) & REQ_MORE)
 		engine_wake(e, qp);
-	else if (unlikely(qp_deadline_is_set(&qp->conn, QP_DEADLINE_PACE)) && !qp->bind.on_run_list)
-		run_list_park(&e->run, qp, e->env.now_ns);
 }
 
 /*

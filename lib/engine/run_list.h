@@ -8,9 +8,10 @@
  * each turn. A user is a uid; uids whose hashes are equal share one place. While the QPs of one
  * user only are ready, they take turns in the order in which they became ready.
  *
- * A QP is parked while its congestion policy holds it back (QP_DEADLINE_PACE). This happens for
- * every packet of a paced QP, so parking needs no timer: it puts the QP into a slot of a timing
- * wheel, and the next engine_run after its time finds it there.
+ * A QP is parked while its congestion policy holds it back, or while memory that it sends from is
+ * late (QP_DEADLINE_PACE). The former happens for every packet of a paced QP, so parking needs no
+ * timer: it puts the QP into a slot of a timing wheel, and the next engine_run after its time finds
+ * it there.
  *
  * A slot is 2^RUN_SLOT_SHIFT ns long, but a QP never becomes ready before its time. The wheel spans
  * RUN_SLOTS slots, about 1 ms. A QP that is parked for longer waits in the last slot and is parked

@@ -90,6 +90,8 @@ struct qp_bind {
 	uint32_t late_pass; /* the last attempt in which the memory was late */
 	uint16_t late_n;    /* their number; 0 after a reset */
 	uint32_t uid;       /* of its client: who shares the places of such packets */
+	/* since when the memory that it sends from next is late; 0: it is not */
+	uint64_t tx_late_ns;
 	struct qp_late_op late_op;
 	struct qp_reorder
 		*reorder; /* its early requests (qp/selective.h); not NULL iff rcv.holding */

@@ -37,7 +37,7 @@ enum qp_deadline {
 	QP_DEADLINE_ACK,   /* end of the ACK timeout (REQ-04); set from the first probe on */
 	QP_DEADLINE_RNR,   /* end of an RNR wait (REQ-06), or of the wait for late memory */
 	QP_DEADLINE_PATH,  /* end of the wait for the next hop's MAC */
-	QP_DEADLINE_PACE,  /* earliest next packet: the congestion policy holds the QP back */
+	QP_DEADLINE_PACE,  /* earliest next packet: its pace, or memory that is late */
 	QP_DEADLINE_PROBE, /* silence has lasted for snd.wait_ns: probe (qp/loss.h) */
 	QP_DEADLINES,
 };

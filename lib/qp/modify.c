@@ -329,6 +329,7 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	sq->prod = rq->prod = 0;
 	qp->bind.armed = qp->bind.polled = false;
 	qp->bind.late_n = 0;
+	qp->bind.tx_late_ns = 0;
 	mem_late_forget(&env->late_ops, &qp->bind.late_op.op);
 	qp->conn.rcv.key_pause = key_pause;
 	qp->conn.path_ok = false;

@@ -56,7 +56,7 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 	rc = req_gather(env, qp, e, 0, p + hdr, e->length);
 	if (rc != 0) {
 		req_not_gathered(e, m, rc);
-		return rc == -EAGAIN ? REQ_NO_ROOM : REQ_NEXT;
+		return rc == -EAGAIN ? REQ_WAITS : REQ_NEXT;
 	}
 	qp_emit(env, qp, m, &tmpl, wire_frame_close(p, hdr, e->length), ah->loopback);
 	if (ah->multicast)

@@ -19,6 +19,7 @@ enum req_more {
 	REQ_MORE = 1, /* budget, space or buffers ran out: call again */
 	/* The congestion policy holds qp back until QP_DEADLINE_PACE: call again then. */
 	REQ_PACED = 2,
+	REQ_LATE = 4, /* a payload's memory is late: call again some time later */
 };
 
 /*

@@ -188,7 +188,8 @@ enum req_step {
 	REQ_NEXT,    /* progress without a packet: take another step */
 	REQ_BLOCKED, /* wait for a response, a timer or a doorbell */
 	REQ_HELD,    /* the congestion policy allows no packet before QP_DEADLINE_PACE */
-	REQ_NO_ROOM, /* out of budget, tx slots or mbufs, or memory is late */
+	REQ_WAITS,   /* the payload's memory is late */
+	REQ_NO_ROOM, /* out of budget, tx slots or mbufs */
 };
 
 /* Handle the failure rc of gathering a packet's payload of e. Frees m, its frame. */

@@ -470,7 +470,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		/* Packets that go-back-N retransmits anyway are skipped. */
 		e = psn_lt(psn, snd->next_psn) ? req_entry_of(qp, psn, &i) : NULL;
 		step = e != NULL ? req_resend_one(env, qp, i, e, psn, 0) : REQ_NEXT;
-		if (step == REQ_NO_ROOM || step == REQ_HELD)
+		if (step >= REQ_HELD)
 			return step;
 		qp_psns_remove(&m->lost, psn);
 		if (step == REQ_SENT) {

@@ -27,7 +27,7 @@ enum req_step req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 /*
  * send.c: sends the packet at the cursor of a WQE that was sent before: no window, no READ limit.
  * n: of a READ, responses to request, 1 .. those behind the cursor; 0: the usual number. REQ_SENT,
- * REQ_NO_ROOM, REQ_HELD, or another value: it cannot be sent.
+ * REQ_HELD or above: not now, or another value: it cannot be sent.
  */
 enum req_step req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t n);
 /*

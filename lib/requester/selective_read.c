@@ -434,7 +434,7 @@ ask(struct qp_env *env, struct qp *qp, struct qp_scoreboard *m, uint32_t i, stru
 	enum req_step step = req_resend_one(env, qp, i, e, psn, n);
 	uint32_t j;
 
-	if (step == REQ_NO_ROOM || step == REQ_HELD)
+	if (step >= REQ_HELD)
 		return step;
 	for (j = 0; j < n; j++)
 		qp_resp_psns_remove(&r->wanted, psn_add(psn, j));
@@ -482,7 +482,7 @@ req_resend_reads(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		while (n < most && qp_resp_psns_has(&r->wanted, psn_add(psn, n)))
 			n++;
 		step = ask(env, qp, qp->bind.scoreboard, i, e, psn, n);
-		if (step == REQ_NO_ROOM || step == REQ_HELD) {
+		if (step >= REQ_HELD) {
 			snd->resend = true;
 			return step;
 		}

@@ -279,7 +279,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 				    : req_gather(env, qp, e, off, frame + hdr, len);
 		if (unlikely(rc_mem != 0)) {
 			req_not_gathered(e, m, rc_mem);
-			return rc_mem == -EAGAIN ? REQ_NO_ROOM : REQ_NEXT;
+			return rc_mem == -EAGAIN ? REQ_WAITS : REQ_NEXT;
 		}
 		qp_emit(env, qp, m, &qp->conn.tmpl, wire_frame_close(frame, hdr, len),
 			qp->conn.loopback);
@@ -608,7 +608,7 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	if (snd->ack_owed)
 		send_owed_ackreq(env, qp);
 	if (step >= REQ_HELD)
-		return step == REQ_HELD ? REQ_PACED : REQ_MORE;
+		return step == REQ_NO_ROOM ? REQ_MORE : step == REQ_HELD ? REQ_PACED : REQ_LATE;
 	req_drain_check(env, qp);
 	if (qp->conn.state == QP_RTS && send_more(env, qp))
 		return REQ_MORE;

@@ -313,7 +313,7 @@ req_resend_probe(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		e = qp_sq_entry(qp, snd->tail); /* still the READ: nothing was acknowledged */
 		alone = !req_read_unknown(qp, e, snd->una_psn);
 		step = req_resend_one(env, qp, snd->tail, e, snd->una_psn, alone ? 1 : 0);
-		if (step == REQ_NO_ROOM || step == REQ_HELD)
+		if (step >= REQ_HELD)
 			return step;
 		if (step == REQ_SENT && alone) {
 			qp->conn.loss.alone = true;

@@ -249,9 +249,9 @@ read_opcode(const struct qp_rd_op *op)
  * The memory of op's next response is late: retry later. In time for the peer's ACK timeout, an RNR
  * NAK is sent in place of the response, so that the peer uses up no retries; the peer retransmits
  * the request unless the response arrives first. A duplicate gets no NAK (NAK-05). m: an unused
- * frame. Returns false, as read_respond.
+ * frame. Returns RSP_LATE, as read_respond.
  */
-static __rte_noinline bool
+static __rte_noinline enum rsp_more
 read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct rte_mbuf *m)
 {
 	struct qp_late *late = &qp->conn.rcv.rd_late;
@@ -264,7 +264,7 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 		*late = (struct qp_late){.psn = f.psn, .due_ns = env->now_ns + LATE_NS};
 	if (op->replay || env->now_ns < late->due_ns) {
 		rte_pktmbuf_free(m);
-		return false;
+		return RSP_LATE;
 	}
 	code = rsp_late_code(qp, late);
 	late->due_ns = env->now_ns + wire_rnr_timer_ns(code) + LATE_NS;
@@ -273,7 +273,7 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 		 0);
 	env->counters->ctr[COUNTER_RSP_RNR_NAK]++;
 	qp_record(env, qp, QP_RECORD_NAK_SENT, f.syndrome, f.psn, 0);
-	return false;
+	return RSP_LATE;
 }
 
 /*
@@ -329,8 +329,8 @@ read_done(struct qp_rcv *rcv)
 		read_drop_until(rcv, end);
 }
 
-/* Sends one response of op. False: no space, or its memory is late. */
-static __rte_always_inline bool
+/* Sends one response of op, or a NAK. RSP_IDLE: done. RSP_MORE: no space. RSP_LATE: not now. */
+static __rte_always_inline enum rsp_more
 read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
 	uint32_t off = op->pos * qp->conn.mtu, len = RTE_MIN(op->len - off, (uint32_t)qp->conn.mtu),
@@ -351,12 +351,12 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 				      len, MEM_REMOTE_READ, &env->window);
 		if (mr == NULL) {
 			read_lost(env, qp, op);
-			return true;
+			return RSP_IDLE;
 		}
 	}
 	m = rsp_frame(env);
 	if (m == NULL)
-		return false;
+		return RSP_MORE;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, p);
 	if (len == 0)
@@ -371,7 +371,7 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 		rte_pktmbuf_free(m);
 		if (!rsp_client_gone(env, qp, rc))
 			read_lost(env, qp, op);
-		return true;
+		return RSP_IDLE;
 	}
 	rsp_emit(env, qp, m, hdr, len);
 	env->counters->ctr[COUNTER_RSP_READ_PKTS]++;
@@ -379,22 +379,22 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 		read_done(&qp->conn.rcv);
 		qp_ahead_forget(env->ahead);
 	}
-	return true;
+	return RSP_IDLE;
 }
 
 /* As read_respond, for a QP with snd.cc_active: reports the response to the congestion policy. */
-static __rte_noinline bool
+static __rte_noinline enum rsp_more
 read_respond_cc(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
 	uint32_t before = env->tx_n;
 	uint64_t sent = env->counters->ctr[COUNTER_RSP_READ_PKTS];
-	bool done = read_respond(env, qp, op);
+	enum rsp_more more = read_respond(env, qp, op);
 
 	/* A NAK in place of the response is not reported. */
 	if (env->tx_n != before && env->counters->ctr[COUNTER_RSP_READ_PKTS] != sent)
 		cc_on_sent(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns,
 			   env->tx[env->tx_n - 1]->pkt_len);
-	return done;
+	return more;
 }
 
 enum rsp_more
@@ -402,6 +402,7 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_turn turn = qp_turn_begin(env, budget);
+	enum rsp_more more;
 
 	if (rcv->rdq_n != 0)
 		qp_ahead_forget(env->ahead);
@@ -415,14 +416,16 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 			if (!rsp_atomic_respond(env, qp, &rcv->rdq[0]))
 				return RSP_MORE;
 			read_remove(rcv, 0);
-		} else if (likely(!qp->conn.snd.cc_active)) {
-			if (!read_respond(env, qp, &rcv->rdq[0]))
-				return RSP_MORE;
-		} else if (qp->conn.cc_flow.next_send_ns > env->now_ns) {
-			return RSP_PACED;
-		} else if (!read_respond_cc(env, qp, &rcv->rdq[0])) {
-			return RSP_MORE;
+			continue;
 		}
+		if (likely(!qp->conn.snd.cc_active))
+			more = read_respond(env, qp, &rcv->rdq[0]);
+		else if (qp->conn.cc_flow.next_send_ns > env->now_ns)
+			more = RSP_PACED;
+		else
+			more = read_respond_cc(env, qp, &rcv->rdq[0]);
+		if (unlikely(more != RSP_IDLE))
+			return more;
 	}
 	return RSP_IDLE;
 }

@@ -288,7 +288,7 @@ sack_early(struct qp_env *env, struct qp *qp)
 
 	if (!rcv->holding)
 		return; /* the gap is closed: nothing waits for the SACK */
-	if (rcv->rdq[0].pos != 0 || rsp_read_run(env, qp, 1) == RSP_MORE)
+	if (rcv->rdq[0].pos != 0 || (rsp_read_run(env, qp, 1) & (RSP_MORE | RSP_LATE)) != 0)
 		rsp_sack_send_early(env, qp);
 }
 

@@ -47,6 +47,7 @@ enum rsp_more {
 	RSP_MORE = 1, /* budget, space or buffers ran out: call again */
 	/* The congestion policy holds READ responses back until cc_flow.next_send_ns. */
 	RSP_PACED = 2,
+	RSP_LATE = 4, /* a READ response's memory is late: call again some time later */
 };
 
 /*

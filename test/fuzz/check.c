@@ -94,7 +94,7 @@ check_qp(struct qp *qp)
 	CHECK(qp_table_find(&world.qps, qp->conn.qpn) == qp);
 	CHECK(qp->conn.state < QP_NSTATES);
 	CHECK(!qp->bind.on_run_list || world.worker.engine.npaused != 0 || memory_is_late());
-	CHECK(!qp->bind.parked || qp->conn.cc_flow.limits);
+	CHECK(!qp->bind.parked || qp->conn.cc_flow.limits || qp->bind.tx_late_ns != 0);
 	/* one that has moved sets it in its turn */
 	CHECK(qp_deadline_earliest(&qp->conn) == 0 || qp->bind.timer_at_ns != 0 ||
 	      qp->bind.on_run_list);

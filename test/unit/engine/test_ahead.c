@@ -6,8 +6,10 @@
 #include <string.h>
 #include "harness.h"
 
-#define SQ  conn_rc.sq_psn
-#define MTU 1024
+#define SQ      conn_rc.sq_psn
+#define MTU     1024
+
+#define LATE_NS 10000u /* LATE_LEAST of engine.c */
 
 static struct conn *
 conn_copied(void **state)
@@ -319,6 +321,8 @@ BENCH_TEST(late_operation_is_repeated_for_one_packet)
 	c->local->late = 1;
 	c->local->good = 2;
 	ring_doorbell(c);
+	pkt_none(c);
+	bench_pass(c->b, LATE_NS);
 	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ, 0, MTU);
 	assert_int_equal(c->local->late, 0);
 	payload_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1, 4 * MTU, MTU);
