@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "mr_linger.h"
+#include "page_return.h"
 #include "page_swap.h"
 
 #define LINGER_MS    50
@@ -250,6 +251,7 @@ mr_linger_start(const struct mr_linger_ops *ops)
 		    start_keeper(&start) == 0) {
 			ops->lock();
 			watch_fd = start.watch_fd;
+			page_return_watched_by(watch_fd);
 			wake_fd = start.wake_fd;
 			ops->unlock();
 		}
@@ -318,6 +320,7 @@ mr_linger_forget(void)
 	if (wake_fd >= 0)
 		close(wake_fd);
 	watch_fd = -1;
+	page_return_watched_by(-1);
 	wake_fd = -1;
 	started = false;
 	asleep = false;

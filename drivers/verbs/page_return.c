@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include "page_return.h"
 #include "map/page.h"
 #include "map/vma.h"
@@ -41,6 +42,14 @@ static struct {
 		uint64_t to; /* 0: removed */
 	} change[CHANGES];
 } program = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int watched_by = -1; /* under the caller's lock */
+
+void
+page_return_watched_by(int uffd)
+{
+	watched_by = uffd;
+}
 
 static int
 watch(int uffd, uint64_t addr, uint64_t len)
@@ -348,6 +357,14 @@ unmap_fresh(uint64_t fresh, uint64_t len, bool moved)
 	raw_munmap(fresh + len, page_bytes());
 }
 
+/* Does v map the file that st describes? */
+static bool
+is_of(const struct vma *v, const struct stat *st)
+{
+	return v->shared && v->inode == st->st_ino && v->dev_major == major(st->st_dev) &&
+	       v->dev_minor == minor(st->st_dev);
+}
+
 /* Is the chunk still mapped as it was when the job was made? */
 static bool
 is_mapped(const struct page_swap_job *job, uint64_t addr, uint64_t len)
@@ -360,7 +377,7 @@ is_mapped(const struct page_swap_job *job, uint64_t addr, uint64_t len)
 	if (fstat(job->fd, &st) != 0 || vma_scan_open(&scan, 0) != 0)
 		return false;
 	is = vma_scan_next(&scan, addr, &v) == 0 && v.start <= addr && addr + len <= v.end &&
-	     v.shared && v.inode == st.st_ino && v.prot == job->prot &&
+	     is_of(&v, &st) && v.prot == job->prot &&
 	     v.offset + (addr - v.start) == job->fd_off + (addr - job->addr);
 	vma_scan_close(&scan);
 	return is;
@@ -433,6 +450,46 @@ map_again(int uffd, const struct page_swap_job *job, uint64_t addr, uint64_t len
 				  job->fd_off + (addr - job->addr));
 }
 
+/* Does the program move watched memory now? From the moment that it is moved. */
+static bool
+is_moving(void)
+{
+	struct uffdio_writeprotect nothing = {.range.len = page_bytes()};
+
+	return watched_by >= 0 && ioctl(watched_by, UFFDIO_WRITEPROTECT, &nothing) != 0 &&
+	       errno == EAGAIN;
+}
+
+/*
+ * Unmaps the parts of a returned chunk whose pages are still mapped elsewhere: the program has
+ * moved them before. Returns true if there are some.
+ */
+static bool
+unmap_moved(const struct page_swap_job *job, uint64_t addr, uint64_t len)
+{
+	uint64_t off = job->fd_off + (addr - job->addr), pos = 0;
+	struct vma_scan scan;
+	bool found = false;
+	struct stat st;
+	struct vma v;
+
+	if (fstat(job->fd, &st) != 0 || vma_scan_open(&scan, 0) != 0)
+		return false;
+	while (vma_scan_next(&scan, pos, &v) == 0) {
+		uint64_t from = v.offset > off ? v.offset : off;
+		uint64_t to = v.offset + (v.end - v.start);
+
+		pos = v.end;
+		to = to < off + len ? to : off + len;
+		if (!is_of(&v, &st) || from >= to)
+			continue;
+		raw_munmap(addr + (from - off), to - from);
+		found = true;
+	}
+	vma_scan_close(&scan);
+	return found;
+}
+
 int
 page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, uint64_t len)
 {
@@ -448,6 +505,8 @@ page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, uint
 		return -errno;
 	err = replace(job, &f);
 	raw_munmap(f.alias, len);
+	if (err == 0 && is_moving() && unmap_moved(job, addr, len))
+		err = -ENOENT;
 	if (err == 0)
 		page_return_free(job->fd, job->fd_off + (addr - job->addr), len);
 	return err;

@@ -13,7 +13,8 @@
  * The memory may be the program's to free already, so the range is looked up again just before the
  * move: if the program has unmapped, replaced or protected it, nothing happens. Only what it does
  * between that look-up and the move itself, two system calls, is undone by the move: the kernel has
- * no call that replaces a mapping if it is still the same.
+ * no call that replaces a mapping if it is still the same. A mapping that was moved in between, by
+ * realloc, still holds the program's data: it is found afterwards.
  */
 #ifndef VERBS_PAGE_RETURN_H
 #define VERBS_PAGE_RETURN_H
@@ -45,6 +46,13 @@ int page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, 
  */
 uint64_t page_return_bytes(int src_fd, uint64_t addr, uint64_t src_off, uint64_t window,
 			   uint64_t data);
+
+/*
+ * The memory that is returned may be registered with uffd, too, whose messages of moves are read
+ * later by a thread that waits for the caller's lock; -1: no longer. While there is one, the
+ * program's mremap waits.
+ */
+void page_return_watched_by(int uffd);
 
 /* In the child of a fork: its parent's thread may have held the lock. */
 void page_return_forget(void);

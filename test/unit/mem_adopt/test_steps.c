@@ -52,7 +52,8 @@ static unsigned at_step, stop_at, runs;
 static const char *first_name, *second_name;
 static pid_t process;
 static __thread bool walks; /* this thread stops at its steps */
-/* Not before it moves one mapping over another, which the kernel does whatever that one is. */
+/* Not before it moves one mapping over another, which the kernel does whatever that one is. (The
+ * provider notices afterwards if it was moved.) */
 static bool spare_moves;
 
 #define EXPECT(cond)                                                                               \
@@ -586,7 +587,7 @@ run_once(const struct first *f, const struct second_op *s)
 
 	runs++;
 	fate = s->frees && f->uses_page ? ANY : s->fate;
-	spare_moves = s->frees || s->next;
+	spare_moves = (s->frees || s->next) && s->run != op_move;
 	set_up(f->before);
 	second.run = s->run;
 	second.started = second.called = second.done = false;
