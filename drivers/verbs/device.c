@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Discovery: libibverbs finds devices in sysfs and asks each provider whether it serves them. */
+/*
+ * What the provider itself exports. Discovery: libibverbs finds devices in sysfs and asks each
+ * provider whether it serves them.
+ */
 #include "provider.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <uroce/uroce.h>
 
 static const struct verbs_match_ent match_table[] = {
 	{.u.text = "rdma_device:*N" PROV_DEVICE_PREFIX "*", .kind = RCA_MATCH_MODALIAS},
@@ -38,4 +45,29 @@ prov_register(void)
 {
 	if (rca_register(&prov_device_ops))
 		prov_hooks_install();
+}
+
+/* The functions of uroce/uroce.h. libibverbs does not know them; programs look them up by name. */
+__attribute__((visibility("default"))) int
+uroce_qp_set_policy(struct ibv_qp *qp, const char *policy, char *why, size_t size)
+{
+	struct uroce_set_req req = {.what = UROCE_SET_CC, .index = qp->qp_num};
+	struct uroce_set_rep rep;
+	int rc;
+
+	if (size != 0)
+		why[0] = '\0';
+	if (strlen(policy) >= sizeof(req.addr)) {
+		snprintf(why, size, "policy: longer than %zu characters", sizeof(req.addr) - 1);
+		return errno = EINVAL;
+	}
+	strcpy(req.addr, policy);
+	rc = prov_call(qp->context, UROCE_CTRL_SET, &req, sizeof(req), &rep, sizeof(rep));
+	if (rc != 0)
+		return rc;
+	if (rep.done)
+		return 0;
+	rep.error[sizeof(rep.error) - 1] = '\0';
+	snprintf(why, size, "%s", rep.error);
+	return errno = EINVAL;
 }

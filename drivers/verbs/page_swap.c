@@ -6,7 +6,6 @@
 #include <sys/ioctl.h>
 #include <sys/sysinfo.h>
 #include <sys/types.h>
-#include "alone.h"
 #include "page_pause.h"
 #include "page_return.h"
 #include "map/page.h"

@@ -11,8 +11,8 @@
  * by the same method as above.
  *
  * Without a userfaultfd no store can be held back. A process with one thread does not need that:
- * the same steps then work without it (alone.h). In a process with threads, the daemon stops the
- * others for each chunk (page_pause.h).
+ * the same steps then work without it (process_is_alone). In a process with threads, the daemon
+ * stops the others for each chunk (page_pause.h).
  *
  * The caller's thread must not touch the range meanwhile: it would wait for itself. The range
  * therefore contains neither its stack nor its thread control block, all signals are blocked while
@@ -64,6 +64,12 @@ void page_swap_forget(void);
  * objects.
  */
 void page_swap_copy(uint64_t to, uint64_t from, uint64_t len);
+
+/*
+ * Returns true if the kernel may store into this process's memory on behalf of no thread: it has an
+ * io_uring, or a descriptor of vhost. When in doubt, returns true. Any thread; does not allocate.
+ */
+bool process_has_kernel_stores(void);
 
 /* A userfaultfd with these features, or -errno. */
 int page_swap_uffd(uint64_t features);

@@ -3,9 +3,10 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
-#include "alone.h"
 #include "page_pause.h"
 #include "page_return.h"
 #include "page_swap.h"
@@ -81,6 +82,79 @@ page_swap_close(struct page_swap *swap)
 	swap->pagemap = -1;
 	swap->uffd = -1;
 	swap->return_uffd = -1;
+}
+
+/* What descriptors of the kernel's own writers refer to: the beginnings of names. */
+static const char *const writers[] = {"anon_inode:[io_uring]", "/dev/vhost-"};
+#define NAME_BYTES 24
+
+struct dirent64_abi {
+	uint64_t ino;
+	int64_t off;
+	uint16_t reclen;
+	uint8_t type;
+	char name[];
+};
+
+/* Checks the link count of the folder task, which has two links and one for each thread. */
+static bool
+has_one_thread(void)
+{
+	struct stat st;
+
+	return syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) == 0 &&
+	       st.st_nlink == 3;
+}
+
+/* Returns true if entry name of folder dir is a descriptor of one of the writers. */
+static bool
+is_writer(int dir, const char *name)
+{
+	char to[NAME_BYTES] = {0};
+
+	if (syscall(SYS_readlinkat, dir, name, to, sizeof(to) - 1) <= 0)
+		return false;
+	for (unsigned i = 0; i < sizeof(writers) / sizeof(writers[0]); i++)
+		if (strncmp(to, writers[i], strlen(writers[i])) == 0)
+			return true;
+	return false;
+}
+
+bool
+process_has_kernel_stores(void)
+{
+	_Alignas(struct dirent64_abi) char buf[2048];
+	bool found = false;
+	long n = 0;
+	int dir;
+
+	dir = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",
+			   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return true;
+	while (!found && (n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+		for (long pos = 0; !found && pos < n;) {
+			struct dirent64_abi *d = (struct dirent64_abi *)(buf + pos);
+
+			found = is_writer(dir, d->name);
+			pos += d->reclen;
+		}
+	}
+	syscall(SYS_close, dir);
+	return found || n != 0;
+}
+
+/*
+ * Returns true if only the calling thread can store into this process's memory until it returns to
+ * the program; signals are blocked. The process then has no other thread, including the kernel's
+ * io_uring workers, and no io_uring, whose requests could also complete in this thread. When in
+ * doubt, returns false. Does not detect debuggers or another process that shares the memory after a
+ * bare clone(2). Any thread; does not allocate.
+ */
+static bool
+process_is_alone(void)
+{
+	return has_one_thread() && !process_has_kernel_stores();
 }
 
 static struct page_swap process_swap = {.uffd = -1, .return_uffd = -1, .pagemap = -1};

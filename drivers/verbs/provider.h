@@ -14,8 +14,7 @@
  *   sysfs.c    current GIDs and P_Keys in place of the files that libibverbs reads
  *   event.c    completion channels and asynchronous events
  *   share.c    contexts that another process or library may import (ibv_import_device)
- *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
- *   ud_sent.c  destruction waits for datagrams that were posted
+ *   pd.c mr.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
  *   query.c    attributes of device and port
  *   post.c post_recv.c wr.c cq.c cq_ex.c   fast path: shared memory only
  *   cq_idle.c idle.c   how an empty poll uses the core
@@ -106,7 +105,7 @@ struct prov_context {
 	struct uroce_device_rep dev; /* as of the open */
 	pthread_mutex_t obj_mutex;   /* protects the lists */
 	TAILQ_HEAD(, prov_qp) qps;   /* oldest first */
-	LIST_HEAD(, prov_qp) ud_qps; /* the UD QPs, for ud_sent.c */
+	LIST_HEAD(, prov_qp) ud_qps; /* the UD QPs, for prov_ud_wait_sent */
 	TAILQ_HEAD(, prov_cq) cqs;
 	struct prov_ref *unacked; /* destroyed, but with unacknowledged events: obj_mutex */
 	uint32_t kept;       /* bit i: the daemon keeps adopted file i of this process; atomic */
@@ -388,7 +387,7 @@ struct ibv_pd *prov_alloc_parent_domain(struct ibv_context *ibctx,
 struct ibv_td *prov_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr);
 int prov_dealloc_td(struct ibv_td *td);
 
-/* ---- mr.c, mw.c, ah.c ---- */
+/* ---- mr.c, ah.c ---- */
 struct ibv_mr *prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
 int prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		  int access);
@@ -479,7 +478,7 @@ void prov_qp_cap_in(struct ibv_qp_cap *to, const struct uroce_qp_cap *from);
 void prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc *loc,
 		    uint32_t limit, uint32_t max_sge);
 
-/* ---- ud_sent.c ---- */
+/* ---- ah.c: posted datagrams ---- */
 /*
  * Before an address handle (only: NULL) or a QP is destroyed: waits until the posted datagrams of
  * ctx, or of this QP, were sent; at most 100 ms for each QP that does not send. Takes obj_mutex.

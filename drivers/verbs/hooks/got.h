@@ -43,4 +43,10 @@ unsigned long long prov_hooks_loads(void);
  */
 unsigned int prov_hooks_apply(const struct prov_hook *hooks, size_t n);
 
+/*
+ * librdmacm.c: redirects librdmacm's calls to the provider if librdmacm has been loaded since the
+ * last call, else does nothing. Cheap. Any thread, except in a callback of dl_iterate_phdr(3).
+ */
+void prov_hooks_librdmacm(void);
+
 #endif

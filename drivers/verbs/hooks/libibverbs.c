@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include <rdma/ib_user_verbs.h>
 #include "got.h"
-#include "librdmacm.h"
 
 #define LIBIBVERBS "libibverbs.so.1"
 

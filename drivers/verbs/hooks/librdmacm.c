@@ -10,7 +10,6 @@
  * libfabric) later with dlopen. librdmacm then lists the devices, which reads files in sysfs by
  * calls that libibverbs.c redirects; each of these checks whether librdmacm was loaded.
  */
-#include "librdmacm.h"
 
 #include <fcntl.h>
 #include <pthread.h>
