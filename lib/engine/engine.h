@@ -92,16 +92,17 @@ struct rx_late_pkt {
 	struct rte_mbuf *m; /* one reference */
 	struct qp *qp;
 	uint64_t since_ns;
-	uint32_t id; /* bind.late_id when it came; another one: the QP was reset */
+	uint32_t id; /* of its kind when it came; another one: the QP was reset */
 	uint16_t dev;
 	bool counted; /* as received */
 	struct wire_pkt pkt;
 };
 struct rx_late {
 	uint32_t n;
-	uint32_t ids;     /* last bind.late_id */
-	uint32_t passes;  /* last bind.late_pass */
-	uint64_t next_ns; /* time of the next attempt, if n is not 0 */
+	uint32_t ids;               /* last id of struct qp_late_pkts */
+	uint32_t passes;            /* last pass */
+	uint64_t next_ns;           /* time of the next attempt, if n is not 0 */
+	uint16_t of_user[QP_USERS]; /* by bind.run_user */
 	struct rx_late_pkt pkt[RX_LATE_CAP];
 };
 

@@ -490,6 +490,8 @@ rx_roce(struct engine *e, uint16_t dev, struct rx_frame *f)
 			waits = rx_late_keep(e, dev, qp, m, pkt);
 	} else {
 		req_rx(&e->env, qp, pkt);
+		if (unlikely(e->env.dropped == DROP_MEMORY_LATE))
+			waits = rx_late_keep_response(e, dev, qp, m, pkt);
 		turn_check_timer(e, qp);
 	}
 	if (unlikely(waits))

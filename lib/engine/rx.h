@@ -106,6 +106,13 @@ bool rx_unreliable(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbu
  */
 bool rx_late_keep(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
 		  const struct wire_pkt *pkt);
+/*
+ * rx_late.c: the same for a response, whose data waits for the memory of qp, and for those behind
+ * it, ACKs included. Meanwhile the requester does not probe. Data that had no place is requested
+ * again.
+ */
+bool rx_late_keep_response(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
+			   const struct wire_pkt *pkt);
 /* Tries again the packets that wait, if it is time to. */
 void rx_late_run(struct engine *e);
 /* Drops those of qp. */

@@ -118,7 +118,8 @@ engine_may_give(const struct qp *qp)
 		return "a UD QP, a QP with an SRQ, or one of an older client stays where it is";
 	if (qp->conn.state == QP_ERR)
 		return "it has failed";
-	if (qp->bind.late_n != 0 || qp->bind.late_op.op.state != MEM_LATE_NONE)
+	if (qp->bind.late_req.n != 0 || qp->bind.late_resp.n != 0 ||
+	    qp->bind.late_op.op.state != MEM_LATE_NONE)
 		return "memory that it uses is late";
 	if (!qp_sr_is_idle(qp))
 		return "packets were lost and are sent again";

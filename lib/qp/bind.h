@@ -43,6 +43,16 @@ struct qp_late_op {
 	bool atomic;
 };
 
+/* Its packets of one kind that wait in the engine for memory (engine/rx_late.c). */
+struct qp_late_pkts {
+	uint64_t since_ns; /* when the first of them came */
+	uint32_t last_psn; /* of the last one */
+	uint32_t id;       /* changes when n becomes nonzero */
+	uint32_t pass;     /* the last attempt in which the memory was late */
+	uint16_t n;        /* their number; 0 after a reset */
+	bool lost;         /* responses: some behind the last one had no place */
+};
+
 struct qp_bind {
 	/* the rest of the last line of qp_conn */
 	TAILQ_ENTRY(qp) run;            /* the engine's run list (engine/run_list.h) */
@@ -85,11 +95,7 @@ struct qp_bind {
 	void *owner;             /* the control thread's object */
 	struct qp_recorder *recorder;
 	struct cc_param cc; /* congestion policy of connections that begin (qp/congestion.h) */
-	/* the engine's packets that wait for this QP's memory (engine/rx_late.c) */
-	uint32_t late_id;   /* changes when late_n becomes nonzero */
-	uint32_t late_pass; /* the last attempt in which the memory was late */
-	uint16_t late_n;    /* their number; 0 after a reset */
-	uint32_t uid;       /* of its client: who shares the places of such packets */
+	struct qp_late_pkts late_req, late_resp; /* requests, responses */
 	/* since when the memory that it sends from next is late; 0: it is not */
 	uint64_t tx_late_ns;
 	struct qp_late_op late_op;

@@ -123,6 +123,7 @@ struct qp_env {
 	 */
 	uint32_t dropped;
 	struct mem_late_list late_ops; /* of its QPs */
+	bool again;                    /* the packet has waited for memory (engine/rx_late.c) */
 	bool crowded; /* other QPs have work, so data must be prefetched to be in the cache */
 	/*
 	 * Packets wait for this thread: in the iteration before, a receive queue gave half a burst

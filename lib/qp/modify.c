@@ -328,7 +328,8 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	memset(&qp->conn.attr, 0, sizeof(qp->conn.attr));
 	sq->prod = rq->prod = 0;
 	qp->bind.armed = qp->bind.polled = false;
-	qp->bind.late_n = 0;
+	qp->bind.late_req.n = qp->bind.late_resp.n = 0;
+	qp->bind.late_resp.lost = false;
 	qp->bind.tx_late_ns = 0;
 	mem_late_forget(&env->late_ops, &qp->bind.late_op.op);
 	qp->conn.rcv.key_pause = key_pause;

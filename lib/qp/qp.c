@@ -74,7 +74,6 @@ qp_create(const struct qp_create *c)
 	qp->bind.worker = c->worker;
 	qp->bind.fixed = c->fixed || c->type == QP_TYPE_UD || c->srq != NULL;
 	qp->bind.pd = c->pd;
-	qp->bind.uid = c->uid;
 	qp->bind.run_user = qp_user_place(c->uid);
 	qp->bind.recv_pd = c->srq != NULL ? c->srq->pd : c->pd;
 	qp->bind.send_cq = c->send_cq;

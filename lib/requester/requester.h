@@ -33,6 +33,14 @@ enum req_more req_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
+ * A response for qp whose memory was late (DROP_MEMORY_LATE) waits: no probe is sent meanwhile, and
+ * the peer, which has responded, uses up no retry. Called after each attempt.
+ */
+void req_rx_waits(struct qp_env *env, struct qp *qp);
+/* One does not wait any longer, or had no place: its data is requested again, a little later. */
+void req_rx_lost(struct qp_env *env, struct qp *qp);
+
+/*
  * Handle a congestion notification packet for qp, which passed all checks. Returns false, and
  * changes nothing, if the congestion policy of qp takes none.
  */

@@ -286,6 +286,12 @@ void req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t 
  * per gap (REQ-08). data: the received response is a READ response.
  */
 void req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data);
+/* Is a packet received while responses to earlier ones wait for memory, and not one of these? */
+static inline bool
+req_is_behind(const struct qp_env *env, const struct qp *qp)
+{
+	return unlikely(qp->bind.late_resp.n != 0) && !env->again;
+}
 /* Handle the failure rc of req_scatter for the data of una_psn, len bytes at off of e's SGEs. */
 void req_not_scattered(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		       uint32_t len, int rc);

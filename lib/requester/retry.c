@@ -31,6 +31,10 @@ req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
+	if (req_is_behind(env, qp)) {
+		qp_env_drop(env, DROP_MEMORY_LATE); /* the engine keeps it behind them */
+		return;
+	}
 	if (req_rnr_waits(qp) || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
 	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
@@ -106,7 +110,10 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	req_ack_until(env, qp, psn);
+	if (!req_ack_until(env, qp, psn) && req_is_behind(env, qp)) {
+		qp_env_drop(env, DROP_MEMORY_LATE); /* the engine keeps it behind them */
+		return;
+	}
 	if (req_rnr_waits(qp))
 		return; /* for packets behind the RNR NAK's; retransmitted after the wait */
 	env->counters->ctr[COUNTER_REQ_SEQ_NAK]++;
@@ -151,27 +158,33 @@ req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 
 #define LATE_NS 1000000u /* wait before a request is repeated whose memory was late */
 
-/*
- * The data of una_psn cannot be stored: rc is not 0. If memory is late, requests the data again a
- * little later, as after an RNR NAK. Uses up no retry, because the peer has responded.
- */
+void
+req_rx_waits(struct qp_env *env, struct qp *qp)
+{
+	qp->conn.snd.retry_left = qp->conn.attr.retry_cnt;
+	req_answered(env, qp);
+	qp->conn.snd.probe_ns = 0;
+}
+
+void
+req_rx_lost(struct qp_env *env, struct qp *qp)
+{
+	if (req_rnr_waits(qp) || qp->conn.state == QP_ERR)
+		return; /* requested again already */
+	req_rx_waits(env, qp);
+	req_rewind(env, qp);
+	qp_deadline_set(&qp->conn, QP_DEADLINE_RNR, env->now_ns + LATE_NS);
+}
+
 __rte_noinline void
 req_not_scattered(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		  uint32_t len, int rc)
 {
-	struct qp_snd *snd = &qp->conn.snd;
-
-	if (rc != -EAGAIN) {
-		req_fault_scatter(env, qp, e, off, len);
-		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
+	if (rc == -EAGAIN) {
+		qp_env_drop(env, DROP_MEMORY_LATE);
+		qp_record(env, qp, QP_RECORD_LATE, 0, qp->conn.snd.una_psn, 1);
 		return;
 	}
-	qp_env_drop(env, DROP_MEMORY_LATE);
-	qp_record(env, qp, QP_RECORD_LATE, 0, snd->una_psn, 1);
-	if (req_rnr_waits(qp))
-		return; /* requested again already */
-	snd->retry_left = qp->conn.attr.retry_cnt;
-	req_answered(env, qp);
-	req_rewind(env, qp);
-	qp_deadline_set(&qp->conn, QP_DEADLINE_RNR, env->now_ns + LATE_NS);
+	req_fault_scatter(env, qp, e, off, len);
+	qp_error(env, qp, QP_WC_LOC_PROT_ERR);
 }

@@ -13,7 +13,7 @@ static struct qp_scoreboard *
 scoreboard_of(struct qp_env *env, struct qp *qp, uint32_t upto)
 {
 	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
-	    req_rnr_waits(qp) || psn_lt(qp->conn.snd.next_psn, upto))
+	    req_rnr_waits(qp) || req_is_behind(env, qp) || psn_lt(qp->conn.snd.next_psn, upto))
 		return NULL;
 	return qp_scoreboard_take(env->sr, qp);
 }

@@ -84,7 +84,7 @@ rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 	qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
 	if (rsp_reorder_put(env, qp, pkt, m))
 		return;
-	if (qp->bind.late_n != 0)
+	if (qp->bind.late_req.n != 0)
 		qp_env_drop(env, DROP_MEMORY_LATE); /* the engine keeps it behind the late one */
 	else
 		nak_sequence(env, qp, pkt->psn);
@@ -118,7 +118,7 @@ rsp_order_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rcv->nak_due = rcv->nak_sent = false;
 		rsp_execute(env, qp, pkt);
 		/* requests behind the last one that waits had no place and were dropped */
-		if (qp->bind.late_n == 1 && rcv->epsn != pkt->psn && !rcv->nak_due &&
+		if (qp->bind.late_req.n == 1 && rcv->epsn != pkt->psn && !rcv->nak_due &&
 		    psn_le(rcv->epsn, rcv->early_psn))
 			nak_sequence(env, qp, rcv->early_psn);
 	}

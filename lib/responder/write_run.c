@@ -269,7 +269,8 @@ int
 rsp_send_write(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off)
 {
 	const struct qp_late *late = &qp->conn.rcv.late;
-	bool again = (late->naks != 0 || qp->bind.late_n != 0) && late->psn == qp->conn.rcv.epsn;
+	bool again =
+		(late->naks != 0 || qp->bind.late_req.n != 0) && late->psn == qp->conn.rcv.epsn;
 	int rc;
 
 	/* A run that was late is not tried again: one packet needs less of the memory. */

@@ -85,7 +85,8 @@ check_snd(const struct qp *qp)
 	if (s->limited)
 		CHECK(qp->conn.rq_out == receives_taken(qp));
 	/* Who waits for an answer has a deadline, or sends again when its pace allows. */
-	CHECK(s->una_psn == s->high_psn || qp_deadline_earliest(&qp->conn) != 0 || qp->bind.parked);
+	CHECK(s->una_psn == s->high_psn || qp_deadline_earliest(&qp->conn) != 0 ||
+	      qp->bind.parked || qp->bind.late_resp.n != 0);
 }
 
 static void

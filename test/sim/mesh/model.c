@@ -509,12 +509,12 @@ mesh_waits_check(struct mesh_worker *w)
 			continue;
 		if (side->qp->conn.state == QP_ERR)
 			mesh_waits_forget(side);
-		else if (side->nwaits == side->qp->bind.late_n + 1u && lost > w->late_lost)
+		else if (side->nwaits == side->qp->bind.late_req.n + 1u && lost > w->late_lost)
 			wait_lost(side);
 		if (side->type != QP_TYPE_RC && side->qp->conn.state != QP_ERR &&
-		    side->nwaits != side->qp->bind.late_n)
+		    side->nwaits != side->qp->bind.late_req.n)
 			sim_fail(&m->sim, "RSP-06: qp %06x: %u frames wait, not %u", side->qpn,
-				 side->qp->bind.late_n, side->nwaits);
+				 side->qp->bind.late_req.n, side->nwaits);
 	}
 	w->late_lost = lost;
 }

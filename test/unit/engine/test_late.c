@@ -137,9 +137,112 @@ BENCH_TEST(datagram_waits_for_a_late_payload)
 	assert_int_equal(c->local->late, 0);
 }
 
-/* The response is dropped and requested again a millisecond later; no retry is used. */
+#define RETRY_NS 100000u /* of rx_late.c */
+
+/* A response waits for its memory, and those behind it wait with it. No retry is used. */
 REQUIREMENT("MEM-05", "REQ-08")
-BENCH_TEST(read_waits_for_late_memory_at_the_requester)
+BENCH_TEST(read_response_waits_for_late_memory)
+{
+	struct conn *c = conn_late(state);
+
+	c->qp->conn.snd.retry_left = c->qp->conn.attr.retry_cnt;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	c->local->late = 1000000;
+	for (uint32_t i = 0; i < 3; i++) { /* copies take no places */
+		peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+		peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, MTU, MTU);
+		assert_int_equal(c->b->engine.late.n, 2);
+		assert_int_equal(DROPS(c, MEMORY_LATE), 2 * i);
+	}
+	bench_pass(c->b, 1000 * MS); /* many times the ACK timeout: nothing is sent again */
+	pkt_none(c);
+	cqe_none(c);
+	assert_int_equal(OBS(c, REQ_TIMEOUT) + OBS(c, REQ_PROBE), 0);
+	assert_int_equal(c->qp->conn.snd.retry_left, c->qp->conn.attr.retry_cnt);
+	c->local->late = 0;
+	bench_pass(c->b, RETRY_NS);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_memory_equal(c->local->bytes, bench_bytes, 2 * MTU);
+	assert_int_equal(c->local->stores, 1);
+	assert_int_equal(c->b->engine.late.n, 0);
+	pkt_none(c);
+}
+
+/* An ACK behind it does not show a gap: it waits, too. Requests of the peer do not. */
+REQUIREMENT("MEM-05", "REQ-07", "REQ-08")
+BENCH_TEST(ack_behind_a_late_response_waits)
+{
+	struct conn *c = conn_late(state);
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	c->local->late = 2;
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ, 0, MTU);
+	peer_ack(c, SQ + 1);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 100, 0, 100);
+	ack_expect(c, RQ);
+	assert_int_equal(c->b->engine.late.n, 2);
+	bench_pass(c->b, RETRY_NS);
+	pkt_none(c);
+	cqe_none(c);
+	bench_pass(c->b, RETRY_NS);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	assert_int_equal(OBS(c, REQ_READ_GAP), 0);
+	pkt_none(c);
+}
+
+/* A response that the network has lost behind it is requested again when the memory answers. */
+REQUIREMENT("MEM-05", "REQ-08")
+BENCH_TEST(gap_behind_a_late_response_is_requested_again)
+{
+	struct conn *c = conn_late(state);
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 4 * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	c->local->late = 1;
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 2, 2 * MTU, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 3, 3 * MTU, MTU);
+	pkt_none(c);
+	bench_pass(c->b, RETRY_NS);
+	assert_int_equal(pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1).dmalen, 3 * MTU);
+	pkt_none(c);
+	assert_int_equal(c->b->engine.late.n, 0);
+}
+
+/* Responses that had no place are requested again when those that wait were stored. */
+REQUIREMENT("MEM-05", "REQ-08")
+BENCH_TEST(responses_without_a_place_are_requested_again)
+{
+	enum { N = RX_LATE_CAP / 4 + 3 };
+	struct conn *c = conn_late(state);
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = N * 1024});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	c->local->late = 1;
+	for (uint32_t i = 0; i < N; i++)
+		peer_read_resp(c,
+			       i == 0       ? WIRE_OP_READ_RESP_FIRST
+			       : i < N - 1u ? WIRE_OP_READ_RESP_MIDDLE
+					    : WIRE_OP_READ_RESP_LAST,
+			       SQ + i, i * MTU, MTU);
+	assert_int_equal(c->b->engine.late.n, RX_LATE_CAP / 4);
+	assert_int_equal(DROPS(c, MEMORY_LATE), 3);
+	bench_pass(c->b, RETRY_NS);
+	assert_int_equal(c->b->engine.late.n, 0);
+	pkt_none(c);
+	bench_pass(c->b, MS);
+	assert_int_equal(pkt_expect(c, WIRE_OP_READ_REQ, SQ + RX_LATE_CAP / 4).dmalen, 3 * MTU);
+	assert_memory_equal(c->local->bytes, bench_bytes, RX_LATE_CAP / 4 * MTU);
+}
+
+/* Without any place data is dropped and requested again a millisecond later; no retry is used. */
+REQUIREMENT("MEM-05", "REQ-08")
+BENCH_TEST(read_response_without_a_place_is_requested_again)
 {
 	struct conn *c = conn_late(state);
 
@@ -149,7 +252,9 @@ BENCH_TEST(read_waits_for_late_memory_at_the_requester)
 	for (int i = 0; i < 20; i++) {
 		c->local->late = 1;
 		c->local->late_done = i & 1;
+		c->b->engine.late.of_user[c->qp->bind.run_user] = RX_LATE_CAP;
 		peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+		c->b->engine.late.of_user[c->qp->bind.run_user] = 0;
 		peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, MTU, MTU);
 		pkt_none(c);
 		assert_int_equal(DROPS(c, MEMORY_LATE), i + 1);
@@ -164,6 +269,23 @@ BENCH_TEST(read_waits_for_late_memory_at_the_requester)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	assert_memory_equal(c->local->bytes, bench_bytes, 2 * MTU);
 	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
+}
+
+/* The QP may be reset while a response waits. */
+REQUIREMENT("MEM-05")
+BENCH_TEST(reset_forgets_the_response_that_waits)
+{
+	struct conn *c = conn_late(state);
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	c->local->late = 1;
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ, 0, MTU);
+	conn_to(c, QP_RESET);
+	bench_pass(c->b, RETRY_NS);
+	pkt_none(c);
+	assert_int_equal(c->local->stores, 0);
+	assert_int_equal(c->b->engine.late.n, 0);
 }
 
 REQUIREMENT("MEM-05")
