@@ -13,8 +13,9 @@
  *     so that later accesses are executed after it, and memory that does not respond costs a worker
  *     no more than one wait. After COPIER_LIMIT_NS they get -ETIMEDOUT.
  *   - The longer waits are charged to the credit: it grows by 1/200 of the time, up to
- *     COPIER_BURST_NS. They are for honest programs whose threads rarely run late, because an
- *     abandoned job costs a peer a retransmission. Memory that is always slow has no credit.
+ *     COPIER_BURST_NS. They are for honest programs whose threads rarely run late, because packets
+ *     that come during an abandoned job may find no place, and cost a peer retransmissions. Memory
+ *     that is always slow has no credit.
  *   - The result of an abandoned job that must not be executed twice is kept for its owner
  *     (mem/late.h).
  *   - A thread that never begins a job, because its process is stopped or lost, is detected after
