@@ -163,6 +163,7 @@ req_rx_waits(struct qp_env *env, struct qp *qp)
 {
 	qp->conn.snd.retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
 	qp->conn.snd.probe_ns = 0;
 }
 
