@@ -51,9 +51,7 @@ static void
 give(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (pkt->op->flags & WIRE_F_RESP) {
-		req_rx(&e->env, qp, pkt);
-		if (e->env.dropped == DROP_MEMORY_LATE)
-			req_rx_waits(&e->env, qp);
+		req_rx_late(&e->env, qp, pkt);
 		turn_check_timer(e, qp);
 		return;
 	}

@@ -264,8 +264,8 @@ rx_stale(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rx_credits(env, qp, pkt->psn, pkt->syndrome);
 }
 
-void
-req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+static __rte_always_inline void
+rx_response(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
@@ -291,4 +291,19 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		req_rx_atomic_ack(env, qp, pkt);
 	if (pkt->op->flags & WIRE_F_AETH)
 		rx_credits(env, qp, pkt->psn, pkt->syndrome);
+}
+
+/* Has one caller, so that it becomes part of the loop over received frames. */
+__attribute__((flatten)) void
+req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	rx_response(env, qp, pkt);
+}
+
+__rte_noinline void
+req_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	rx_response(env, qp, pkt);
+	if (env->dropped == DROP_MEMORY_LATE)
+		req_rx_waits(env, qp);
 }

@@ -31,6 +31,8 @@ enum req_more req_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 
 /* Handle a response (ACK, NAK, READ response, atomic ACK) for qp; not checked against its state. */
 void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/* The same for a response that has waited for memory, on a path of its own. */
+void req_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
  * A response for qp whose memory was late (DROP_MEMORY_LATE) waits: no probe is sent meanwhile, and
