@@ -136,11 +136,14 @@ struct mesh_wait {
 	uint8_t opcode;
 	bool tried; /* memory was late: it may be written in part */
 	bool took;  /* .. and it has a receive WQE */
+	/* .. and its key was valid: it may have been executed, and succeed if it no longer is */
+	bool granted;
 };
 
 struct mesh_in { /* UC: the message being received */
 	bool open, send;
 	bool gave_up; /* an SRQ's WQE, because of the current frame */
+	bool granted; /* of the current frame: struct mesh_wait */
 	uint32_t epsn, len;
 	uint64_t hash;
 	uint32_t rkey, left;

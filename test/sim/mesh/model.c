@@ -208,7 +208,7 @@ model_target(const struct mesh_side *side, uint32_t len, uint32_t *off)
 	const struct mesh_area *a = &side->slots;
 
 	*off = a->off + (uint32_t)(side->in.va - a->mr.iova);
-	return len == 0 ||
+	return len == 0 || side->in.granted ||
 	       (a->shown && !a->gone && side->in.rkey == a->mr.key && side->in.va >= a->mr.iova &&
 		side->in.va - a->mr.iova + side->in.left <= a->len);
 }
@@ -436,6 +436,7 @@ model_executes(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	}
 	if (side->type == QP_TYPE_UC)
 		breaks_off(side, pkt);
+	side->in.granted = side->wait[0].granted;
 	in = side->in;
 	due = side->due_tail;
 	stats = side->m->more;
@@ -449,8 +450,16 @@ model_executes(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		side->due_tail = due;
 		side->m->more = stats;
 		side->wait[0].tried = true;
+		side->wait[0].granted = effect;
 		side->wait[0].took = qp->conn.rcv.cur.taken;
 		return;
+	}
+	if (in.granted && effect && qp->conn.state == QP_ERR) { /* not executed before */
+		side->in = in;
+		side->in.open = false;
+		side->due_tail = due;
+		side->m->more = stats;
+		effect = false;
 	}
 	if (side->due_tail != due)
 		sim_log(&side->m->sim, "qp %06x: a message of %u bytes is due", side->qpn,
