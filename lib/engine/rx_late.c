@@ -212,9 +212,12 @@ attempt(struct engine *e, struct rx_late_pkt *p)
 	else if (why == DROP_MEMORY_LATE)
 		qp->bind.late_resp.lost = !is_stale(p);
 	settle(e, p, why);
-	if (!request && qp->bind.late_resp.n == 0 && qp->bind.late_resp.lost) {
+	if (!request && qp->bind.late_resp.n == 0) {
+		if (qp->bind.late_resp.lost)
+			req_rx_lost(&e->env, qp);
+		else
+			req_rx_waited(&e->env, qp);
 		qp->bind.late_resp.lost = false;
-		req_rx_lost(&e->env, qp);
 		turn_check_timer(e, qp);
 	}
 	return true;

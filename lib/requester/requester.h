@@ -31,7 +31,7 @@ enum req_more req_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 
 /* Handle a response (ACK, NAK, READ response, atomic ACK) for qp; not checked against its state. */
 void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
-/* The same for a response that has waited for memory, on a path of its own. */
+/* The same for a response that has waited for memory, by a separate copy of the code. */
 void req_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
@@ -39,6 +39,8 @@ void req_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
  * the peer, which has responded, uses up no retry. Called after each attempt.
  */
 void req_rx_waits(struct qp_env *env, struct qp *qp);
+/* No response for qp waits any longer: the silence after which it probes begins. */
+void req_rx_waited(struct qp_env *env, struct qp *qp);
 /* One does not wait any longer, or had no place: its data is requested again, a little later. */
 void req_rx_lost(struct qp_env *env, struct qp *qp);
 

@@ -168,6 +168,16 @@ req_rx_waits(struct qp_env *env, struct qp *qp)
 }
 
 void
+req_rx_waited(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (snd->probe_ns == 0 && snd->wait_ns != 0 && req_outstanding(snd) &&
+	    qp->conn.state != QP_ERR)
+		snd->probe_ns = env->now_ns + snd->wait_ns;
+}
+
+void
 req_rx_lost(struct qp_env *env, struct qp *qp)
 {
 	if (req_rnr_waits(qp) || qp->conn.state == QP_ERR)
