@@ -173,13 +173,14 @@ keeper(void *arg)
 			continue;
 		if (fd[0].revents != 0) {
 			lock_ops->lock();
+			mr_ref_cut_growth();
 			mr_linger_end_all();
 			/*
 			 * Reading a message lets its sender continue. Locked: whatever memory the
-			 * sender freed is among the memory that was just returned.
+			 * sender freed is among the memory that was just returned. One message: a
+			 * later one may be of memory that has grown since.
 			 */
-			while (read(fd[0].fd, &msg, sizeof(msg)) == sizeof(msg))
-				;
+			(void)!read(fd[0].fd, &msg, sizeof(msg));
 			lock_ops->unlock();
 		}
 		if (fd[1].revents != 0 && read(fd[1].fd, &count, sizeof(count)) < 0)

@@ -375,9 +375,107 @@ let_stray(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	}
 }
 
+/* Is v, which maps a part of f, where that part was adopted? */
+static bool
+is_at_home(const struct mr_file *f, const struct vma *v)
+{
+	return v->start - v->offset == f->base;
+}
+
+/*
+ * Returns true if offset off of f is mapped where it was adopted. Reduces *end to that of the
+ * offsets for which the answer is the same. Scans must ascend.
+ */
+static bool
+maps_home(struct vma_scan *scan, struct mr_file *f, uint64_t off, uint64_t *end)
+{
+	uint64_t at = f->base + off, bound;
+	struct vma v;
+	bool is;
+
+	if (vma_scan_next(scan, at, &v) != 0)
+		return false;
+	is = v.start <= at && file_backs(f, &v) && is_at_home(f, &v);
+	bound = v.start > at ? v.start : v.end;
+	if (bound - f->base < *end)
+		*end = bound - f->base;
+	return is;
+}
+
+/* Replaces offsets [off, end) of f, as far as v maps them, by private memory without pages. */
+static void
+map_zeros(const struct vma *v, uint64_t off, uint64_t end)
+{
+	raw_mmap_at(v->start + (off - v->offset), end - off, v->prot, MAP_PRIVATE | MAP_ANONYMOUS,
+		    -1, 0);
+}
+
+/*
+ * Cuts off what was not moved with v, but mapped when it grew: pages that are mapped at home, too,
+ * and, unless some are being returned, those that nobody has registered.
+ */
+static void
+cut_growth(struct mr_file *f, const struct vma *v, bool returning)
+{
+	uint64_t off = v->offset, end = off + (v->end - v->start), stop, from, to;
+	struct vma_scan scan;
+
+	if (vma_scan_open(&scan, 0) != 0)
+		return;
+	for (; off < end; off = stop) {
+		stop = end;
+		if (maps_home(&scan, f, off, &stop)) {
+			map_zeros(v, off, stop);
+			continue;
+		}
+		for (from = off; !returning && next_unreferenced(f, &from, stop, &to) == 0;
+		     from = to)
+			if (is_free(f, from, to))
+				map_zeros(v, from, to);
+	}
+	vma_scan_close(&scan);
+}
+
+static void
+cut_all_growth(bool returning)
+{
+	struct vma_scan scan;
+	uint64_t pos = 0;
+	struct vma v;
+
+	if (vma_scan_open(&scan, 0) != 0)
+		return;
+	while (vma_scan_next(&scan, pos, &v) == 0) {
+		struct mr_file *f = mr_file_find(&v);
+
+		pos = v.end;
+		if (f != NULL && !is_at_home(f, &v) && f->page_size == page_bytes())
+			cut_growth(f, &v, returning);
+	}
+	vma_scan_close(&scan);
+}
+
+void
+mr_ref_cut_growth(void)
+{
+	cut_all_growth(false);
+}
+
+/* The end of the pages from offset end on that are mapped, up to limit, but not registered. */
+static uint64_t
+grown_end(const struct mr_file *f, uint64_t end, uint64_t limit)
+{
+	uint64_t from = end, to;
+
+	if (end >= limit || next_unreferenced(f, &from, limit, &to) != 0 || from != end)
+		return end;
+	return is_free(f, end, to) ? to : end;
+}
+
 /*
  * Makes file offsets [start, end) private memory again if they are still mapped as adopted. Looks
- * again where the program has changed its mappings meanwhile.
+ * again where the program has changed its mappings meanwhile. A mapping that has grown where it is
+ * has pages behind them that nobody registered: these, too.
  */
 static void
 give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
@@ -405,14 +503,20 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 			.fd = f->fd,
 			.back = true,
 		};
+		bool is_ours;
 		int err;
 
+		is_ours = file_backs(f, &v) && is_at_home(f, &v);
+		if (is_ours && v.end > stop)
+			stop = f->base + grown_end(f, end, v.end - f->base);
 		pos = v.end < stop ? v.end : stop;
 		job.len = pos - job.addr;
 		job.fd_off = job.addr - f->base;
-		if (!file_backs(f, &v) || v.start - v.offset != f->base)
+		if (!is_ours)
 			continue;
 		let_stray(swap, f, back - f->base, job.addr - f->base);
+		if (page_return_is_disturbed())
+			cut_all_growth(true);
 		err = page_swap_run(swap, &job, &done);
 		back = job.addr + done;
 		if (err == -ENOENT && changes++ < MAX_CHANGES) {
@@ -423,7 +527,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 		}
 	}
 	vma_scan_close(&scan);
-	let_stray(swap, f, back - f->base, end);
+	let_stray(swap, f, back - f->base, stop - f->base);
 }
 
 /* Makes the parts of [start, end) without a reference private again. swap NULL: not possible. */

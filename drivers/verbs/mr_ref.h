@@ -90,6 +90,14 @@ bool mr_ref_copied(uint64_t start, uint64_t end);
 void mr_ref_release(struct mr_pin *pin);
 
 /*
+ * The program is in an mremap that has moved adopted memory, and perhaps made it grow: the kernel
+ * then maps the pages that follow in the file, which may be those of other memory. Replace them by
+ * private ones. Call it before the message of the userfaultfd is read, for which the mremap waits:
+ * nobody uses the new pages yet.
+ */
+void mr_ref_cut_growth(void);
+
+/*
  * As mr_ref_release if other references cover every page, so that none becomes private. Otherwise
  * does nothing and returns false.
  */

@@ -85,9 +85,53 @@ note_change(int uffd, uint64_t start, uint64_t end, uint64_t to)
 }
 
 /*
+ * Returns where the memory of addr is now. Reduces *len to the bytes that have the same fate;
+ * *gone: its contents are removed, or other memory was moved there. Locked.
+ */
+static uint64_t
+place_of(uint64_t addr, uint64_t *len, bool *gone)
+{
+	*gone = false;
+	for (unsigned i = 0; i < program.n; i++) {
+		const struct change *c = &program.change[i];
+		uint64_t over = c->to == 0 ? 0 : c->to + (c->end - c->start);
+		const uint64_t bound[] = {c->start, c->end, c->to, over};
+
+		for (unsigned k = 0; k < sizeof(bound) / sizeof(bound[0]); k++)
+			if (addr < bound[k] && bound[k] - addr < *len)
+				*len = bound[k] - addr;
+		if (c->start <= addr && addr < c->end && c->to != 0)
+			addr = c->to + (addr - c->start);
+		else if ((c->start <= addr && addr < c->end) || (c->to <= addr && addr < over))
+			*gone = true;
+	}
+	return addr;
+}
+
+/*
+ * An access waits for a page. One that will not be filled in is in memory that the program has made
+ * grow, which the kernel registers along with the rest, and must not wait.
+ */
+static void
+note_fault(int uffd, uint64_t addr)
+{
+	uint64_t at = program.start, n;
+	bool gone;
+
+	addr &= ~((uint64_t)page_bytes() - 1);
+	for (; program.filling && at < program.end; at += n) {
+		n = program.end - at;
+		uint64_t place = place_of(at, &n, &gone);
+
+		if (place <= addr && addr < place + n)
+			return;
+	}
+	unwatch(uffd, addr, page_bytes());
+}
+
+/*
  * Reading a message about a move or a removal lets the mremap or madvise that caused it continue.
- * Messages about faults need no reply: the pages will be filled in. Returns false if the descriptor
- * is closed.
+ * Returns false if the descriptor is closed.
  */
 static bool
 take_messages(int uffd)
@@ -106,6 +150,8 @@ take_messages(int uffd)
 		else if (msg.event == UFFD_EVENT_REMAP)
 			note_change(uffd, msg.arg.remap.from,
 				    msg.arg.remap.from + msg.arg.remap.len, msg.arg.remap.to);
+		else if (msg.event == UFFD_EVENT_PAGEFAULT)
+			note_fault(uffd, msg.arg.pagefault.address);
 	}
 	pthread_mutex_unlock(&program.lock);
 	return open;
@@ -187,30 +233,6 @@ fill_begin(uint64_t addr, uint64_t len, uint64_t fresh)
 	program.fresh = fresh;
 	program.filling = true;
 	pthread_mutex_unlock(&program.lock);
-}
-
-/*
- * Returns where the memory of addr is now. Reduces *len to the bytes that have the same fate;
- * *gone: its contents are removed, or other memory was moved there. Locked.
- */
-static uint64_t
-place_of(uint64_t addr, uint64_t *len, bool *gone)
-{
-	*gone = false;
-	for (unsigned i = 0; i < program.n; i++) {
-		const struct change *c = &program.change[i];
-		uint64_t over = c->to == 0 ? 0 : c->to + (c->end - c->start);
-		const uint64_t bound[] = {c->start, c->end, c->to, over};
-
-		for (unsigned k = 0; k < sizeof(bound) / sizeof(bound[0]); k++)
-			if (addr < bound[k] && bound[k] - addr < *len)
-				*len = bound[k] - addr;
-		if (c->start <= addr && addr < c->end && c->to != 0)
-			addr = c->to + (addr - c->start);
-		else if ((c->start <= addr && addr < c->end) || (c->to <= addr && addr < over))
-			*gone = true;
-	}
-	return addr;
 }
 
 /* Ends the filling: no access to the chunk or its neighbours waits any more. */
@@ -450,9 +472,8 @@ map_again(int uffd, const struct page_swap_job *job, uint64_t addr, uint64_t len
 				  job->fd_off + (addr - job->addr));
 }
 
-/* Does the program move watched memory now? From the moment that it is moved. */
-static bool
-is_moving(void)
+bool
+page_return_is_disturbed(void)
 {
 	struct uffdio_writeprotect nothing = {.range.len = page_bytes()};
 
@@ -462,7 +483,8 @@ is_moving(void)
 
 /*
  * Unmaps the parts of a returned chunk whose pages are still mapped elsewhere: the program has
- * moved them before. Returns true if there are some.
+ * moved them before. (A mapping that begins in front of them has moved and grown.) Returns true if
+ * there are some.
  */
 static bool
 unmap_moved(const struct page_swap_job *job, uint64_t addr, uint64_t len)
@@ -481,7 +503,7 @@ unmap_moved(const struct page_swap_job *job, uint64_t addr, uint64_t len)
 
 		pos = v.end;
 		to = to < off + len ? to : off + len;
-		if (!is_of(&v, &st) || from >= to)
+		if (!is_of(&v, &st) || from >= to || v.offset < off)
 			continue;
 		raw_munmap(addr + (from - off), to - from);
 		found = true;
@@ -505,7 +527,7 @@ page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, uint
 		return -errno;
 	err = replace(job, &f);
 	raw_munmap(f.alias, len);
-	if (err == 0 && is_moving() && unmap_moved(job, addr, len))
+	if (err == 0 && page_return_is_disturbed() && unmap_moved(job, addr, len))
 		err = -ENOENT;
 	if (err == 0)
 		page_return_free(job->fd, job->fd_off + (addr - job->addr), len);

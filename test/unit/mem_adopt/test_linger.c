@@ -118,6 +118,80 @@ client_grows_lingering(void)
 	check_growing(false);
 }
 
+static bool
+is_zero(const uint8_t *p, size_t len)
+{
+	return p[0] == 0 && memcmp(p, p + 1, len - 1) == 0;
+}
+
+/*
+ * A mapping of one page grows and has to move. The kernel gives it the pages that follow in the
+ * file, of which the first one belongs to the buffer behind it.
+ */
+static void
+check_page_grows(bool registered, bool neighbour_too)
+{
+	uint8_t *p = map_private(2 * PAGE), *other = p + PAGE, *q;
+	struct built a, b;
+
+	fill(p, PAGE, 2);
+	fill(other, PAGE, 1);
+	CHECK(build(&a, other, 24) == 0 && build(&b, p, 24) == 0);
+	if (!registered)
+		mr_pieces_release(b.hold);
+	if (!neighbour_too)
+		mr_pieces_release(a.hold);
+	q = mremap(p, PAGE, 4 * PAGE, MREMAP_MAYMOVE);
+	CHECK(q != MAP_FAILED && q != p && filled(q, PAGE, 2));
+	CHECK(is_zero(q + PAGE, 3 * PAGE) && is_private(q + PAGE));
+	CHECK(registered || is_private(q));
+	memset(q + PAGE, 0xee, 3 * PAGE);
+	CHECK(filled(other, PAGE, 1));
+	fill(other, PAGE, 3);
+	if (registered)
+		mr_pieces_release(b.hold);
+	if (neighbour_too)
+		mr_pieces_release(a.hold);
+	mr_pieces_settle();
+	CHECK(is_private(other) && filled(other, PAGE, 3) && is_private(q) && filled(q, PAGE, 2));
+	for (size_t i = PAGE; i < 4 * PAGE; i++)
+		CHECK(q[i] == 0xee);
+	CHECK(munmap(q, 4 * PAGE) == 0 && munmap(other, PAGE) == 0);
+}
+
+static void
+client_grows_a_page(void)
+{
+	for (unsigned i = 0; i < 4; i++)
+		check_page_grows(i & 1, i & 2);
+}
+
+/* It grows where it is: the program is not made to wait, and the new pages are shared at first. */
+static void
+client_grows_a_page_in_place(void)
+{
+	for (unsigned registered = 0; registered < 2; registered++) {
+		uint8_t *p = map_private(4 * PAGE);
+		struct built b;
+
+		CHECK(munmap(p + PAGE, 3 * PAGE) == 0);
+		fill(p, PAGE, 2);
+		CHECK(build(&b, p, 24) == 0);
+		if (!registered)
+			mr_pieces_release(b.hold);
+		CHECK(mremap(p, PAGE, 4 * PAGE, 0) == p);
+		CHECK(is_zero(p + PAGE, 3 * PAGE));
+		memset(p + PAGE, 0xee, 3 * PAGE);
+		if (registered)
+			mr_pieces_release(b.hold);
+		mr_pieces_settle();
+		for (unsigned i = 0; i < 4; i++)
+			CHECK(is_private(p + i * PAGE));
+		CHECK(filled(p, PAGE, 2) && p[PAGE] == 0xee && p[4 * PAGE - 1] == 0xee);
+		CHECK(munmap(p, 4 * PAGE) == 0);
+	}
+}
+
 /* Registered in parts, then as a whole: one region over many mappings. */
 static void
 client_parts(void)
@@ -285,6 +359,8 @@ REQUIREMENT("MEM-05")
 LINGER(lingering_pages_do_not_disturb_a_new_mapping, client_mapped_anew)
 LINGER(registered_buffer_can_grow, client_grows_registered)
 LINGER(lingering_buffer_can_grow, client_grows_lingering)
+LINGER(mapping_of_one_page_can_grow, client_grows_a_page)
+LINGER(mapping_of_one_page_can_grow_in_place, client_grows_a_page_in_place)
 LINGER(parts_and_then_the_whole_form_one_region, client_parts)
 LINGER(inaccessible_memory_is_returned_private, client_inaccessible)
 LINGER(child_of_a_fork_gets_inaccessible_memory_too, client_fork_inaccessible)

@@ -26,7 +26,7 @@
 #include "../../kit/unit.h"
 
 #define PAGES    4u /* of private memory, .. */
-#define AROUND   2u /* .. between as many inaccessible ones on either side */
+#define AROUND   3u /* .. between as many inaccessible ones on either side */
 #define BUF_LEN  24u
 #define BUF_AT   100u /* of the first buffer in its page */
 #define BUF2_AT  200u /* of another one */
@@ -41,7 +41,7 @@ static struct {
 	struct reg reg[3];
 	bool live[3];
 	int err; /* of the last registration */
-	bool child_bad;
+	bool child_bad, grown_bad;
 } w;
 
 /* How far page's contents are determined after a pair of operations. */
@@ -366,6 +366,19 @@ op_move(void)
 	EXPECT(mremap(w.page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, w.moved_to) == w.moved_to);
 }
 
+/* The kernel gives the mapping the next page of the file, which is not the program's next page. */
+static void
+op_grow(void)
+{
+	uint8_t *q = mremap(w.page, PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, w.moved_to);
+
+	EXPECT(q == w.moved_to);
+	for (unsigned i = 0; q != MAP_FAILED && i < PAGE; i++) {
+		w.grown_bad |= q[PAGE + i] != 0;
+		q[PAGE + i] = STORED;
+	}
+}
+
 static void
 op_free_page(void)
 {
@@ -407,7 +420,7 @@ op_protect_neighbour(void)
 
 /* ---- pairs ---- */
 
-enum before { NOTHING, HELD, OTHER_HELD, BOTH_HELD, LINGERS, TWO_LINGER };
+enum before { NOTHING, HELD, OTHER_HELD, BOTH_HELD, LINGERS, TWO_LINGER, NEXT_LINGERS };
 
 static const struct first {
 	const char *name;
@@ -426,6 +439,7 @@ static const struct first {
 	{"deregister beside a region", BOTH_HELD, op_dereg_return, true},
 	{"return what lingers", LINGERS, op_return},
 	{"return two pages", TWO_LINGER, op_return},
+	{"return the next page first", NEXT_LINGERS, op_return},
 	{"fork", NOTHING, op_fork},
 	{"fork with a region", HELD, op_fork, true},
 	{"fork while a region lingers", LINGERS, op_fork},
@@ -444,6 +458,7 @@ static const struct second_op {
 	{"unmaps the page", op_unmap, UNMAPPED, .frees = true},
 	{"maps the page anew", op_map_anew, ZERO, .frees = true},
 	{"moves the page", op_move, MOVED, .frees = true},
+	{"grows the page", op_grow, MOVED, .frees = true},
 	{"frees the page", op_free_page, ZERO, .frees = true},
 	{"protects the page", op_protect, KEEPS, .frees = true},
 	{"unmaps the next page", op_unmap_neighbour, KEEPS, .next = true},
@@ -486,15 +501,19 @@ set_up(enum before before)
 	fill(w.page, PAGE, 1);
 	fill(w.page + PAGE, PAGE, 3);
 	fill(w.page + 2 * PAGE, PAGE, 4);
-	w.child_bad = false;
+	w.child_bad = w.grown_bad = false;
 	w.err = 0;
-	if (before == HELD || before == BOTH_HELD || before == LINGERS)
+	if (before == NEXT_LINGERS) {
+		CHECK(reg_at(0, w.page + PAGE + BUF_AT, BUF_LEN) == 0);
+		dereg_at(0);
+	}
+	if (before == HELD || before == BOTH_HELD || before == LINGERS || before == NEXT_LINGERS)
 		CHECK(reg_at(0, w.page + BUF_AT, BUF_LEN) == 0);
 	if (before == OTHER_HELD || before == BOTH_HELD)
 		CHECK(reg_at(1, w.page + BUF2_AT, BUF_LEN) == 0);
 	if (before == TWO_LINGER)
 		CHECK(reg_at(0, w.page + BUF_AT, PAGE) == 0);
-	if (before == LINGERS || before == TWO_LINGER)
+	if (before == LINGERS || before == TWO_LINGER || before == NEXT_LINGERS)
 		dereg_at(0);
 }
 
@@ -555,9 +574,15 @@ check_next(const struct second_op *s)
 		EXPECT(prot_of(next) == PROT_READ);
 }
 
+static bool
+filled_with(const uint8_t *page, uint8_t byte)
+{
+	return page[0] == byte && memcmp(page, page + 1, PAGE - 1) == 0;
+}
+
 /* No page of an adopted file is mapped any more, and the page is private again. */
 static void
-check_end(void)
+check_end(bool grew)
 {
 	struct vma_scan scan;
 	struct vma v;
@@ -570,6 +595,8 @@ check_end(void)
 		EXPECT(pattern(w.page) && is_private(w.page));
 	if (fate == MOVED)
 		EXPECT(pattern(w.moved_to) && is_private(w.moved_to));
+	if (grew)
+		EXPECT(filled_with(w.moved_to + PAGE, STORED) && is_private(w.moved_to + PAGE));
 	CHECK(munmap(w.window, (PAGES + 2 * AROUND) * PAGE) == 0);
 	CHECK(vma_scan_open(&scan, 0) == 0);
 	while (vma_scan_next(&scan, pos, &v) == 0) {
@@ -600,12 +627,12 @@ run_once(const struct first *f, const struct second_op *s)
 		start_second(); /* after the first operation */
 	CHECK(COMES_TRUE(second_done()));
 	EXPECT(w.err == 0 || (w.err == EFAULT && (s->frees || (s->next && f->uses_next))));
-	EXPECT(!w.child_bad);
+	EXPECT(!w.child_bad && !w.grown_bad);
 	EXPECT(neighbours());
 	if (!s->next || !f->uses_next)
 		check_next(s);
 	check_page(s);
-	check_end();
+	check_end(s->run == op_grow);
 	return stopped;
 }
 
@@ -623,7 +650,7 @@ client_pairs(void)
 	w.window = map_private((PAGES + 2 * AROUND) * PAGE);
 	first_name = second_name = "";
 	set_up(HELD); /* starts the provider's threads */
-	check_end();
+	check_end(false);
 	for (size_t i = 0; i < nf; i++) {
 		unsigned before = runs, most = 0;
 
@@ -633,6 +660,8 @@ client_pairs(void)
 			if (s->needs_other && firsts[i].before != OTHER_HELD &&
 			    firsts[i].before != BOTH_HELD)
 				continue;
+			if (s->run == op_grow && firsts[i].uses_page)
+				continue; /* it stores into the page */
 			first_name = firsts[i].name;
 			second_name = s->name;
 			stop_at = 0;
