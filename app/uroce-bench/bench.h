@@ -143,10 +143,6 @@ bool bench_is_pci(const char *device);
 bool bench_huge_pages_free(unsigned mib);
 #define BENCH_EAL_MIB 256u /* memory that most modes need */
 
-/* The TSC after all earlier instructions; and the ns between two such reads in sequence. */
-uint64_t bench_tsc(void);
-double bench_tsc_ns(void);
-
 /* Pin the calling thread to cpu. False: this is not permitted. */
 bool bench_pin(unsigned cpu);
 /* One-way latency of a cache line between two cores, in ns; 0 with one core only. */
@@ -208,15 +204,9 @@ void bench_eal_one(const struct bench_options *o, char **plain);
 int bench_main(int argc, char **argv);
 
 int bench_engine(const struct bench_options *o, struct bench_report *r);
-int bench_scale(const struct bench_options *o, struct bench_report *r);
-void scale_check_options(const struct bench_options *o);
-/* Starts DPDK with an lcore for each worker. */
-void scale_eal_start(const struct bench_options *o, char **plain);
 int bench_wire(const struct bench_options *o, struct bench_report *r);
 int bench_client(const struct bench_options *o, struct bench_report *r);
 void client_check(const struct bench_options *o);
-int bench_latency(const struct bench_options *o, struct bench_report *r);
-void latency_check(const struct bench_options *o);
 int bench_connect(const struct bench_options *o, struct bench_report *r);
 
 #define BENCH_CRC_HEADERS                                                                          \

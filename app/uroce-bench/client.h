@@ -6,8 +6,6 @@
  *   client_host.c     starts daemons and clients, talks to them, ends them
  *   client_process.c  the client's process: device, queue pairs, the measured loops
  *   client_data.c     .. writes and checks the bytes; histogram of times
- *   latency.c         mode "latency": two such programs and the steps of their messages
- *   breakdown.c       .. from stamps to times of steps
  *
  * A client is this program, started by uroce-run, so that the stock libibverbs finds the daemon's
  * devices. It gets commands from a socket. If a command fails, it prints a line on stderr and exits

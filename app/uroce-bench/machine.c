@@ -98,28 +98,6 @@ bench_ns(uint64_t cycles)
 	return (double)cycles * 1e9 / (hz != 0 ? (double)hz : own_hz());
 }
 
-uint64_t
-bench_tsc(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_lfence();
-#endif
-	return rte_rdtsc();
-}
-
-double
-bench_tsc_ns(void)
-{
-	uint64_t best = UINT64_MAX;
-
-	for (unsigned i = 0; i < 1000; i++) {
-		uint64_t start = bench_tsc(), end = bench_tsc();
-
-		best = end - start < best ? end - start : best;
-	}
-	return bench_ns(best);
-}
-
 bool
 bench_huge_pages_free(unsigned mib)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * uroce-bench. Some of its modes are other programs: those in Python start and compare programs
- * (daemons, clients, iperf3, a guest); they are in test/bench/report of the source tree, or in the
- * data directory of an installation. "check" is a verbs program that links neither DPDK nor the
- * transport (check/rcdata.h), in the build or in the libexec directory.
+ * (daemons, clients, iperf3, a guest); "check" is a verbs program that links neither DPDK nor the
+ * transport (check/rcdata.h); "latency" and "scale" are of test/bench/limits. They are in the trees
+ * of the source and of the build, or in the data and libexec directories of an installation.
  */
 #include <errno.h>
 #include <limits.h>
@@ -18,21 +18,28 @@
 
 #define PYTHON "/usr/bin/python3"
 
-static const char *const scripted[] = {"report", "versus", "loss", "incast", "nic"};
+/* The modes that are other programs, and where these are: in a build, and in an installation. */
+static const struct elsewhere {
+	const char *mode, *build, *installed;
+	bool script;
+} elsewhere[] = {
+#define SCRIPT(mode)                                                                               \
+	{                                                                                          \
+		mode, BENCH_SOURCE "/test/bench/report", BENCH_SCRIPTS, true                       \
+	}
+	SCRIPT("report"),
+	SCRIPT("versus"),
+	SCRIPT("loss"),
+	SCRIPT("incast"),
+	SCRIPT("nic"),
+	{"check", BENCH_BUILD "/check/rcdata", BENCH_LIBEXEC "/rcdata", false},
+	{"latency", BENCH_LIMITS, BENCH_LIBEXEC "/limits", false},
+	{"scale", BENCH_LIMITS, BENCH_LIBEXEC "/limits", false},
+};
 
-static bool
-is_scripted(const char *mode)
-{
-	for (unsigned i = 0; i < sizeof(scripted) / sizeof(scripted[0]); i++)
-		if (strcmp(mode, scripted[i]) == 0)
-			return true;
-	return false;
-}
-
-/* Find what belongs to the program at exe: its scripts, with their environment, or (check) rcdata.
- */
+/* Finds the program of a mode, and tells it where this one (exe) is. */
 static void
-find(const char *exe, bool check, char *path, size_t size)
+find(const char *exe, const struct elsewhere *e, char *path, size_t size)
 {
 	int folder = (int)(strrchr(exe, '/') - exe);
 	char build[PATH_MAX];
@@ -42,28 +49,29 @@ find(const char *exe, bool check, char *path, size_t size)
 	if (realpath(BENCH_BUILD, build) != NULL && strlen(build) == (size_t)folder &&
 	    strncmp(exe, build, folder) == 0) {
 		setenv("UROCE_BENCH_SOURCE", BENCH_SOURCE, 1);
-		snprintf(path, size, "%s",
-			 check ? BENCH_BUILD "/check/rcdata" : BENCH_SOURCE "/test/bench/report");
+		snprintf(path, size, "%s", e->build);
 	} else {
-		snprintf(path, size, "%.*s/../%s", folder, exe,
-			 check ? BENCH_LIBEXEC "/rcdata" : BENCH_SCRIPTS);
+		snprintf(path, size, "%.*s/../%s", folder, exe, e->installed);
 	}
 }
 
 /*
- * Executes the program of argv[1] if that is a mode in Python, or "check". Returns 0 if it is not,
- * else the exit status of a failure, which is printed.
+ * Executes the program of argv[1] if that is another one. Returns 0 if it is not, else the exit
+ * status of a failure, which is printed.
  */
 static int
-bench_script(int argc, char **argv)
+bench_elsewhere(int argc, char **argv)
 {
 	char exe[PATH_MAX], path[2 * PATH_MAX];
 	/* not the first in PATH: that of conda or pyenv lacks the distribution's matplotlib */
 	char *args[BENCH_MAX_ARGS + 4] = {PYTHON, "-B", path};
-	bool check = argc > 1 && strcmp(argv[1], "check") == 0;
+	const struct elsewhere *e = NULL;
 	ssize_t n;
 
-	if (argc < 2 || (!check && !is_scripted(argv[1])))
+	for (unsigned i = 0; argc > 1 && i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+		if (strcmp(argv[1], elsewhere[i].mode) == 0)
+			e = &elsewhere[i];
+	if (e == NULL)
 		return 0;
 	if (argc > BENCH_MAX_ARGS) {
 		fprintf(stderr, "uroce-bench: more than %d arguments\n", BENCH_MAX_ARGS);
@@ -75,16 +83,17 @@ bench_script(int argc, char **argv)
 		return 2;
 	}
 	exe[n] = '\0';
-	find(exe, check, path, sizeof(path));
+	find(exe, e, path, sizeof(path));
 	if (access(path, R_OK | X_OK) != 0) {
 		fprintf(stderr, "uroce-bench: %s: its %s not in %s: %s\n", argv[1],
-			check ? "program is" : "scripts are", path, strerror(errno));
+			e->script ? "scripts are" : "program is", path, strerror(errno));
 		return 2;
 	}
-	if (check) {
-		argv[1] = "uroce-bench check";
-		execv(path, argv + 1);
-		fprintf(stderr, "uroce-bench: check: %s: %s\n", path, strerror(errno));
+	if (!e->script) {
+		if (strcmp(e->mode, "check") == 0)
+			*++argv = "uroce-bench check";
+		execv(path, argv);
+		fprintf(stderr, "uroce-bench: %s: %s: %s\n", e->mode, path, strerror(errno));
 		return 2;
 	}
 	memcpy(args + 3, argv + 1, (size_t)(argc - 1) * sizeof(*argv));
@@ -134,10 +143,8 @@ const struct cli_program bench_program = {
 const struct bench_mode bench_modes[] = {
 	{"engine", bench_engine, bench_eal_one, NULL},
 	{"client", bench_client, NULL, client_check},
-	{"latency", bench_latency, NULL, latency_check},
 	{"wire", bench_wire, bench_eal_one, node_net_check_options},
 	{"connect", bench_connect, NULL, NULL},
-	{"scale", bench_scale, scale_eal_start, scale_check_options},
 	{"probe", NULL, NULL, NULL},
 	{NULL},
 };
@@ -153,7 +160,7 @@ main(int argc, char **argv)
 		{CONNECT_MODE, connect_main},
 		{"node", node_main},
 	};
-	int status = bench_script(argc, argv);
+	int status = bench_elsewhere(argc, argv);
 
 	if (status != 0)
 		return status;

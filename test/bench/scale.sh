@@ -384,9 +384,9 @@ bench_step probe 10 "$all" probe
 bench_step engine-64 20 "$first" engine --size 64 --runs 9
 bench_step engine-4k 20 "$first" engine --size 4096 --runs 9
 bench_step engine-1m 20 "$first" engine --size 1048576 --runs 5
-bench_step scale 150 "$all" scale --sweep --runs 5
-bench_step scale-all-handed-over 60 "$all" scale --handed-over 100 --runs 5
-bench_step scale-all-handed-over-4k 60 "$all" scale --size 4096 --handed-over 100 --runs 5
+limits_step scale 150 "$all" scale --sweep --runs 5
+limits_step scale-all-handed-over 60 "$all" scale --handed-over 100 --runs 5
+limits_step scale-all-handed-over-4k 60 "$all" scale --size 4096 --handed-over 100 --runs 5
 two=$(pick 0),$(pick 1) three=$(pick 0),$(pick 1),$(pick 2)
 for op in send write read; do
 	bench_step "pair-$op-latency" 20 "$two" client --measure latency --op $op --size 64 --runs 5

@@ -18,7 +18,6 @@ OTHER = {
     'app/uroce-bench/client_process.c': 'a PSN',
     'app/uroce-bench/engine.c': 'message size; slots; path MTU',
     'app/uroce-bench/options.c': 'path MTU; QPs; messages in flight',
-    'app/uroce-bench/scale.c': 'message size; mbufs; slots; path MTU',
     'app/uroce-run/fetch.c': 'characters of a command line',
     'app/uroce-run/install.c': 'characters of a line',
     'app/urocectl/doctor.c': 'path MTU',

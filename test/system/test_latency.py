@@ -47,8 +47,11 @@ def ordinary():
     program = lib.public_copy() / "app/uroce-bench/uroce-bench"
     if not program.exists():
         program.parent.mkdir(mode=0o755)
-        shutil.copy(lib.BUILD / "app/uroce-bench/uroce-bench", program)
-        program.chmod(0o755)
+        limits = program.parents[1] / "libexec/uroce/limits"  # its mode latency, as in an installation
+        limits.parent.mkdir(mode=0o755, parents=True)
+        for path, built in ((program, "app/uroce-bench/uroce-bench"), (limits, "test/bench/limits/limits")):
+            shutil.copy(lib.BUILD / built, path)
+            path.chmod(0o755)
     return program
 
 

@@ -7,6 +7,8 @@
  *   frames.c   a node that moves frames without queue pairs
  *   sockets.c  the latency of bare sockets
  *   hops.c     the way to the worker and back
+ *   latency.c  mode "latency" of uroce-bench; breakdown.c: from stamps to times of steps
+ *   scale.c    its mode "scale"; scale_lines.c, lines.c: cache lines that two workers write
  */
 #ifndef BENCH_BOUNDS_H
 #define BENCH_BOUNDS_H
@@ -19,6 +21,13 @@
 /* Packet buffers of this process; made at the first call. */
 struct rte_mempool *limits_pool(void);
 int limits_hops(const struct bench_options *o, struct bench_report *r);
+/* Modes of uroce-bench, which executes this program for them. */
+int bench_latency(const struct bench_options *o, struct bench_report *r);
+void latency_check(const struct bench_options *o);
+int bench_scale(const struct bench_options *o, struct bench_report *r);
+void scale_check_options(const struct bench_options *o);
+/* Starts DPDK with an lcore for each worker. */
+void scale_eal_start(const struct bench_options *o, char **plain);
 int limits_sockets(const struct bench_options *o, struct bench_report *r);
 int hops_main(int argc, char **argv);
 int frames_main(int argc, char **argv);

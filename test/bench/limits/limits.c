@@ -481,7 +481,9 @@ const struct cli_program bench_program = {
 		 "  wire-testpmd  the same, and dpdk-testpmd on such a port\n"
 		 "  sockets       the latency of bare sockets\n"
 		 "  sleep         a bare thread that sleeps and is woken\n"
-		 "  hops          to the worker and back without a packet\n",
+		 "  hops          to the worker and back without a packet\n"
+		 "  latency       as uroce-bench latency\n"
+		 "  scale         as uroce-bench scale\n",
 	.options = bench_fields,
 };
 
@@ -494,6 +496,8 @@ const struct bench_mode bench_modes[] = {
 	{"sockets", limits_sockets, NULL, check_sockets},
 	{"sleep", limits_sleep, NULL, NULL},
 	{"hops", limits_hops, bench_eal_one, NULL},
+	{"latency", bench_latency, NULL, latency_check},
+	{"scale", bench_scale, scale_eal_start, scale_check_options},
 	{NULL},
 };
 
@@ -504,6 +508,8 @@ main(int argc, char **argv)
 		return hops_main(argc, argv);
 	if (argc > 2 && strcmp(argv[1], "frames") == 0)
 		return frames_main(argc, argv);
+	if (argc > 2 && strcmp(argv[1], CLIENT_MODE) == 0)
+		return client_main(argc, argv);
 	if (argc > 2 && strcmp(argv[1], "node") == 0)
 		return node_main(argc, argv);
 	return bench_main(argc, argv);

@@ -10,10 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "bounds.h"
 #include "breakdown.h"
-#include "client.h"
 #include "ipc/client.h"
-#include "node.h"
 
 #define PINGS      5000u
 #define PINGS_MOST 20000u /* with --breakdown: as many as a daemon has space for */

@@ -3,8 +3,7 @@
 #ifndef UROCE_BENCH_SCALE_H
 #define UROCE_BENCH_SCALE_H
 
-#include "bench.h"
-#include "rc_client.h"
+#include "app/uroce-bench/rc_client.h"
 #include "uroce_abi/hello.h"
 
 /* The low bits of a step. */

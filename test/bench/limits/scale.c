@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
-#include "client.h"
+#include "bounds.h"
 #include "scale.h"
 
 #define SCALE_LISTS 8     /* different numbers of workers in one run */

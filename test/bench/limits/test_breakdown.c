@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "breakdown.h"
-#include "../../kit/unit.h"
+#include "test/kit/unit.h"
 
 #define TRIPS  100u
 #define PERIOD 10000u /* cycles from one round trip to the next */

@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "client.h"
+#include "app/uroce-bench/client.h"
 #include "worker/steps.h"
 
 /*

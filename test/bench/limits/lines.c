@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <rte_common.h>
 #include <rte_pause.h>
-#include "bench.h"
+#include "app/uroce-bench/bench.h"
 #include "lines.h"
 
 #define STOP         SIGUSR2
