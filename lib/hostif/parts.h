@@ -3,8 +3,7 @@
  * Shared by the files of a host interface. Private to lib/hostif.
  *
  *   hostif.c  the interface as a whole
- *   tap.c     the TAP: create it, its MAC, MTU and state
- *   addr.c    its addresses, by netlink
+ *   tap.c     the TAP: create it, its MAC, MTU, state and addresses
  *   move.c    its thread
  *   cut.c     frames of the kernel: long ones are cut, checksums are finished
  *   merge.c   frames for the kernel: TCP segments in a row become one long one

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_addr.h>
 #include <linux/if_tun.h>
 #include <net/if_arp.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostif/parts.h"
+#include "port/host.h"
 
 /* What the kernel may leave to us: see cut.c. */
 #define OFFLOADS (TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6)
@@ -62,20 +64,14 @@ create(struct hostif *h, char *err, size_t room)
 static int
 configure(const struct hostif *h, const struct hostif_params *p, char *err, size_t room)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
-	struct ifreq req = {.ifr_hwaddr.sa_family = ARPHRD_ETHER};
+	struct ifreq mac = {.ifr_hwaddr.sa_family = ARPHRD_ETHER}, mtu = {.ifr_mtu = (int)p->mtu};
 
-	if (fd < 0)
-		return failed(h, "socket", err, room);
-	strcpy(req.ifr_name, h->name);
-	memcpy(req.ifr_hwaddr.sa_data, p->mac, 6);
-	if (ioctl(fd, SIOCSIFHWADDR, &req) != 0)
-		rc = failed(h, "MAC", err, room);
-	req.ifr_mtu = (int)p->mtu;
-	if (rc == 0 && ioctl(fd, SIOCSIFMTU, &req) != 0)
-		rc = failed(h, "MTU", err, room);
-	close(fd);
-	return rc;
+	memcpy(mac.ifr_hwaddr.sa_data, p->mac, 6);
+	errno = -host_ioctl(h->name, SIOCSIFHWADDR, &mac);
+	if (errno != 0)
+		return failed(h, "MAC", err, room);
+	errno = -host_ioctl(h->name, SIOCSIFMTU, &mtu);
+	return errno != 0 ? failed(h, "MTU", err, room) : 0;
 }
 
 /*
@@ -123,19 +119,46 @@ hostif_tap_open(struct hostif *h, const struct hostif_params *p, char *err, size
 int
 hostif_tap_up(const struct hostif *h)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
 	struct ifreq req = {0};
+	int rc = host_ioctl(h->name, SIOCGIFFLAGS, &req);
 
-	if (fd < 0)
-		return -errno;
-	strcpy(req.ifr_name, h->name);
-	if (ioctl(fd, SIOCGIFFLAGS, &req) != 0)
-		rc = -errno;
 	req.ifr_flags |= IFF_UP;
-	if (rc == 0 && ioctl(fd, SIOCSIFFLAGS, &req) != 0)
-		rc = -errno;
-	close(fd);
-	return rc;
+	return rc == 0 ? host_ioctl(h->name, SIOCSIFFLAGS, &req) : rc;
+}
+
+static int
+change(const struct hostif *h, const struct net_addr *a, uint16_t type, uint16_t flags)
+{
+	const struct ifaddrmsg addr = {.ifa_family = a->v4 ? AF_INET : AF_INET6,
+				       .ifa_prefixlen = a->plen,
+				       .ifa_flags = IFA_F_NODAD,
+				       .ifa_index = if_nametoindex(h->name)};
+	const uint8_t *ip = a->v4 ? a->gid + 12 : a->gid;
+	uint8_t answer[1024] __attribute__((aligned(8)));
+	size_t len = a->v4 ? 4 : 16;
+	struct host_ask ask;
+	int rc;
+
+	/* the operator has moved it to another network namespace, or renamed it */
+	if (addr.ifa_index == 0)
+		return -ENODEV;
+	host_ask_begin(&ask, type, (uint16_t)(NLM_F_ACK | flags), &addr, sizeof(addr));
+	host_ask_add(&ask, IFA_LOCAL, ip, len);
+	host_ask_add(&ask, IFA_ADDRESS, ip, len);
+	rc = host_ask(&ask, answer, sizeof(answer));
+	return rc > 0 ? -EIO : rc;
+}
+
+int
+hostif_addr_add(struct hostif *h, const struct net_addr *a)
+{
+	return change(h, a, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
+}
+
+int
+hostif_addr_del(struct hostif *h, const struct net_addr *a)
+{
+	return change(h, a, RTM_DELADDR, 0);
 }
 
 void
@@ -143,7 +166,5 @@ hostif_set_link(struct hostif *h, bool up)
 {
 	int carrier = up;
 
-	/* kernels before 5.0 have no such call: the interface stays up then */
-	if (ioctl(h->tap, TUNSETCARRIER, &carrier) != 0)
-		errno = 0;
+	(void)ioctl(h->tap, TUNSETCARRIER, &carrier);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
+#include <rte_ip.h>
 #include "net/frame.h"
 #include "wire/csum.h"
 
@@ -76,28 +77,13 @@ net_put_ipv6(struct net_frame *f, const uint8_t src[16], const uint8_t dst[16], 
 uint32_t
 net_sum(uint32_t sum, const void *bytes, uint32_t len)
 {
-	const uint8_t *p = bytes;
-	uint64_t s = sum;
-	uint16_t w;
-
-	for (; len >= 2; len -= 2, p += 2) {
-		memcpy(&w, p, 2);
-		s += w;
-	}
-	if (len != 0) {
-		w = 0;
-		memcpy(&w, p, 1);
-		s += w;
-	}
-	s = (s & 0xffffffff) + (s >> 32);
-	return (uint32_t)((s & 0xffff) + (s >> 16));
+	return __rte_raw_cksum(bytes, len, sum);
 }
 
 uint16_t
 net_sum_finish(uint32_t sum)
 {
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
+	return (uint16_t)~__rte_raw_cksum_reduce(sum);
 }
 
 uint32_t

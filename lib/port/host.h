@@ -6,7 +6,11 @@
 #ifndef PORT_HOST_H
 #define PORT_HOST_H
 
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "net/net.h"
 
@@ -26,6 +30,8 @@ int host_netdev_of(const uint8_t gid[16], char *netdev);
 int host_ifindex(const char *netdev, uint32_t *ifindex);
 /* Gets an interface's MAC: all zero if it has none. Returns false if there is no such interface. */
 bool host_mac(const char *netdev, uint8_t mac[6]);
+/* Returns the MTU of an interface; 0 if unknown. */
+uint32_t host_mtu(const char *netdev);
 /*
  * Returns true if the interface is up and has a carrier, or if the kernel cannot be queried. The
  * socket-based drivers af_packet and af_xdp do not report this: they report the link as up while
@@ -38,5 +44,26 @@ bool host_runs(const char *netdev);
  * if there is no route, or another -errno.
  */
 int host_route(uint32_t ifindex, const uint8_t dgid[16], uint8_t hop[16]);
+
+/* Executes an ioctl about an interface, whose name this sets in *req. Returns 0 or -errno. */
+int host_ioctl(const char *netdev, unsigned long what, struct ifreq *req);
+
+/* A request to the kernel's rtnetlink. */
+struct host_ask {
+	struct nlmsghdr h;
+	uint8_t body[112]; /* the header that its type requires, and attributes */
+};
+
+/* Begins a request; head: that header. flags: besides NLM_F_REQUEST. */
+void host_ask_begin(struct host_ask *a, uint16_t type, uint16_t flags, const void *head,
+		    size_t len);
+void host_ask_add(struct host_ask *a, uint16_t type, const void *data, size_t len);
+/*
+ * Sends the request. answer: aligned to 8 bytes. Returns the bytes of a message that is in answer,
+ * 0 if the kernel has acknowledged the request, or -errno.
+ */
+int host_ask(const struct host_ask *a, void *answer, size_t room);
+/* Finds the attribute of this type in attributes of len bytes. Returns NULL if there is none. */
+const struct rtattr *host_attr(const struct rtattr *a, size_t len, uint16_t type);
 
 #endif

@@ -4,15 +4,11 @@
  * used here are the MTU of the kernel interface under the port and the size of the driver's
  * buffers.
  */
-#include <net/if.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-#include "port/devarg.h"
+#include "port/ethdev.h"
+#include "port/host.h"
 #include "port/log.h"
-#include "port/mtu.h"
 #include "wire/hdr.h"
 
 #define MIN_MTU            576 /* smallest MTU of a link */
@@ -20,23 +16,6 @@
 #define AF_PACKET_OVERHEAD 64 /* part of framesz used by the kernel's own header */
 #define ROCE_MAX_MTU       (4096 + WIRE_IP_OVERHEAD)
 #define DRIVER_BUF_DEFAULT 2048 /* default of memif's bsize and af_packet's framesz */
-
-/* Asks through a socket, because sysfs may show another namespace's interfaces. */
-uint32_t
-port_netdev_mtu(const char *netdev)
-{
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq req = {0};
-	uint32_t mtu = 0;
-
-	if (fd < 0)
-		return 0;
-	memcpy(req.ifr_name, netdev, strnlen(netdev, sizeof(req.ifr_name) - 1));
-	if (ioctl(fd, SIOCGIFMTU, &req) == 0 && req.ifr_mtu > 0)
-		mtu = (uint32_t)req.ifr_mtu;
-	close(fd);
-	return mtu;
-}
 
 /* Returns the longest frame that the driver's buffers hold; UINT32_MAX if it has none. */
 static uint32_t
@@ -61,7 +40,7 @@ static uint32_t
 native_mtu(const struct port *p, uint32_t want, uint32_t room)
 {
 	uint16_t mtu = 0;
-	uint32_t netdev = p->netdev[0] != '\0' ? port_netdev_mtu(p->netdev) : 0;
+	uint32_t netdev = p->netdev[0] != '\0' ? host_mtu(p->netdev) : 0;
 
 	if (netdev != 0)
 		return netdev;

@@ -12,9 +12,6 @@
 #include "port/log.h"
 #include "wire/hdr.h"
 
-#ifndef PACKET_IGNORE_OUTGOING
-#define PACKET_IGNORE_OUTGOING 23
-#endif
 #ifndef PACKET_FANOUT_FLAG_IGNORE_OUTGOING
 #define PACKET_FANOUT_FLAG_IGNORE_OUTGOING                                                         \
 	0x4000 /* not in Linux 6.1: the filter drops outgoing frames, too */

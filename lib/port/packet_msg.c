@@ -2,39 +2,13 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <string.h>
+#include <rte_ip.h>
 #include "port/socket.h"
 #include "wire/csum.h"
 #include "wire/hdr.h"
 
 #define MACS_LEN        12
 #define UDP_CSUM_OFFSET 6
-
-/* Adds n bytes, an even number, to a one's complement sum. */
-static uint32_t
-sum_bytes(uint32_t sum, const uint8_t *p, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i += 2) {
-		uint16_t word;
-
-		memcpy(&word, p + i, sizeof(word));
-		sum += word;
-	}
-	return sum;
-}
-
-/* Returns the sum of the pseudo-header of ip's UDP packet of len bytes, in network order. */
-static uint16_t
-pseudo_sum(const uint8_t *ip, bool v6, rte_be16_t len)
-{
-	uint32_t sum = len + rte_cpu_to_be_16(WIRE_IPPROTO_UDP);
-
-	if (v6)
-		sum = sum_bytes(sum, ip + 8, 32);
-	else
-		sum = sum_bytes(sum, ip + 12, 8);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)(sum + (sum >> 16));
-}
 
 uint32_t
 packet_head_put(uint8_t *out, const struct udp_head *h, uint32_t bytes, uint32_t gso)
@@ -55,7 +29,8 @@ packet_head_put(uint8_t *out, const struct udp_head *h, uint32_t bytes, uint32_t
 		vnet.hdr_len = h->hdr_len;
 		vnet.csum_start = (uint16_t)udp_at;
 		vnet.csum_offset = UDP_CSUM_OFFSET;
-		udp->csum = pseudo_sum(ip, h->v6, udp->len);
+		udp->csum = h->v6 ? rte_ipv6_phdr_cksum((const struct rte_ipv6_hdr *)ip, 0)
+				  : rte_ipv4_phdr_cksum((const struct rte_ipv4_hdr *)ip, 0);
 	}
 	memcpy(out, &vnet, sizeof(vnet));
 	return PACKET_VNET_LEN + h->hdr_len;

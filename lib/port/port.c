@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <dirent.h>
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -8,23 +10,23 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <rte_byteorder.h>
+#include <rte_dev.h>
+#include <rte_devargs.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
+#include <rte_flow.h>
+#include <rte_kvargs.h>
 #include <rte_mbuf.h>
-#include "port/devarg.h"
-#include "port/guard.h"
+#include <rte_ring.h>
+#include "port/ethdev.h"
 #include "port/host.h"
-#include "port/socket.h"
 #include "port/log.h"
-#include "port/memif.h"
-#include "port/mtu.h"
 #include "port/port.h"
 #include "port/queue.h"
-#include "port/vf.h"
-#include "port/xdp.h"
-#include <rte_byteorder.h>
-#include <rte_flow.h>
-#include <rte_dev.h>
+#include "port/socket.h"
 
 #define DEFAULT_DESCRIPTORS 1024
 
@@ -486,14 +488,12 @@ start(struct port *p)
 	return rc;
 }
 
-#define ROCE_PORT 4791
-
 /* Asks for a rule that sends RoCEv2 over IPv4 to queue 0. */
 static void
 ask_rule(struct port_caps *caps, uint16_t port_id)
 {
 	const struct rte_flow_attr attr = {.ingress = 1};
-	const struct rte_flow_item_udp udp = {.hdr.dst_port = rte_cpu_to_be_16(ROCE_PORT)};
+	const struct rte_flow_item_udp udp = {.hdr.dst_port = rte_cpu_to_be_16(WIRE_UDP_PORT)};
 	const struct rte_flow_item_udp mask = {.hdr.dst_port = UINT16_MAX};
 	const struct rte_flow_item pattern[] = {
 		{.type = RTE_FLOW_ITEM_TYPE_ETH},
@@ -823,4 +823,156 @@ port_leave(struct port *p)
 		rc = rte_dev_remove(info.device);
 	if (rc != 0)
 		PORT_LOG(WARNING, p->name, "cannot give the device back: %s", rte_strerror(-rc));
+}
+
+/* Copies the value of key in the device's arguments. Returns false if there is none. */
+static bool
+devarg(const struct rte_eth_dev_info *info, const char *key, char value[64])
+{
+	const struct rte_devargs *da = info->device != NULL ? rte_dev_devargs(info->device) : NULL;
+	struct rte_kvargs *kv =
+		da != NULL && da->args != NULL ? rte_kvargs_parse(da->args, NULL) : NULL;
+	const char *found = kv != NULL ? rte_kvargs_get(kv, key) : NULL;
+
+	if (found != NULL)
+		snprintf(value, 64, "%s", found);
+	rte_kvargs_free(kv);
+	return found != NULL;
+}
+
+uint32_t
+port_devarg_number(const struct rte_eth_dev_info *info, const char *key, uint32_t fallback)
+{
+	char value[64];
+
+	return devarg(info, key, value) ? (uint32_t)strtoul(value, NULL, 0) : fallback;
+}
+
+bool
+port_devarg_is(const struct rte_eth_dev_info *info, const char *key, const char *value)
+{
+	char found[64];
+
+	return devarg(info, key, found) && strcmp(found, value) == 0;
+}
+
+#define PCI_ADDRESS "0000:03:00.0" /* shape: '0' stands for a hexadecimal digit */
+
+bool
+port_is_pci(const char *name)
+{
+	const char *shape = PCI_ADDRESS;
+
+	if (strlen(name) != strlen(shape))
+		return false;
+	for (; *shape != '\0'; shape++, name++) {
+		if (*shape == ':' || *shape == '.' ? *name != *shape
+						   : strchr("0123456789abcdef", *name) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* Stores the name of the kernel driver of a PCI device. Returns false if it has none. */
+static bool
+kernel_driver(const char *address, char driver[64])
+{
+	char path[64], target[PATH_MAX];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/driver", address);
+	len = readlink(path, target, sizeof(target) - 1);
+	if (len < 0)
+		return false;
+	target[len] = '\0';
+	snprintf(driver, 64, "%.63s", basename(target));
+	return true;
+}
+
+bool
+port_pci_why(const char *name, char *why, size_t room)
+{
+	char path[64], driver[64];
+
+	if (!port_is_pci(name))
+		return false;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", name);
+	if (access(path, F_OK) != 0) {
+		snprintf(why, room, "this machine has no PCI device %s (`lspci -D` lists them)",
+			 name);
+		return true;
+	}
+	if (!kernel_driver(name, driver))
+		snprintf(why, room,
+			 "PCI device %s has no kernel driver: bind it to vfio-pci (`driverctl "
+			 "set-override %s vfio-pci`)",
+			 name, name);
+	else if (strcmp(driver, "vfio-pci") != 0)
+		snprintf(why, room,
+			 "PCI device %s is bound to the kernel driver '%s': bind it to vfio-pci "
+			 "(`driverctl set-override %s vfio-pci`; mlx5 keeps its driver)",
+			 name, driver, name);
+	else
+		snprintf(why, room,
+			 "PCI device %s is bound to vfio-pci, but DPDK did not open it: add "
+			 "`--allow %s`, or see its messages above",
+			 name, name);
+	return true;
+}
+
+#define MAX_QUEUES RTE_PMD_RING_MAX_RX_RINGS
+
+/* Creates the rings for the frames that port name sends, one per queue. */
+static int
+make_rings(const char *name, unsigned n, unsigned entries, struct rte_ring **rings)
+{
+	char ring[RTE_RING_NAMESIZE];
+	int rc;
+
+	for (unsigned q = 0; q < n; q++) {
+		snprintf(ring, sizeof(ring), "tx%u_%s", q, name);
+		rings[q] = rte_ring_create(ring, entries, SOCKET_ID_ANY,
+					   RING_F_SP_ENQ | RING_F_SC_DEQ);
+		if (rings[q] != NULL)
+			continue;
+		rc = -rte_errno;
+		PORT_LOG(ERR, name, "cannot create a ring of %u entries: %s", entries,
+			 rte_strerror(-rc));
+		while (q-- > 0)
+			rte_ring_free(rings[q]);
+		return rc;
+	}
+	return 0;
+}
+
+int
+port_ring_pair(const char *a, const char *b, unsigned nqueues, unsigned entries)
+{
+	struct rte_ring *ab[MAX_QUEUES], *ba[MAX_QUEUES];
+	int rc;
+
+	if (nqueues == 0 || nqueues > MAX_QUEUES)
+		return -EINVAL;
+	rc = make_rings(a, nqueues, entries, ab);
+	if (rc != 0)
+		return rc;
+	rc = make_rings(b, nqueues, entries, ba);
+	if (rc != 0)
+		goto free_ab;
+	if (rte_eth_from_rings(a, ba, nqueues, ab, nqueues, SOCKET_ID_ANY) < 0)
+		goto free_both;
+	if (rte_eth_from_rings(b, ab, nqueues, ba, nqueues, SOCKET_ID_ANY) < 0) {
+		/* The first port keeps its rings: a port can only be removed by EAL's cleanup. */
+		return -rte_errno;
+	}
+	return 0;
+
+free_both:
+	rc = rte_errno != 0 ? -rte_errno : -EEXIST;
+	for (unsigned q = 0; q < nqueues; q++)
+		rte_ring_free(ba[q]);
+free_ab:
+	for (unsigned q = 0; q < nqueues; q++)
+		rte_ring_free(ab[q]);
+	return rc;
 }

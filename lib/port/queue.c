@@ -4,7 +4,7 @@
 #include <rte_errno.h>
 #include <rte_malloc.h>
 #include <uroce_abi/hello.h>
-#include "port/guard.h"
+#include "port/ethdev.h"
 #include "port/queue.h"
 #include "port/socket.h"
 

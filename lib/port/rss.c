@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "port/rss.h"
+#include "port/port.h"
 
 #include <string.h>
 #include <rte_common.h>

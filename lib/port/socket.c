@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "port/log.h"
-#include "port/mtu.h"
+#include "port/host.h"
 #include "port/queue.h"
 
 #define MTU_MIN 576
@@ -55,7 +55,7 @@ find_limits(struct port *p, const struct port_params *params, struct rte_mempool
 {
 	uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM - PACKET_HDR_MAX;
 
-	p->link_mtu = RTE_MIN(port_netdev_mtu(p->netdev), room);
+	p->link_mtu = RTE_MIN(host_mtu(p->netdev), room);
 	if (params->link_mtu != 0 && params->link_mtu < p->link_mtu)
 		p->link_mtu = params->link_mtu;
 	if (p->link_mtu >= MTU_MIN)

@@ -44,12 +44,6 @@
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
 #define VIRTIO_NET_HDR_GSO_UDP_L4 5
 #endif
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 #define SOCKET_SAID     3                  /* words with a bit per errno */
 #define SOCKET_CONTROL  160                /* bytes of control messages */

@@ -14,9 +14,6 @@
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
-#ifndef UDP_NO_CHECK6_RX
-#define UDP_NO_CHECK6_RX 102
-#endif
 
 /* Gets the interface's MAC, or derives one from the address if it has none (lo). */
 static void
@@ -155,19 +152,6 @@ set_headers(const struct port_socket *s)
 	       (!s->any || socket_set(s, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
 }
 
-static void
-set_offloads(struct port_socket *s, bool first)
-{
-	s->tx.gso = socket_set(s, IPPROTO_UDP, UDP_SEGMENT, 0);
-	if (!s->tx.gso && first)
-		PORT_LOG(NOTICE, s->name,
-			 "this kernel has no UDP_SEGMENT: sending one datagram per call");
-	socket_set(s, SOL_SOCKET, SO_RXQ_OVFL, 1);
-	if (!socket_set(s, IPPROTO_UDP, UDP_GRO, 1) && first)
-		PORT_LOG(NOTICE, s->name,
-			 "this kernel has no UDP_GRO: receiving one datagram per call");
-}
-
 /*
  * Attaches a BPF program that spreads received packets over the sockets by destination QPN. The
  * program reads the BTH, at the start of the UDP payload, and returns the number of the socket, in
@@ -212,15 +196,16 @@ bind_queue(const struct port *p, const struct port_socket *s)
 static int
 open_socket(struct port *p, struct port_socket *s)
 {
-	bool first = s == p->sockets;
 	int rc = make_socket(s);
 
 	if (rc == 0 && !set_headers(s))
 		rc = -errno;
 	if (rc == 0) {
 		set_groups(s);
-		socket_buffers(s, first);
-		set_offloads(s, first);
+		socket_buffers(s, s == p->sockets);
+		s->tx.gso = true; /* until the kernel refuses it on a route */
+		socket_set(s, SOL_SOCKET, SO_RXQ_OVFL, 1);
+		socket_set(s, IPPROTO_UDP, UDP_GRO, 1);
 		rc = bind_queue(p, s);
 	}
 	if (rc == -EADDRINUSE)

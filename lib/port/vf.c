@@ -12,20 +12,18 @@
  * no answer to its reset. A new MAC or VLAN may come without either. The drivers cannot be asked
  * for them, but the PF's kernel driver can, if the PF belongs to this kernel.
  */
-#include "port/vf.h"
+#include "port/ethdev.h"
 #include <dirent.h>
 #include <libgen.h>
 #include <limits.h>
 #include <linux/if_link.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
+#include "port/host.h"
 #include "port/log.h"
 
 /*
@@ -171,22 +169,11 @@ port_vf_restart(struct port *p)
 
 /* ---- the PF's settings ---- */
 
-/* Returns the attribute of this type among those of len bytes, or NULL. */
-static const struct rtattr *
-attr_find(const struct rtattr *a, size_t len, unsigned short type)
-{
-	for (; RTA_OK(a, len); a = RTA_NEXT(a, len)) {
-		if ((a->rta_type & NLA_TYPE_MASK) == type)
-			return a;
-	}
-	return NULL;
-}
-
 /* Returns the data of an attribute of an IFLA_VF_INFO, at least len bytes; else NULL. */
 static const void *
 vf_attr(const struct rtattr *info, unsigned short type, size_t len)
 {
-	const struct rtattr *a = attr_find(RTA_DATA(info), RTA_PAYLOAD(info), type);
+	const struct rtattr *a = host_attr(RTA_DATA(info), RTA_PAYLOAD(info), type);
 
 	return a != NULL && RTA_PAYLOAD(a) >= len ? RTA_DATA(a) : NULL;
 }
@@ -203,10 +190,10 @@ port_vf_parse(const void *message, size_t len, uint32_t number, struct port_vf_c
 	    h->nlmsg_len < NLMSG_SPACE(sizeof(struct ifinfomsg)))
 		return false;
 	rest = h->nlmsg_len - NLMSG_SPACE(sizeof(struct ifinfomsg));
-	ups = attr_find(IFLA_RTA(NLMSG_DATA(h)), rest, IFLA_CARRIER_UP_COUNT);
+	ups = host_attr(IFLA_RTA(NLMSG_DATA(h)), rest, IFLA_CARRIER_UP_COUNT);
 	if (ups != NULL && RTA_PAYLOAD(ups) >= sizeof(c->pf_ups))
 		memcpy(&c->pf_ups, RTA_DATA(ups), sizeof(c->pf_ups));
-	list = attr_find(IFLA_RTA(NLMSG_DATA(h)), rest, IFLA_VFINFO_LIST);
+	list = host_attr(IFLA_RTA(NLMSG_DATA(h)), rest, IFLA_VFINFO_LIST);
 	if (list == NULL)
 		return false;
 	rest = RTA_PAYLOAD(list);
@@ -227,29 +214,15 @@ port_vf_parse(const void *message, size_t len, uint32_t number, struct port_vf_c
 static bool
 ask_pf(const struct port *p, struct port_vf_config *c)
 {
-	static uint8_t answer[65536]; /* of some 200 bytes for each VF */
-	struct {
-		struct nlmsghdr h;
-		struct ifinfomsg link;
-		struct rtattr attr;
-		uint32_t mask;
-	} ask = {
-		.h = {.nlmsg_len = sizeof(ask),
-		      .nlmsg_type = RTM_GETLINK,
-		      .nlmsg_flags = NLM_F_REQUEST},
-		.link = {.ifi_index = (int)p->vf.pf},
-		.attr = {.rta_len = RTA_LENGTH(sizeof(uint32_t)), .rta_type = IFLA_EXT_MASK},
-		.mask = RTEXT_FILTER_VF | RTEXT_FILTER_SKIP_STATS,
-	};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	ssize_t len = -1;
+	static uint8_t answer[65536] __attribute__((aligned(8))); /* some 200 bytes for each VF */
+	const struct ifinfomsg link = {.ifi_index = (int)p->vf.pf};
+	const uint32_t mask = RTEXT_FILTER_VF | RTEXT_FILTER_SKIP_STATS;
+	struct host_ask ask;
+	int len;
 
-	if (fd < 0)
-		return false;
-	/* the kernel answers before send returns */
-	if (send(fd, &ask, sizeof(ask), 0) == (ssize_t)sizeof(ask))
-		len = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
-	close(fd);
+	host_ask_begin(&ask, RTM_GETLINK, 0, &link, sizeof(link));
+	host_ask_add(&ask, IFLA_EXT_MASK, &mask, sizeof(mask));
+	len = host_ask(&ask, answer, sizeof(answer));
 	return len > 0 && port_vf_parse(answer, (size_t)len, p->vf.number, c);
 }
 

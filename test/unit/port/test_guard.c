@@ -9,7 +9,7 @@
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
-#include "port/guard.h"
+#include "port/ethdev.h"
 #include "port/port.h"
 #include "../../kit/unit.h"
 #include "../../kit/unit_eal.h"

@@ -15,7 +15,7 @@
 #include <rte_mbuf.h>
 #include "port/burst.h"
 #include "port/port.h"
-#include "port/vf.h"
+#include "port/ethdev.h"
 #include "../../kit/unit.h"
 #include "../../kit/unit_eal.h"
 
