@@ -18,11 +18,6 @@
 #define LOOK_NS   1000000u /* states are looked at after this time: each costs a file */
 #define EVENT(st) ((st) >> 16)
 
-/* The kernel's number of a stop that ptrace caused; older headers lack it. */
-#ifndef PTRACE_EVENT_STOP
-#define PTRACE_EVENT_STOP 128
-#endif
-
 enum thread_state {
 	THREAD_STOPPING, /* traced, still running */
 	THREAD_STOPPED,
