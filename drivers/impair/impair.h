@@ -11,7 +11,7 @@
  * Receive only: if an ethdev transmit callback removed frames, rte_eth_tx_burst would report them
  * as refused by the port. Impair at both ends affects both directions.
  *
- *   impair_core   decides, pure     impair_frame   changes bytes     impair_spec   parses rules
+ *   impair_core   decides and changes bytes, pure     impair_spec   parses rules
  *
  * Only the control thread calls these functions. Running workers see a change with their next
  * burst; state that they may still use is kept until impair_reap. May include lib/wire and ethdev.
