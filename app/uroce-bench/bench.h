@@ -50,6 +50,11 @@ enum bench_through {
 	BENCH_THROUGH_TESTPMD,
 };
 
+#define BENCH_MAX_CPUS 4
+struct bench_cpus {
+	unsigned v[BENCH_MAX_CPUS], n;
+};
+
 struct bench_options {
 	const char *mode;
 	bool json;
@@ -88,8 +93,8 @@ struct bench_options {
 	bool lines;          /* count cache lines that two workers write, instead of all that */
 
 	/* mode "latency", and port, socket, dev, peer_socket, peer_dev */
-	bool breakdown;   /* stamp each step */
-	const char *cpus; /* list of the CPUs of workers and clients; NULL: by their number */
+	bool breakdown;         /* stamp each step */
+	struct bench_cpus cpus; /* of workers and clients, or of nodes; n 0: by their number */
 
 	/* modes "wire" and "latency" */
 	enum bench_port port;
@@ -102,6 +107,11 @@ struct bench_options {
 
 extern const struct cli_program bench_program; /* of main.c; for cli_wrong */
 extern const struct cli_field bench_fields[];  /* its options */
+/*
+ * Checks that --cpus, if given, names n CPUs that this program may use; what: of which they are,
+ * like "worker,client,client". Else prints an error and exits with 2.
+ */
+void bench_cpus_check(const struct bench_options *o, unsigned n, const char *what);
 /* Parses argv into o. On an error: prints it and exits with 2; --help exits with 0. */
 void bench_options_parse(struct bench_options *o, int argc, char **argv);
 

@@ -76,42 +76,14 @@ check_devices(const struct bench_options *o)
 			  a, b, group[0]);
 }
 
-/* Number i of the list, 0 ..; the last one if there are fewer. */
-static unsigned long
-cpu_listed(const char *list, unsigned i)
-{
-	char *end;
-
-	for (;; list = end + 1) {
-		unsigned long cpu = strtoul(list, &end, 10);
-
-		if (i-- == 0 || *end != ',')
-			return cpu;
-	}
-}
-
-static void
-check_cpus(const struct bench_options *o)
-{
-	unsigned want = o->through == BENCH_THROUGH_NONE ? 2 : 3, n = 1;
-
-	for (const char *c = o->cpus; *c != '\0'; c++)
-		n += *c == ',';
-	if (n != want || strspn(o->cpus, "0123456789,") != strlen(o->cpus))
-		cli_wrong(&bench_program, "--cpus %s: must be %u CPUs: %s", o->cpus, want,
-			  want == 2 ? "sender,receiver" : "sender,receiver,testpmd");
-	for (unsigned i = 0; i < n; i++)
-		if (!client_may_use((unsigned)cpu_listed(o->cpus, i)))
-			cli_wrong(&bench_program, "--cpus: this program may not use CPU %lu",
-				  cpu_listed(o->cpus, i));
-}
-
 unsigned
 node_net_cpu(const struct bench_options *o, unsigned i)
 {
 	unsigned online = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 
-	return o->cpus != NULL ? (unsigned)cpu_listed(o->cpus, i) : RTE_MIN(i, online - 1);
+	if (o->cpus.n != 0)
+		return o->cpus.v[RTE_MIN(i, o->cpus.n - 1)];
+	return RTE_MIN(i, online - 1);
 }
 
 void
@@ -131,8 +103,10 @@ node_net_check_options(const struct bench_options *o)
 		cli_wrong(&bench_program, "mode %s: %s", o->mode, bad);
 	if (o->port == BENCH_PORT_EAL)
 		check_devices(o);
-	if (o->cpus != NULL)
-		check_cpus(o);
+	if (o->through == BENCH_THROUGH_NONE)
+		bench_cpus_check(o, 2, "sender,receiver");
+	else
+		bench_cpus_check(o, 3, "sender,receiver,testpmd");
 }
 
 static int side_net[2]; /* of node_net_side; 0: the user's */

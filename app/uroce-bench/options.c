@@ -40,6 +40,34 @@ take_percent(void *member, const char *text)
 	return end != text && *end == '\0' && p > 0 && p < 100;
 }
 
+static bool
+take_cpus(void *member, const char *text)
+{
+	struct bench_cpus *cpus = member;
+	char *end;
+
+	for (cpus->n = 0; cpus->n < BENCH_MAX_CPUS && *text >= '0' && *text <= '9';
+	     text = end + 1) {
+		cpus->v[cpus->n++] = (unsigned)strtoul(text, &end, 10);
+		if (*end != ',')
+			return *end == '\0';
+	}
+	return false;
+}
+
+void
+bench_cpus_check(const struct bench_options *o, unsigned n, const char *what)
+{
+	if (o->cpus.n != 0 && o->cpus.n != n)
+		cli_wrong(&bench_program, "mode %s: --cpus: must be %u CPUs: %s", o->mode, n, what);
+	for (unsigned i = 0; i < o->cpus.n; i++)
+		if (!client_may_use(o->cpus.v[i]))
+			cli_wrong(&bench_program,
+				  "mode %s: --cpus: must be %u CPUs: %s: this program may not use "
+				  "CPU %u",
+				  o->mode, n, what, o->cpus.v[i]);
+}
+
 #define ROW(option, kind, member) .name = option, .type = kind, CLI_AT(struct bench_options, member)
 #define NUMBER(option, member, unit, least, most, preset, text)                                    \
 	{                                                                                          \
@@ -99,9 +127,10 @@ const struct cli_field bench_fields[] = {
 	HEADING("Mode latency:"),
 	SWITCH("breakdown", breakdown,
 	       "the time of each step of a message, at both ends: median and p99"),
-	TEXT("cpus", cpus, "LIST",
-	     "CPUs of worker,client,worker,client; --pair: worker,client,client;\n"
-	     "--socket: client,client [one each if there are enough, else one for each end]"),
+	{ROW("cpus", CLI_OTHER, cpus), .arg = "LIST", .take = take_cpus,
+	 .legal = "a list of at most 4 CPUs, like 0,2,3",
+	 .help = "CPUs of worker,client,worker,client; --pair: worker,client,client;\n"
+		 "--socket: client,client [one each if there are enough, else one for each end]"},
 	HEADING("Mode scale (and --run-ms):"),
 	TEXT("workers", workers, "LIST",
 	     "numbers of workers, each on a CPU [1,2,4 .. and all CPUs]"),

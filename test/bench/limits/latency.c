@@ -53,7 +53,6 @@ void
 latency_check(const struct bench_options *o)
 {
 	unsigned n = o->socket != NULL ? 2 : o->port == BENCH_PORT_NONE ? 3 : 4;
-	const char *at = o->cpus;
 
 	if (o->size == 0)
 		refuse("--size 0: must be 1 .. 8388608, because there is no data to verify");
@@ -65,27 +64,10 @@ latency_check(const struct bench_options *o)
 		refuse("--port: only without --socket, because it needs new daemons");
 	if (o->breakdown && o->count > PINGS_MOST)
 		refuse("--count: must be at most 20000 with --breakdown");
-	for (unsigned i = 0; at != NULL && i < n; i++) {
-		char *end;
-		unsigned long cpu = strtoul(at, &end, 10);
-
-		if (end == at || *end != (i + 1 < n ? ',' : '\0') || !client_may_use((unsigned)cpu))
-			refuse(n == 4   ? "--cpus: must be 4 CPUs: worker,client,worker,client"
-			       : n == 3 ? "--cpus: must be 3 CPUs: worker,client,client"
-					: "--cpus: must be 2 CPUs: client,client");
-		at = end + 1;
-	}
-}
-
-/* CPU number i of --cpus. */
-static unsigned
-cpu_given(const struct bench_options *o, unsigned i)
-{
-	const char *at = o->cpus;
-
-	while (i-- != 0)
-		at = strchr(at, ',') + 1;
-	return (unsigned)strtoul(at, NULL, 10);
+	bench_cpus_check(o, n,
+			 n == 4   ? "worker,client,worker,client"
+			 : n == 3 ? "worker,client,client"
+				  : "client,client");
 }
 
 /*
@@ -98,8 +80,8 @@ cpu_of(const struct bench_options *o, unsigned e, bool client)
 	bool one = o->port == BENCH_PORT_NONE;
 	unsigned cpus = client_cpus();
 
-	if (o->cpus != NULL)
-		return cpu_given(o, one ? (client ? 1 + e : 0) : 2 * e + client);
+	if (o->cpus.n != 0)
+		return o->cpus.v[one ? (client ? 1 + e : 0) : 2 * e + client];
 	if (one)
 		return client_cpu(!client ? cpus - 1 : e % (cpus > 1 ? cpus - 1 : 1));
 	return client_cpu(cpus >= 4 ? 2 * e + client : e % cpus);
@@ -193,9 +175,9 @@ clients_start(struct latency *l)
 		if (o->socket == NULL)
 			client_start_on(&end->client, CLIENT_MODE, cpu_of(o, e, true),
 					end->daemon.socket, &plan, sizeof(plan));
-		else if (o->cpus != NULL)
-			client_start_on(&end->client, CLIENT_MODE, cpu_given(o, e),
-					end->daemon.socket, &plan, sizeof(plan));
+		else if (o->cpus.n != 0)
+			client_start_on(&end->client, CLIENT_MODE, o->cpus.v[e], end->daemon.socket,
+					&plan, sizeof(plan));
 		else
 			client_start(&end->client, CLIENT_MODE, -1, end->daemon.socket, &plan,
 				     sizeof(plan));
