@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "put.h"
 
 /*
  * Stores the folder of the container's root in root. The state on standard input names the folder

@@ -24,7 +24,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "put.h"
 
 #define SYSTEM     "/run/uroce-system"
 #define CLASS      "/sys/class"

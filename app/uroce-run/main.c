@@ -119,9 +119,6 @@ find_provider(const char *given, char *path)
 	   installed in any place */
 	static const char *const places[] = {"../../drivers/verbs/" RUN_PROVIDER, RUN_PROVIDER,
 					     "../lib/libibverbs/" RUN_PROVIDER};
-	char exe[PATH_MAX], beside[PATH_MAX];
-	const char *dir;
-	ssize_t n;
 
 	if (given) {
 		if (realpath(given, path))
@@ -129,20 +126,12 @@ find_provider(const char *given, char *path)
 		complain("no provider at %s: %s", given, strerror(errno));
 		return -1;
 	}
-	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	exe[n > 0 ? n : 0] = 0;
-	dir = dirname(exe);
-	for (unsigned int i = 0; n > 0 && i < sizeof(places) / sizeof(places[0]); i++) {
-		if ((size_t)snprintf(beside, sizeof(beside), "%s/%s", dir, places[i]) <
-			    sizeof(beside) &&
-		    realpath(beside, path))
-			return 0;
-	}
-	if (realpath(UROCE_PROVIDER_DIR "/" RUN_PROVIDER, path))
+	if (cli_find_beside(places, sizeof(places) / sizeof(places[0]), path) == 0 ||
+	    realpath(UROCE_PROVIDER_DIR "/" RUN_PROVIDER, path))
 		return 0;
-	complain("no " RUN_PROVIDER " in %s nor in %s: put it beside uroce-run, or name it with "
-		 "--provider PATH",
-		 dir, UROCE_PROVIDER_DIR);
+	complain("no " RUN_PROVIDER " beside uroce-run nor in " UROCE_PROVIDER_DIR
+		 ": put it there, or "
+		 "name it with --provider PATH");
 	return -1;
 }
 

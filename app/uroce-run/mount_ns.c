@@ -81,17 +81,7 @@ mount_ns_enter(void)
 	return 0;
 }
 
-static int
-mount_tmpfs(const char *where)
-{
-	if (mount("uroce", where, "tmpfs", MS_NOSUID, "mode=0755,size=64m") < 0) {
-		complain("cannot mount a tmpfs on %s: %s", where, strerror(errno));
-		return -1;
-	}
-	return 0;
-}
-
-/* Creates a detached tmpfs like those of mount_tmpfs. Returns a descriptor, or -1. */
+/* Creates a detached tmpfs. Returns a descriptor, or -1. */
 static int
 make_tmpfs(void)
 {
@@ -193,11 +183,14 @@ bind_entry(int dir, const char *name, const char *to)
 int
 mount_ns_stage_empty(const char *stage)
 {
-	if (mkdir(stage, 0755) < 0) {
-		complain("cannot make %s: %s", stage, strerror(errno));
-		return -1;
-	}
-	return mount_tmpfs(stage);
+	int fd = mkdir(stage, 0755) == 0 ? make_tmpfs() : -1;
+	bool good = fd >= 0 && move_mount(fd, "", AT_FDCWD, stage, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+
+	if (!good)
+		complain("cannot mount a tmpfs on %s: %s", stage, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return good ? 0 : -1;
 }
 
 int

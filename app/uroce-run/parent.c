@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "put.h"
 #include "run.h"
 
 #define NET  "/sys/class/net"

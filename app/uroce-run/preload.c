@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-#include "put.h"
 
 /* Hash of len bytes, continued from h (FNV-1a). */
 static uint64_t
@@ -324,18 +323,22 @@ open_program(const char *program)
 	return fd;
 }
 
-/* Returns true if fd is an ELF program that no loader loads. */
+/* Reads the header of a 64-bit ELF program. Returns false if fd is none. */
 static bool
-is_static(int fd)
+read_elf(int fd, Elf64_Ehdr *h)
 {
-	Elf64_Ehdr h;
+	return pread(fd, h, sizeof(*h), 0) == (ssize_t)sizeof(*h) &&
+	       memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 && h->e_ident[EI_CLASS] == ELFCLASS64;
+}
+
+/* Returns true if no loader loads the program. */
+static bool
+is_static(int fd, const Elf64_Ehdr *h)
+{
 	Elf64_Phdr p;
 
-	if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
-	    memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64)
-		return false;
-	for (unsigned int i = 0; i < h.e_phnum; i++) {
-		off_t at = (off_t)(h.e_phoff + (uint64_t)i * h.e_phentsize);
+	for (unsigned int i = 0; i < h->e_phnum; i++) {
+		off_t at = (off_t)(h->e_phoff + (uint64_t)i * h->e_phentsize);
 
 		if (pread(fd, &p, sizeof(p), at) != (ssize_t)sizeof(p) || p.p_type == PT_INTERP)
 			return false;
@@ -344,25 +347,22 @@ is_static(int fd)
 }
 
 /*
- * Returns true if fd is a 64-bit ELF program that Go's linker has made: it has a section with this
- * name, also after strip.
+ * Returns true if Go's linker has made the program: it has a section with this name, also after
+ * strip.
  */
 static bool
-is_go(int fd)
+is_go(int fd, const Elf64_Ehdr *h)
 {
 	static const char mark[] = ".go.buildinfo";
-	Elf64_Ehdr h;
 	Elf64_Shdr names, s;
 	char name[sizeof(mark)];
 
-	if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) ||
-	    memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    pread(fd, &names, sizeof(names),
-		  (off_t)(h.e_shoff + (uint64_t)h.e_shstrndx * sizeof(s))) !=
-		    (ssize_t)sizeof(names))
+	if (pread(fd, &names, sizeof(names),
+		  (off_t)(h->e_shoff + (uint64_t)h->e_shstrndx * sizeof(s))) !=
+	    (ssize_t)sizeof(names))
 		return false;
-	for (unsigned int i = 0; i < h.e_shnum; i++) {
-		if (pread(fd, &s, sizeof(s), (off_t)(h.e_shoff + i * sizeof(s))) !=
+	for (unsigned int i = 0; i < h->e_shnum; i++) {
+		if (pread(fd, &s, sizeof(s), (off_t)(h->e_shoff + i * sizeof(s))) !=
 		    (ssize_t)sizeof(s))
 			return false;
 		if (pread(fd, name, sizeof(name), (off_t)(names.sh_offset + s.sh_name)) ==
@@ -391,14 +391,17 @@ preload_check(const char *program, const char *why)
 {
 	int fd = open_program(program);
 	const char *what = NULL;
+	Elf64_Ehdr h;
+	bool elf;
 
 	if (fd < 0)
 		return; /* execvp tells why */
-	if (is_static(fd))
+	elf = read_elf(fd, &h);
+	if (elf && is_static(fd, &h))
 		what = "is statically linked and does not load";
 	else if (is_privileged(fd))
 		what = "is set-user-id or has capabilities and does not load";
-	else if (is_go(fd))
+	else if (elf && is_go(fd, &h))
 		what = "is a Go program, whose system calls bypass";
 	if (what)
 		complain("warning: %s %s the library that shows the devices; there is no mount "

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "put.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -71,6 +71,26 @@ struct run_plan {
 /* Prints COMPLAINT and the message on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* ---- put.c: files of the emulated sysfs tree ---- */
+#define PATH_LEN 512
+
+/* Builds a path. One that does not fit becomes "", and every write to it fails. */
+const char *path_of(char path[PATH_LEN], const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Makes a directory and its missing parents. */
+int put_dir(const char *path);
+/* Writes a line into dir/file, making dir. */
+int put(const char *dir, const char *file, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/*
+ * Makes dir/file a hard link to dir/other, which has the same contents. This saves a page of tmpfs.
+ */
+int put_like(const char *dir, const char *file, const char *other);
+/* Removes a folder with all its contents, but nothing that is mounted in it. 0 or -1 with errno. */
+int put_remove(const char *dir);
+/* Makes dir/name a symbolic link to target, making dir. */
+int put_link(const char *dir, const char *name, const char *target);
+
 /* ---- fetch.c ---- */
 /* Gets the devices of the daemon at socket (NULL: default). dev has UROCE_MAX_DEVICES elements. */
 int fetch_devices(const char *socket, struct run_device *dev, unsigned int *n);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "put.h"
 #include "uroce_abi/cm.h"
 
 /* The kernel's version of the uverbs interface that libibverbs expects to find. */
@@ -68,50 +67,27 @@ put_pkey(const char *port, unsigned int i, const struct run_device *d)
 	return put_line(dir, i, like, text);
 }
 
-/* Signalling rate in Gb/s of ibv_port_attr's speed and width codes. */
-static unsigned int
-rate_gbps(const struct uroce_port_rep *p)
-{
-	static const struct {
-		uint32_t code;
-		unsigned int gbps_x10;
-	} lane[] = {{1, 25},   {2, 50},   {4, 100},  {8, 100},
-		    {16, 140}, {32, 250}, {64, 500}, {128, 1000}};
-	static const struct {
-		uint32_t code;
-		unsigned int lanes;
-	} width[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-	unsigned int x10 = 0, lanes = 0;
-
-	for (size_t i = 0; i < sizeof(lane) / sizeof(lane[0]); i++) {
-		if (lane[i].code == p->active_speed)
-			x10 = lane[i].gbps_x10;
-	}
-	for (size_t i = 0; i < sizeof(width) / sizeof(width[0]); i++) {
-		if (width[i].code == p->active_width)
-			lanes = width[i].lanes;
-	}
-	return x10 * lanes / 10;
-}
-
 /* A port's rate in the kernel's form, with lanes and generation. */
 static int
 put_rate(const char *port, const struct uroce_port_rep *p)
 {
+	/* by ibv_port_attr's codes: of a lane, in 0.1 Gb/s; lanes by the code of the width */
 	static const struct {
-		uint32_t code;
+		uint32_t code, gbps_x10;
 		const char *name;
-	} speed[] = {{1, "SDR"},  {2, "DDR"},  {4, "QDR"},  {8, "FDR10"},
-		     {16, "FDR"}, {32, "EDR"}, {64, "HDR"}, {128, "NDR"}};
-	static const unsigned int lanes[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
-	unsigned int width = p->active_width <= 16 ? lanes[p->active_width] : 0;
+	} speed[] = {{1, 25, "SDR"},   {2, 50, "DDR"},   {4, 100, "QDR"},  {8, 100, "FDR10"},
+		     {16, 140, "FDR"}, {32, 250, "EDR"}, {64, 500, "HDR"}, {128, 1000, "NDR"}};
+	static const unsigned int lanes[17] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
+	unsigned int width = p->active_width <= 16 ? lanes[p->active_width] : 0, x10 = 0;
 	const char *name = "?";
 
 	for (size_t i = 0; i < sizeof(speed) / sizeof(speed[0]); i++) {
-		if (speed[i].code == p->active_speed)
-			name = speed[i].name;
+		if (speed[i].code != p->active_speed)
+			continue;
+		x10 = speed[i].gbps_x10;
+		name = speed[i].name;
 	}
-	return put(port, "rate", "%u Gb/sec (%uX %s)", rate_gbps(p), width, name);
+	return put(port, "rate", "%u Gb/sec (%uX %s)", x10 * width / 10, width, name);
 }
 
 /* Files that change while programs run: links to the daemon's files, if they are visible here. */

@@ -123,8 +123,7 @@ run(struct ipc_client *c, const struct request *rq)
 	if (all == NULL)
 		return -1;
 	if (rq->json) {
-		json_dumpf(all, stdout, JSON_INDENT(1));
-		fputc('\n', stdout);
+		print_json(all);
 	} else {
 		table_print_record(json_array_get(json_object_get(all, "capture"), 0));
 	}

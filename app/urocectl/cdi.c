@@ -23,28 +23,6 @@ const char cdi_help[] =
 	"  with --output into FILE. A container started later has the devices of that time;\n"
 	"  write the file again when the daemon has other devices.\n";
 
-/* Absolute path of uroce-run: of the build tree, of the folder of urocectl, or of the installation.
- */
-static int
-find_run(char path[PATH_MAX])
-{
-	static const char *const places[] = {"../uroce-run/uroce-run", "uroce-run",
-					     "../bin/uroce-run"};
-	char exe[PATH_MAX], at[PATH_MAX + 32];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	const char *dir;
-
-	exe[n > 0 ? n : 0] = '\0';
-	dir = dirname(exe);
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(at, sizeof(at), "%s/%s", dir, places[i]);
-		if (realpath(at, path) != NULL && access(path, X_OK) == 0)
-			return 0;
-	}
-	fprintf(stderr, "urocectl: cdi: no uroce-run next to urocectl in %s\n", dir);
-	return -1;
-}
-
 /*
  * What a container gets for the device name. The specification sets the hook's environment:
  * otherwise it may come from the runtime's caller, and the hook runs programs along PATH as root.
@@ -113,9 +91,12 @@ document(struct ipc_client *c, const struct request *rq)
 	errno = rc < 0 ? -rc : list.ndevices > UROCE_MAX_DEVICES ? EPROTO : 0;
 	if (errno != 0 || realpath(ipc_client_path(rq->socket), socket) == NULL)
 		return NULL;
-	errno = 0;
-	if (find_run(run) < 0)
+	if (find_uroce_run(run) < 0) {
+		fprintf(stderr, "urocectl: cdi: no uroce-run next to urocectl: %s\n",
+			strerror(errno));
+		errno = 0;
 		return NULL;
+	}
 	devices = json_array();
 	for (unsigned i = 0; i < list.ndevices; i++) {
 		list.dev[i].name[sizeof(list.dev[i].name) - 1] = '\0';
@@ -160,8 +141,7 @@ run(struct ipc_client *c, const struct request *rq)
 	if (all == NULL)
 		return -1;
 	if (rq->output == NULL) {
-		json_dumpf(all, stdout, JSON_INDENT(1));
-		fputc('\n', stdout);
+		print_json(all);
 	} else if (write_file(all, rq->output) < 0) {
 		rc = EXIT_FAILURE;
 		fprintf(stderr, "urocectl: cdi: cannot write %s: %s\n", rq->output,

@@ -266,10 +266,8 @@ doctor_run(const struct request *rq)
 
 	meet(&dr);
 	all = json_pack("{s:o}", "doctor", dr.lines);
-	if (rq->json) {
-		json_dumpf(all, stdout, JSON_INDENT(1));
-		fputc('\n', stdout);
-	}
+	if (rq->json)
+		print_json(all);
 	json_decref(all);
 	return dr.fault ? EXIT_FAILURE : EXIT_SUCCESS;
 }

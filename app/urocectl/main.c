@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* urocectl: shows and changes a running daemon. */
 #include <errno.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,24 +162,36 @@ take_verb(struct request *rq, const char *word, const char *const *names, const 
 	return i;
 }
 
-/* Run uroce-run for install and uninstall: in the build tree's folder, else from PATH. */
+void
+print_json(const json_t *doc)
+{
+	json_dumpf(doc, stdout, JSON_INDENT(1));
+	fputc('\n', stdout);
+}
+
+int
+find_uroce_run(char path[PATH_MAX])
+{
+	static const char *const places[] = {"../uroce-run/uroce-run", "uroce-run",
+					     "../bin/uroce-run"};
+
+	return cli_find_beside(places, sizeof(places) / sizeof(places[0]), path);
+}
+
+/* Runs uroce-run, else the one in PATH, for install and uninstall. */
 static void
 run_install(const struct request *rq, const char *word)
 {
-	char option[16], exe[PATH_MAX], beside[PATH_MAX + 32];
+	char option[16], path[PATH_MAX];
 	char *argv[] = {"uroce-run", option, NULL, NULL, NULL};
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
 	snprintf(option, sizeof(option), "--%s", word);
 	if (rq->socket != NULL) {
 		argv[2] = "--socket";
 		argv[3] = (char *)(uintptr_t)rq->socket;
 	}
-	if (n > 0) {
-		exe[n] = '\0';
-		snprintf(beside, sizeof(beside), "%s/../uroce-run/uroce-run", dirname(exe));
-		execv(beside, argv);
-	}
+	if (find_uroce_run(path) == 0)
+		execv(path, argv);
 	execvp(argv[0], argv);
 	fprintf(stderr, "urocectl: cannot run uroce-run: %s\n", strerror(errno));
 	exit(EXIT_FAILURE);
@@ -328,12 +338,10 @@ answer(struct ipc_client *c, const struct request *rq)
 		json_decref(all);
 		return EXIT_FAILURE;
 	}
-	if (rq->json) {
-		json_dumpf(all, stdout, JSON_INDENT(1));
-		fputc('\n', stdout);
-	} else {
+	if (rq->json)
+		print_json(all);
+	else
 		rq->cmd->print(rq, rows);
-	}
 	json_decref(all);
 	return EXIT_SUCCESS;
 }

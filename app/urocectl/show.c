@@ -191,7 +191,7 @@ show_print(const struct request *rq, json_t *rows)
 	if (strcmp(rq->what, "quota") == 0 && !rq->all)
 		drop_unused(rows);
 	if (rq->topic->counters) {
-		table_print_counters(rows, rq->all);
+		table_print_counters(rows, rq->all, false);
 		return;
 	}
 	if (!rq->has_qpn && !rq->details) {

@@ -284,52 +284,33 @@ table_print_record(json_t *row)
 }
 
 void
-table_print_counters(const json_t *rows, bool all)
+table_print_counters(const json_t *rows, bool all, bool rates)
 {
+	json_t *row, *worker, *value;
+	const char *key;
 	size_t i, w;
-	json_t *row, *worker;
 
 	json_array_foreach(rows, i, row)
 	{
-		json_t *workers = json_object_get(row, "workers"), *value;
-		const char *key;
+		json_t *workers = rates ? NULL : json_object_get(row, "workers");
 
-		printf("%s\n", json_string_value(json_object_get(row, "device")));
+		if (rates)
+			printf("%-28s %16s %16s\n", row_text(row, "device"), "total", "per second");
+		else
+			printf("%s\n", row_text(row, "device"));
 		json_object_foreach(json_object_get(row, "total"), key, value)
 		{
 			if (!all && json_integer_value(value) == 0)
 				continue;
 			printf("  %-26s %16lld", key, (long long)json_integer_value(value));
+			if (rates)
+				printf(" %16lld", row_int(json_object_get(row, "rates"), key));
 			json_array_foreach(workers, w, worker)
 			{
 				if (json_array_size(workers) > 1)
-					printf(" %14lld", (long long)json_integer_value(
-								  json_object_get(worker, key)));
+					printf(" %14lld", row_int(worker, key));
 			}
 			printf("\n");
-		}
-	}
-}
-
-void
-table_print_rates(const json_t *rows, bool all)
-{
-	json_t *row, *value;
-	const char *key;
-	size_t i;
-
-	json_array_foreach(rows, i, row)
-	{
-		printf("%-28s %16s %16s\n", json_string_value(json_object_get(row, "device")),
-		       "total", "per second");
-		json_object_foreach(json_object_get(row, "total"), key, value)
-		{
-			if (all || json_integer_value(value) != 0)
-				printf("  %-26s %16lld %16lld\n", key,
-				       (long long)json_integer_value(value),
-				       (long long)json_integer_value(
-					       json_object_get(json_object_get(row, "rates"),
-							       key)));
 		}
 	}
 }

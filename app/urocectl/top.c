@@ -215,7 +215,7 @@ print_text(struct look *l, const struct sort *by, bool screen)
 }
 
 static void
-print_json(const struct look *l, uint64_t interval_ns)
+print_look(const struct look *l, uint64_t interval_ns)
 {
 	json_t *o = json_pack("{s:I, s:O, s:O, s:O}", "interval_ns", (json_int_t)interval_ns,
 			      "worker", l->worker, "client", l->client, "qp", l->qp);
@@ -263,7 +263,7 @@ report(struct ipc_client *c, const struct request *rq, struct look *old, const s
 		sort_rows(new.client, (*by)->key != NULL && (*by)->letter == 'n' ? &sorts[0] : *by);
 	new.qp = sort_rows(new.qp, *by);
 	if (rq->json)
-		print_json(&new, interval_ns);
+		print_look(&new, interval_ns);
 	else
 		print_text(&new, *by, screen);
 	look_end(old);

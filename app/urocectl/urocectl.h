@@ -7,6 +7,7 @@
 #ifndef UROCECTL_UROCECTL_H
 #define UROCECTL_UROCECTL_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -99,12 +100,11 @@ void show_print(const struct request *rq, json_t *rows);
 /* watch.c: "interval S" and "count N", of watch and top. Returns false if word is neither. */
 bool repeat_take(struct request *rq, const char *word);
 
-/*
- * Sends rq->set. Returns the answer, with rq->value as key unless it sets a P_Key; NULL after an
- * error, which is printed.
- */
-json_t *set_ask(struct ipc_client *c, const struct request *rq, const char *key);
-
+/* Prints a document of JSON, indented. */
+void print_json(const json_t *doc);
+/* Finds uroce-run, of the build tree or beside urocectl, with its absolute path. 0, or -1 with
+ * errno. */
+int find_uroce_run(char path[PATH_MAX]);
 /* Wrong use: prints why and exits with 2. */
 void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* word is the device, whose name goes to the request's to. */
@@ -208,10 +208,10 @@ void table_print(const char *what, const json_t *rows);
 void table_print_columns(const char *const *column, const json_t *rows);
 /* All fields of one object, one on each line. */
 void table_print_record(json_t *row);
-/* Counters of each device, one on each line, with a column for each worker; all: zeros too. */
-void table_print_counters(const json_t *rows, bool all);
-
-/* The same without workers, with the rates of rates_add: "counter  value  a second". */
-void table_print_rates(const json_t *rows, bool all);
+/*
+ * Counters of each device, one on each line, with a column for each worker, or, if rates is true,
+ * one for the rates of rates_add. all: zeros too.
+ */
+void table_print_counters(const json_t *rows, bool all, bool rates);
 
 #endif

@@ -83,7 +83,7 @@ print_text(const struct request *rq, json_t *rows, bool rates)
 		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
 	printf("%s  %s\n", text, rq->what);
 	if (rq->topic->counters)
-		table_print_rates(rows, rq->all);
+		table_print_counters(rows, rq->all, true);
 	else if (rates && columns != NULL && !rq->details)
 		table_print_columns(columns, rows);
 	else

@@ -6,10 +6,8 @@
  *
  *   field.c   a value from text to a member of a struct
  *   args.c    the command line, --help and --version
- *   file.c    a section of "name = value" lines
- *   pairs.c   "key=value,key=value"
- *   progress.c  what a command is doing, for people who wait for it
- *   streams.c   standard input, output and error
+ *   file.c    a section of "name = value" lines; "key=value,key=value"
+ *   process.c standard input, output and error; progress; other programs of uroce
  *
  * Plain C without DPDK. Values of type CLI_TEXT and CLI_LIST point into the text that was parsed,
  * which must outlive them. Functions that fail return -EINVAL and write one line without a newline
@@ -105,6 +103,12 @@ int cli_file(const struct cli_field *table, void *base, const char *path, const 
  * first call of main().
  */
 void cli_streams_open(void);
+
+/*
+ * Finds the first of n places, paths relative to the folder of this program, that exists.
+ * Stores its absolute path (PATH_MAX bytes). Returns 0, or -1 with errno.
+ */
+int cli_find_beside(const char *const *places, unsigned n, char *path);
 
 struct cli_program {
 	const char *name;
