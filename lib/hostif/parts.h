@@ -2,8 +2,7 @@
 /*
  * Shared by the files of a host interface. Private to lib/hostif.
  *
- *   hostif.c  the interface as a whole
- *   tap.c     the TAP: create it, its MAC, MTU, state and addresses
+ *   hostif.c  the interface as a whole; the TAP: its MAC, MTU, state and addresses
  *   move.c    its thread
  *   cut.c     frames of the kernel: long ones are cut, checksums are finished
  *   merge.c   frames for the kernel: TCP segments in a row become one long one
@@ -44,11 +43,6 @@ struct hostif {
 	uint32_t piece_first, piece_n;
 	uint8_t frame[sizeof(struct virtio_net_hdr) + HOSTIF_SUPER];
 };
-
-/* tap.c. Opens h->tap. As hostif_open. */
-int hostif_tap_open(struct hostif *h, const struct hostif_params *p, char *err, size_t room);
-/* Sets the interface up. 0 or -errno. */
-int hostif_tap_up(const struct hostif *h);
 
 /* move.c. The thread's function; arg: the struct hostif. */
 void hostif_move(void *arg);

@@ -18,11 +18,9 @@
  * headers to received datagrams. PORT_PACKET: a struct virtio_net_hdr (PACKET_VNET_HDR) and the
  * headers.
  *
- *   udp.c            the socket, addresses and groups
- *   udp_msg.c        addresses and control messages
- *   packet.c         the socket; the port has a separate MAC, or shares the interface's
- *   packet_filter.c  the socket filter; reserves the UDP port
- *   packet_msg.c     headers of a message
+ *   udp.c            the socket, addresses and groups; addresses of a message
+ *   packet.c         the socket and its filter; the port has a separate MAC, or shares the
+ *                    interface's; headers of a message
  *   host.c           interfaces and addresses of the kernel
  *
  * The worker that owns the queue calls the burst functions; the control thread calls all others.
@@ -172,7 +170,7 @@ struct socket_head {
 	uint16_t id; /* IPv4 identification of the first segment */
 };
 
-/* udp_msg.c. */
+/* udp.c. */
 
 /*
  * Fills in the destination and the control messages of msg, which holds UDP payload in segments of
@@ -184,7 +182,7 @@ void udp_message_put(const struct port_socket *s, const struct udp_head *h, uint
 void udp_message_read(struct port_socket *s, struct msghdr *msg, uint32_t len,
 		      struct socket_head *head);
 
-/* packet_msg.c. */
+/* packet.c. */
 
 /*
  * Writes the message header and the frame headers of a message that holds `bytes` bytes of UDP
@@ -260,16 +258,9 @@ int packet_open(struct port *p);
  */
 bool port_packet_present(struct port *p);
 
-/* packet_filter.c. */
-
-/* Each replaces the filter of fd. Returns 0 or -errno. */
-int packet_filter_nothing(int fd); /* receives nothing */
+/* Replaces the filter of fd: frames of such a port, on an interface that is shared or not. 0 or
+ * -errno. */
 int packet_filter_set(int fd, const uint8_t mac[6], bool shared);
-/*
- * Spreads the packets that the group of p's sockets receives over them, in the order in which they
- * joined: as qpn_mask says (struct port_params). Returns 0 or -errno.
- */
-int packet_steer(const struct port *p);
 /*
  * Binds UDP port 4791 on p's interface, so that the kernel does not reply to RoCE packets with
  * "port unreachable", and replaces the previous socket (p->hold_fd). The socket never receives
