@@ -14,8 +14,7 @@
  *
  *   main.c    options, order of the steps, exec
  *   fetch.c   asks the daemon which devices it has
- *   tree.c    the files that represent a device
- *   parent.c  the files of its hardware
+ *   tree.c    the files that represent a device and its hardware
  *   put.c     writes a file
  *   root.c    the directories that get additional entries
  *   view.c    namespace or preloaded library; the view of a container
@@ -114,11 +113,8 @@ int tree_rdma_cm(const char *sysfs);
  */
 int tree_driver(const char *config, const char *links, const char *seen, const char *provider);
 
-/* ---- parent.c ---- */
 /* Reads what the host's sysfs says about the hardware under d->netdev. */
 void parent_read(struct run_device *d);
-/* Writes the link or folder "device" of the RDMA device whose folder is ibdev. others: as above. */
-int tree_parent(const char *ibdev, const struct run_device *d, bool others);
 
 /* ---- root.c ---- */
 /*

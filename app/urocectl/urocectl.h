@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of urocectl share: main.c options and the choice of a command; show.c what can be
- * shown; filter.c which rows; query.c the daemon's answers; rates.c how fast counters grow; table.c
+ * shown, and the daemon's answers; filter.c which rows; watch.c how fast counters grow; table.c
  * output; the others a command each.
  */
 #ifndef UROCECTL_UROCECTL_H
@@ -146,7 +146,7 @@ void print_refusal(struct ipc_client *c, const struct request *rq, int rc);
 extern const char impair_help[], set_help[], cc_help[], watch_help[], top_help[], rdma_help[],
 	cdi_help[], doctor_help[], metrics_help[];
 
-/* --- query.c */
+/* --- show.c */
 
 /* Questions to the daemon. Results are the caller's; NULL with errno (EPROTO: no valid answer). */
 
@@ -175,7 +175,7 @@ row_text(const json_t *row, const char *key)
 	return s != NULL ? s : "-";
 }
 
-/* --- rates.c */
+/* --- watch.c */
 
 /* How fast counters of rows grow, from two answers of the daemon. */
 
