@@ -21,6 +21,8 @@ enum bench_op {
 };
 extern const char *const bench_op_name[BENCH_OPS + 1]; /* "write" .. */
 
+extern const uint8_t bench_opcode[BENCH_OPS]; /* enum uroce_wr_opcode */
+
 /* What mode "client" measures. */
 enum bench_measure {
 	BENCH_RATE,

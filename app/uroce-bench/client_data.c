@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include "client.h"
-#include "client.h"
 
 #define SUB (1u << CLIENT_HIST_SUB_BITS)
 

@@ -130,7 +130,8 @@ __attribute__((nonnull)) void
 client_program(char *path, const char *name)
 {
 	/* of the build tree, for uroce-bench and for test/bench; of an installation */
-	static const char *const places[] = {"%s/../%s/%s", "%s/../../../app/%s/%s", "%s/%s"};
+	static const char *const places[] = {"%s/../%s/%s", "%s/../../../app/%s/%s", "%s/%s",
+					     "%s/../sbin/%s"};
 	const char *bench = getenv("UROCE_BENCH"); /* that has executed this program (main.c) */
 	char exe[PATH_MAX / 2];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);

@@ -95,38 +95,13 @@ engine_link_open(struct engine_link *l, const struct bench_options *o)
 		engine_set_lcore(&l->pair.node[side].engine, rte_lcore_id());
 }
 
-/* Frees everything except the ports, which the next link uses. */
-static void
-engine_link_close(struct engine_link *l)
-{
-	engine_pair_close(&l->pair);
-}
-
 /* Post the next message on connection i and, for SEND, its receive on the other side. */
 static void
 engine_link_post(struct engine_link *l, uint32_t i)
 {
-	static const uint8_t opcode[BENCH_OPS] = {
-		[BENCH_WRITE] = UROCE_WR_RDMA_WRITE,
-		[BENCH_SEND] = UROCE_WR_SEND,
-		[BENCH_READ] = UROCE_WR_RDMA_READ,
-		[BENCH_ATOMIC] = UROCE_WR_ATOMIC_FETCH_ADD,
-	};
-
 	if (l->o.op == BENCH_SEND)
 		engine_pair_post_recv(&l->pair, i, l->pair.posted);
-	engine_pair_post(&l->pair, i, opcode[l->o.op]);
-}
-
-/* engine_pair_poll; exits with 1 when anything failed. */
-static uint32_t
-engine_link_poll(struct engine_link *l, unsigned side)
-{
-	uint32_t took = engine_pair_poll(&l->pair, side);
-
-	if (l->pair.failed)
-		bench_die("a message, a QP or a CQ failed");
-	return took;
+	engine_pair_post(&l->pair, i, bench_opcode[l->o.op]);
 }
 
 /* Send the frames that a node's engine has built. */
@@ -185,14 +160,6 @@ engine_link_receive(struct engine_link *l, unsigned side)
 	return total;
 }
 
-/* Did the bytes of the last message in each place arrive? */
-static bool
-engine_link_verify(const struct engine_link *l)
-{
-	/* Atomics change only the responder's words; the requester gets their old values. */
-	return l->o.op == BENCH_ATOMIC || engine_pair_verify(&l->pair);
-}
-
 #define ROUND_NS    1000ull /* step of a link's clock in each iteration */
 #define TIMER_TURNS 1024    /* iterations between two checks of the timers */
 #define RUN_NS      50e6
@@ -238,8 +205,10 @@ client(struct engine_link *l, uint64_t left)
 {
 	uint64_t posted = 0;
 
-	engine_link_poll(l, 0);
-	engine_link_poll(l, 1);
+	engine_pair_poll(&l->pair, 0);
+	engine_pair_poll(&l->pair, 1);
+	if (l->pair.failed)
+		bench_die("a message, a QP or a CQ failed");
 	for (uint32_t i = 0; i < l->o.qps && posted < left; i++) {
 		struct rc_conn *c = &l->pair.node[0].rc.conn[i];
 		uint32_t room = l->o.depth - (c->sq.prod - (uint32_t)c->done), n;
@@ -381,10 +350,11 @@ measure(const struct bench_options *o, struct bench_report *r)
 		if (!o->no_probe)
 			bench_add(r, "core_speed", "ns", before > after ? before : after);
 	}
-	equal = engine_link_verify(&l);
+	/* atomics change only the responder's words; the requester gets their old values */
+	equal = o->op == BENCH_ATOMIC || engine_pair_verify(&l.pair);
 	bench_report_row(r, "engine, RC %s, %u B, MTU %u, %u QP%s%s", bench_op_name[o->op], o->size,
 			 o->mtu, o->qps, o->qps == 1 ? "" : "s", equal ? "" : ": BYTES DIFFER");
-	engine_link_close(&l);
+	engine_pair_close(&l.pair); /* the ports stay, for the next link */
 	return equal;
 }
 

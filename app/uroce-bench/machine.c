@@ -128,20 +128,22 @@ bench_is_pci(const char *device)
 	       strspn(device, "0123456789abcdefABCDEF:.") >= len;
 }
 
-int
-bench_eal_plain(const char *lcores, unsigned mib, const char *device)
+/* Starts EAL; device: NULL or as of bench_eal_plain. */
+static int
+eal_init(const char *lcores, unsigned mib, const char *device, bool huge)
 {
 	char prefix[64], mem[16];
-	bool pci = device != NULL && bench_is_pci(device), huge = pci && bench_huge_pages_free(mib);
-	char *argv[20] = {"uroce-bench", "--no-telemetry", "--log-level=error", prefix, "-m",
+	bool pci = device != NULL && bench_is_pci(device);
+	char *argv[20] = {"uroce-bench", "--no-telemetry", "--log-level=error", "-m",
 			  mem,           "--lcores",       (char *)lcores};
-	int argc = 8;
+	int argc = 7;
 
 	if (huge) {
 		argv[argc++] = "--in-memory";
 	} else {
 		argv[argc++] = "--no-huge";
 		argv[argc++] = "--no-shconf";
+		argv[argc++] = prefix;
 	}
 	if (!pci) {
 		argv[argc++] = "--no-pci";
@@ -156,17 +158,18 @@ bench_eal_plain(const char *lcores, unsigned mib, const char *device)
 	return rte_eal_init(argc, argv);
 }
 
+int
+bench_eal_plain(const char *lcores, unsigned mib, const char *device)
+{
+	return eal_init(lcores, mib, device,
+			device != NULL && bench_is_pci(device) && bench_huge_pages_free(mib));
+}
+
 void
 bench_eal_start(bool no_huge, const char *lcores, unsigned mib, char **plain)
 {
-	char mem[16];
-	char *huge[] = {"uroce-bench",    "--in-memory",       "--no-pci", "-m",          mem,
-			"--no-telemetry", "--log-level=error", "--lcores", (char *)lcores};
 	bool use_huge = !no_huge && bench_huge_pages_free(mib);
-	int rc;
-
-	snprintf(mem, sizeof(mem), "%u", mib);
-	rc = use_huge ? rte_eal_init((int)RTE_DIM(huge), huge) : bench_eal_plain(lcores, mib, NULL);
+	int rc = eal_init(lcores, mib, NULL, use_huge);
 
 	if (rc < 0 && use_huge && plain != NULL)
 		execv("/proc/self/exe", plain); /* a process can start EAL only once */

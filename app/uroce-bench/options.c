@@ -4,12 +4,20 @@
 #include "bench.h"
 #include "client.h"
 #include "node.h"
+#include "uroce_abi/wr.h"
 
 const char *const bench_op_name[BENCH_OPS + 1] = {
 	[BENCH_WRITE] = "write",
 	[BENCH_SEND] = "send",
 	[BENCH_READ] = "read",
 	[BENCH_ATOMIC] = "atomic",
+};
+
+const uint8_t bench_opcode[BENCH_OPS] = {
+	[BENCH_WRITE] = UROCE_WR_RDMA_WRITE,
+	[BENCH_SEND] = UROCE_WR_SEND,
+	[BENCH_READ] = UROCE_WR_RDMA_READ,
+	[BENCH_ATOMIC] = UROCE_WR_ATOMIC_FETCH_ADD,
 };
 
 const char *const bench_measure_name[BENCH_MEASURES + 1] = {

@@ -56,15 +56,9 @@ rc_client_post_recvs(struct rc_client *c, uint32_t i)
 void
 rc_client_prepare(const struct rc_client *c, uint32_t i, uint32_t rkey)
 {
-	static const uint8_t opcode[BENCH_OPS] = {
-		[BENCH_WRITE] = UROCE_WR_RDMA_WRITE,
-		[BENCH_SEND] = UROCE_WR_SEND,
-		[BENCH_READ] = UROCE_WR_RDMA_READ,
-		[BENCH_ATOMIC] = UROCE_WR_ATOMIC_FETCH_ADD,
-	};
 	const struct rc_ring *sq = &c->s->conn[i].sq;
 	struct uroce_send_wqe w = {
-		.opcode = opcode[c->o->op],
+		.opcode = bench_opcode[c->o->op],
 		.num = c->o->size != 0,
 		.rdma = {.rkey = rkey},
 	};
