@@ -64,11 +64,12 @@ def need(*names):
 
 
 def limits_program():
-    """The program test/bench/limits of the same build."""
-    path = bench().parents[2] / "test/bench/limits/limits"
-    if not path.is_file():
-        raise Missing(f"{path} is missing: this needs a build tree of uroce (ninja test/bench/limits/limits)")
-    return path
+    """The program test/bench/limits of the same build or installation."""
+    places = [bench().parents[2] / "test/bench/limits/limits", bench().parents[1] / "libexec/uroce/limits"]
+    for path in places:
+        if path.is_file():
+            return path
+    raise Missing(f"neither {places[0]} nor {places[1]}: ninja test/bench/limits/limits")
 
 
 def run_limits(mode, *options, timeout=120):
