@@ -3,8 +3,8 @@
  * `urocectl doctor`: one line for each thing that RDMA needs, `ok` or what to do.
  *
  *   doctor.c       the command; the daemon and its devices
- *   doctor_host.c  the control socket, the kernel, its firewall, memory and its limit, UDP port
- * 4791 doctor_peer.c  the way to a peer
+ *   doctor_host.c  the control socket, the kernel and its firewall, memory, UDP port 4791
+ *   doctor_peer.c  the way to a peer
  */
 #ifndef UROCECTL_DOCTOR_H
 #define UROCECTL_DOCTOR_H
