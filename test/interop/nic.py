@@ -112,6 +112,11 @@ class Nic(stock.Machine):
     def runs(self):
         return self.guest.run("kill -0 $(cat /run/uroced.pid)", timeout=700)[0] == 0
 
+    def kept_daemon(self):
+        """That of an earlier case, or a new one: cases can be chosen."""
+        if not self.runs():
+            self.daemon()
+
     def bind(self, first, second):
         """Gives the NICs to these drivers, after the end of an earlier case's uroced."""
         if self.runs():
@@ -151,6 +156,7 @@ def transfers(nic):
 
 def link(nic):
     """Link down and up: programs get PORT_ERR and PORT_ACTIVE."""
+    nic.kept_daemon()
     nic.good("nic_watch uroce0")
     nic.monitor.run("set_link nic0 off")
     nic.good("nic_until_link uroce0 down && until_true grep -q PORT_ERR /run/watch")
@@ -160,6 +166,7 @@ def link(nic):
 
 def killed(nic):
     """SIGKILL leaves the NICs as they are; the next daemon takes them."""
+    nic.kept_daemon()
     nic.good("kill -9 $(cat /run/uroced.pid) && until_true nic_gone $(cat /run/uroced.pid)")
     nic.daemon()
     nic.good("nic_data")
