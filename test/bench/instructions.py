@@ -19,10 +19,8 @@ import tempfile
 RECORD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions.json")
 TOLERANCE = 0.03
 MESSAGES = 4000
-SIDES = {
-    "requester": ("engine_req_tx", "engine_req_rx"),
-    "responder": ("engine_rsp_rx", "engine_rsp_tx"),
-}
+SIDES = {"requester": "engine_req_", "responder": "engine_rsp_"}  # the bench's steps of a side: .._tx and .._rx
+CALLERS = 30  # in a function's name, which therefore has its step's
 WORKLOADS = {
     "write 64 B": ["--op", "write", "--size", "64"],
     "send 64 B": ["--op", "send", "--size", "64"],
@@ -37,30 +35,34 @@ for policy in ("dcqcn", "swift:target=10000", "timely:target=10000:high=20000"):
 
 
 def own_instructions(profile, binary):
-    """Sum of the instructions of binary's functions; code inlined into them has no object name."""
+    """Instructions of binary's functions by side; code inlined into them has no object name."""
     text = subprocess.run(
         ["callgrind_annotate", "--threshold=100", "--auto=no", profile],
         check=True, capture_output=True, text=True).stdout
-    total = 0
+    total = dict.fromkeys(SIDES, 0)
     for line in text.splitlines():
         found = re.match(r"\s*([\d,]+) \([ \d.]+%\)\s+(\S.*)", line)
         if found and found[2] != "PROGRAM TOTALS" and ("[" not in found[2] or found[2].endswith(os.path.basename(binary) + "]")):
-            total += int(found[1].replace(",", ""))
+            sides = [side for side, step in SIDES.items() if "'" + step in found[2] or ":" + step in found[2]]
+            if len(sides) != 1:
+                sys.exit(f"instructions.py: not within one step: {found[2]}")
+            total[sides[0]] += int(found[1].replace(",", ""))
     return total
 
 
-def count(binary, args, steps):
+def count(binary, args):
+    """Instructions per message by side, both from one run, because valgrind and EAL take longest to start."""
     messages = MESSAGES if "65536" not in args else MESSAGES // 40
     with tempfile.TemporaryDirectory(prefix="uroce-callgrind-") as folder:
         profile = os.path.join(folder, "out")
         run = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}",
-             *[f"--toggle-collect={step}" for step in steps], binary, "engine", "--no-probe", "--no-huge", "--runs", "1",
-             "--count", str(messages), *args],
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", f"--separate-callers={CALLERS}",
+             *[f"--toggle-collect={step}{way}" for step in SIDES.values() for way in ("tx", "rx")],
+             binary, "engine", "--no-probe", "--no-huge", "--runs", "1", "--count", str(messages), *args],
             capture_output=True, text=True)
         if run.returncode != 0:
             sys.exit(f"instructions.py: uroce-bench failed:\n{run.stdout}{run.stderr}")
-        return own_instructions(profile, binary) / messages
+        return {side: round(n / messages, 1) for side, n in own_instructions(profile, binary).items()}
 
 
 def build(folder):
@@ -75,8 +77,7 @@ def build(folder):
 
 def main():
     binary, write = build(sys.argv[1]), "--write" in sys.argv
-    now = {name: {side: round(count(binary, args, steps), 1) for side, steps in SIDES.items()}
-           for name, args in WORKLOADS.items()}
+    now = {name: count(binary, args) for name, args in WORKLOADS.items()}
     if write:
         with open(RECORD, "w") as f:
             json.dump(now, f, indent=1)
