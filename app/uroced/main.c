@@ -33,7 +33,7 @@
 #include "outbox.h"
 #include "privilege.h"
 #include "sandbox.h"
-#include "sched/slice.h"
+#include "sched/waiting.h"
 #include "show.h"
 
 #define EXIT_USAGE 2

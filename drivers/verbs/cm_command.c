@@ -7,7 +7,7 @@
  */
 #include "cm_channel.h"
 #include "cm_command.h"
-#include "sched/spin.h"
+#include "sched/waiting.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "sched/backoff.h"
+#include "sched/waiting.h"
 #include "uroce_abi/cm.h"
 #include <stddef.h>
 #include <sys/queue.h>

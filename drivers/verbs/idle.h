@@ -34,8 +34,8 @@
  * workers.)
  *
  * Beside threads that compute, each yield takes as long as their time slices. On such an
- * oversubscribed core (sched/crowd.h) the thread does not yield: each pause is a sleep. It does not
- * sleep right after a long yield, but yields again, to tell an oversubscribed core from a
+ * oversubscribed core (sched/waiting.h) the thread does not yield: each pause is a sleep. It does
+ * not sleep right after a long yield, but yields again, to tell an oversubscribed core from a
  * scheduling group that waited for its turn.
  *
  * Idle time is counted for the thread, not for the CQ: a thread that polls an empty and a busy CQ
@@ -47,8 +47,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "sched/backoff.h"
-#include "sched/crowd.h"
+#include "sched/waiting.h"
 
 #define PROV_YIELD_NS        50000
 #define PROV_YIELD_WAKING_NS 200000

@@ -12,7 +12,7 @@
 
 #include <sched.h>
 #include <stdint.h>
-#include "sched/relax.h"
+#include "sched/waiting.h"
 
 struct prov_lock {
 	uint32_t held; /* prov_lock_process of the holder; 0: free */

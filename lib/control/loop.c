@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <unistd.h>
-#include "sched/spin.h"
+#include "sched/waiting.h"
 
 int
 loop_init(struct loop *l)

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
-#include "sched/backoff.h"
+#include "sched/waiting.h"
 
 struct loop {
 	int epfd;

@@ -2,7 +2,7 @@
 #include "ipc/client.h"
 #include "ipc/ops.h"
 #include "ipc/sockpath.h"
-#include "sched/spin.h"
+#include "sched/waiting.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "ipc/hello.h"
-#include "sched/backoff.h"
+#include "sched/waiting.h"
 #include "uroce_abi/ctrl.h"
 
 struct ipc_client {

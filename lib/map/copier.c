@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "map/copier_area.h"
 #include "mem/late.h"
-#include "sched/relax.h"
+#include "sched/waiting.h"
 
 #define ABANDONED_BITS 32
 #define SILENT_ASKED   16u        /* withdrawn jobs before the thread counts as stuck .. */

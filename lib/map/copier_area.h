@@ -62,7 +62,7 @@ struct copy_slot {
 struct copier_area {
 	uint32_t bell;   /* futex: workers change it to wake the thread */
 	uint32_t asleep; /* the thread sleeps or is about to */
-	uint32_t urgent; /* the thread gets a core as soon as it wakes (sched/slice.h) */
+	uint32_t urgent; /* the thread gets a core as soon as it wakes (sched/waiting.h) */
 	uint32_t bound;  /* 1 + the CPU that the thread follows its worker to; 0: none. Atomic */
 	uint32_t closed; /* by the daemon */
 	uint32_t refused;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "map/copier_area.h"
 #include "mem/store.h"
-#include "sched/slice.h"
+#include "sched/waiting.h"
 
 #define FOLLOW_JOBS 4u /* in a row from another CPU, before the thread follows */
 

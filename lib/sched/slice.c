@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sched/slice.h"
+#include "sched/waiting.h"
 
 #include <pthread.h>
 #include <sched.h>

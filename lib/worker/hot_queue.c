@@ -5,7 +5,7 @@
  * clients find the queue not armed, and do not ring.
  *
  * A QP becomes hot with a doorbell, if there is space, and stays hot until it has had no work for
- * HOT_NS; then it gets a turn, which arms it. On an oversubscribed core (sched/crowd.h) no QP
+ * HOT_NS; then it gets a turn, which arms it. On an oversubscribed core (sched/waiting.h) no QP
  * becomes hot: polling would keep the worker from the sleep that the client can end.
  */
 #include <rte_branch_prediction.h>

@@ -37,8 +37,7 @@
 #include <rte_ring.h>
 #include "counters/counters.h"
 #include "port/queue.h"
-#include "sched/backoff.h"
-#include "sched/crowd.h"
+#include "sched/waiting.h"
 #include "worker/blame.h"
 #include "worker/capture.h"
 #include "worker/mad_gate.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When a core counts as crowded; clock and scheduler are this file's. */
-#include "sched/crowd.h"
-#include "sched/slice.h"
+#include "sched/waiting.h"
 #include "../../kit/unit.h"
 
 #define LONG_NS  36000000

@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "sched/slice.h"
+#include "sched/waiting.h"
 #include "../../kit/unit.h"
 
 #define OTHER_NS 700000

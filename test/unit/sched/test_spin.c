@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <string.h>
 #include <time.h>
-#include "sched/spin.h"
+#include "sched/waiting.h"
 #include "../../kit/unit.h"
 
 #define FD      7
@@ -63,9 +63,10 @@ TEST(spin_ends_when_the_descriptor_is_readable)
 {
 	uint64_t start = os.now_ns;
 
-	os.readable_ns = start + SPIN_NS / 2;
+	os.readable_ns = start + SCHED_SPIN_NS / 2;
 	sched_spin_readable(&b, FD);
-	assert_in_range(os.now_ns - start, SPIN_NS / 2, SPIN_NS / 2 + 2 * (POLL_NS + os.yield_ns));
+	assert_in_range(os.now_ns - start, SCHED_SPIN_NS / 2,
+			SCHED_SPIN_NS / 2 + 2 * (POLL_NS + os.yield_ns));
 	assert_true(os.yields > 5);
 	/* an error is for the caller's read */
 	os.result = -1;
@@ -81,7 +82,7 @@ TEST(spin_is_bounded)
 	uint64_t start = os.now_ns;
 
 	sched_spin_readable(&b, FD);
-	assert_in_range(os.now_ns - start, SPIN_NS, SPIN_NS + POLL_NS + os.yield_ns);
+	assert_in_range(os.now_ns - start, SCHED_SPIN_NS, SCHED_SPIN_NS + POLL_NS + os.yield_ns);
 	setup(state);
 	os.yield_ns = 36000000;
 	sched_spin_readable(&b, FD);
@@ -107,10 +108,10 @@ TEST(spins_in_vain_become_rare_until_one_is_worth_it)
 
 	for (unsigned i = 0; i < 12; i++) {
 		assert_int_equal(left_out(), want);
-		want = 2 * want + 1 < SPIN_SKIP_MAX ? 2 * want + 1 : SPIN_SKIP_MAX;
+		want = 2 * want + 1 < SCHED_SPIN_SKIPS ? 2 * want + 1 : SCHED_SPIN_SKIPS;
 	}
 	os.readable_ns = 0;
-	assert_int_equal(left_out(), SPIN_SKIP_MAX);
+	assert_int_equal(left_out(), SCHED_SPIN_SKIPS);
 	assert_int_equal(left_out(), 0);
 	assert_int_equal(left_out(), 0);
 }

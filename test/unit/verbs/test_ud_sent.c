@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "provider_fixture.h"
 
-/* Yields are the waits for a worker: there is none while a reply is awaited (sched/spin.h). */
+/* Yields are the waits for a worker: there is none while a reply is awaited (sched/waiting.h). */
 static int
 setup(void **state)
 {

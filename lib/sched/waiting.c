@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sched/crowd.h"
+#include "sched/waiting.h"
 
-#include "sched/slice.h"
+#include <poll.h>
+#include <sched.h>
+#include <time.h>
 
 static void
-begin(struct crowd *c, uint64_t from_ns, uint64_t to_ns)
+crowd_begin(struct crowd *c, uint64_t from_ns, uint64_t to_ns)
 {
 	bool again = c->until_ns != 0 && from_ns - c->until_ns < CROWD_AGAIN_NS;
 
@@ -18,7 +20,7 @@ begin(struct crowd *c, uint64_t from_ns, uint64_t to_ns)
 }
 
 static void
-end(struct crowd *c)
+crowd_end(struct crowd *c)
 {
 	c->row = 0;
 	if (c->slice_ns != 0)
@@ -42,12 +44,12 @@ crowd_yielded(struct crowd *c, uint64_t from_ns, uint64_t to_ns)
 	if (to_ns - from_ns >= CROWD_ALONE_NS && to_ns - from_ns < CROWD_YIELD_NS)
 		c->gaps = 0;
 	if (to_ns - from_ns < CROWD_YIELD_NS) {
-		end(c);
+		crowd_end(c);
 		return;
 	}
 	c->row = in_a_row(c->row, &c->long_ns, from_ns, to_ns);
 	if (c->row >= CROWD_ROW)
-		begin(c, from_ns, to_ns);
+		crowd_begin(c, from_ns, to_ns);
 	else
 		crowd_gap(c, from_ns, to_ns);
 }
@@ -59,5 +61,32 @@ crowd_gap(struct crowd *c, uint64_t from_ns, uint64_t to_ns)
 		return;
 	c->gaps = in_a_row(c->gaps, &c->gap_ns, from_ns, to_ns);
 	if (c->gaps >= CROWD_ROW)
-		begin(c, from_ns, to_ns);
+		crowd_begin(c, from_ns, to_ns);
+}
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void
+sched_spin_readable(struct backoff *b, int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	uint64_t start;
+	bool readable;
+
+	if (backoff_skips(b))
+		return;
+	start = now_ns();
+	do {
+		readable = poll(&p, 1, 0) != 0;
+		if (!readable)
+			sched_yield();
+	} while (!readable && now_ns() - start < SCHED_SPIN_NS);
+	backoff_tried(b, readable, SCHED_SPIN_SKIPS);
 }

@@ -2,13 +2,41 @@
 /*
  * lib/sched: how a waiting thread shares its core with threads that compute. Used by the worker
  * (lib/worker/idle.c) and the provider (drivers/verbs/idle.c). Includes nothing of uroce. Each
- * struct crowd belongs to one thread.
- *
+ * struct belongs to one thread, or to a lock's holder.
+ */
+#ifndef SCHED_WAITING_H
+#define SCHED_WAITING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * A slice is how long the scheduler lets a thread run before it considers another. The thread's
+ * share of the processor does not depend on it. A thread that wakes preempts one with a longer
+ * slice at once, unless it has used up its share (Linux 6.12 and later; no privilege needed).
+ */
+#define SCHED_SLICE_SHORT_NS 100000ull /* the kernel's minimum */
+
+/*
+ * Sets the calling thread's slice. Returns the old slice, or 0 if nothing changed: it was slice_ns
+ * already, the thread's policy is not SCHED_OTHER, or the kernel does not support slices or
+ * refuses.
+ */
+uint64_t sched_slice_set(uint64_t slice_ns);
+
+/*
+ * Lets the calling thread, which must run only for microseconds at a time, preempt any thread that
+ * is not real-time as soon as it wakes (SCHED_FIFO, lowest priority). Returns false if not
+ * permitted (needs CAP_SYS_NICE or RLIMIT_RTPRIO); the thread then has short slices.
+ */
+bool sched_urgent(void);
+
+/*
  * A waiting thread that yields gets its core back within microseconds as long as the core's other
  * threads wait, too. Next to a computing thread, a yield lasts at least until the scheduler's next
  * tick (4 ms at HZ=250). It also forfeits the caller's own slice (Linux 6.18; 6.12.63), so next to
  * ten such threads it lasts several ticks: 20 to 40 ms. A sleeping thread keeps its claim to the
- * core; with short slices (slice.h) it gets the core as soon as it wakes.
+ * core; with short slices it gets the core as soon as it wakes.
  *
  * CROWD_ROW long yields without a short one in between mark the core as oversubscribed for some
  * time. During that time the caller sleeps instead of yielding, and has short slices. A single long
@@ -25,12 +53,6 @@
  * is oversubscribed, because of two threads that yield to each other the scheduler prefers the one
  * with shorter slices.
  */
-#ifndef SCHED_CROWD_H
-#define SCHED_CROWD_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
 #define CROWD_ALONE_NS   1000          /* a shorter yield let no other thread run */
 #define CROWD_YIELD_NS   1000000ull    /* shortest long yield */
 #define CROWD_ROW        3             /* this many in a row: oversubscribed .. */
@@ -65,5 +87,59 @@ void crowd_yielded(struct crowd *c, uint64_t from_ns, uint64_t to_ns);
  * core was not oversubscribed at from_ns. Gaps shorter than CROWD_YIELD_NS have no effect.
  */
 void crowd_gap(struct crowd *c, uint64_t from_ns, uint64_t to_ns);
+
+/*
+ * Something that may be worth its cost or not: a wait for what usually comes soon. After each try
+ * in vain the next ones are left out, 1, 3, 7 and so on; a try that was worth it resets this.
+ */
+/* All zero: the next time is a try. */
+struct backoff {
+	uint32_t skip; /* times still to be left out */
+	uint32_t back; /* value of skip after the last try */
+};
+
+/* Returns true if this time is left out, and counts it. */
+static inline bool
+backoff_skips(struct backoff *b)
+{
+	if (b->skip == 0)
+		return false;
+	b->skip--;
+	return true;
+}
+
+/* A try has ended. most: the highest number of times left out, > 0. */
+static inline void
+backoff_tried(struct backoff *b, bool worth_it, uint32_t most)
+{
+	b->back = worth_it ? 0 : b->back < most / 2 ? 2 * b->back + 1 : most;
+	b->skip = b->back;
+}
+
+#define SCHED_SPIN_NS    50000ull /* a request and its reply, each with a wake-up, take longer */
+#define SCHED_SPIN_SKIPS 255u     /* waits without a spin after spins in vain */
+
+/*
+ * Waits for up to SCHED_SPIN_NS until fd is readable, without sleeping: a thread that writes to fd
+ * then need not wake this one, which costs about 10 us if it is on another CPU of a virtual
+ * machine. Yields to the other threads of this CPU, one of which may be the writer. If spins are in
+ * vain, the next calls return at once (struct backoff); the caller blocks afterwards in any case.
+ * Errors of poll count as readable: the caller's read reports them. b belongs to fd's reader.
+ */
+void sched_spin_readable(struct backoff *b, int fd);
+
+/*
+ * The processor's hint that a thread polls memory. Any thread, in each round of a loop that polls
+ * memory: leaves the core's shared units to its sibling for some cycles. Orders nothing.
+ */
+static inline void
+sched_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
 
 #endif
