@@ -333,6 +333,7 @@ give_back_moved(struct page_swap *swap, const struct stray *s)
 			.fd = s->file->fd,
 			.fd_off = v.offset > s->start ? v.offset : s->start,
 			.back = true,
+			.astray = true,
 		};
 
 		pos = v.end;

@@ -527,7 +527,8 @@ page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, uint
 		return -errno;
 	err = replace(job, &f);
 	raw_munmap(f.alias, len);
-	if (err == 0 && page_return_is_disturbed() && unmap_moved(job, addr, len))
+	/* what is astray may be mapped elsewhere by growth of what was in front of it, too */
+	if (err == 0 && !job->astray && page_return_is_disturbed() && unmap_moved(job, addr, len))
 		err = -ENOENT;
 	if (err == 0)
 		page_return_free(job->fd, job->fd_off + (addr - job->addr), len);
