@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "landlock.h"
+#include "sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -25,7 +25,6 @@
 #include "control/daemon.h"
 #include "control/log.h"
 #include "ipc/broker.h"
-#include "landlock.h"
 
 /*
  * The system calls that the filters allow: CALL(name, roles). W: workers; C: the control

@@ -2,7 +2,7 @@
 /*
  * The daemon's and the broker's own restrictions, which need no privilege and last: seccomp filters
  * that refuse the system calls that nothing needs after the start, and for the daemon Landlock
- * rules (landlock.h). A refused call fails with EPERM; it is counted, and logged by the control
+ * rules. A refused call fails with EPERM; it is counted, and logged by the control
  * thread. Nothing here is on the data path: the kernel looks up allowed calls in a bitmap.
  */
 #ifndef UROCED_SANDBOX_H
@@ -44,5 +44,18 @@ void sandbox_broker(int chan, const char *arg);
  * time. Returns false if a thread has not run it within a second.
  */
 bool sandbox_every_thread(void (*fn)(void *arg), void *arg);
+
+/*
+ * landlock.c: the files that the daemon may open, make and remove after its start: rules of the
+ * kernel that need no privilege and last. Open descriptors, received ones included, are not
+ * affected. A refused call fails with EACCES. Without TCP (ABI 4).
+ *
+ * Makes the rules from what d has open. unknown: o has drivers whose needs are not known. Returns a
+ * descriptor, or -errno: -ENOSYS or -EOPNOTSUPP if the kernel has no Landlock. *abi: the kernel's
+ * version of Landlock, or less than 1.
+ */
+int landlock_ruleset(const struct daemon *d, const struct options *o, bool unknown, int *abi);
+/* Any thread, also in a signal handler: restricts it. Needs no_new_privs. False: errno. */
+bool landlock_restrict(int ruleset);
 
 #endif

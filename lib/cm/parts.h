@@ -4,12 +4,11 @@
  *
  *   table.c  the state machine as data, names
  *   id.c     memory, ids, lookups
- *   timer.c  timers of ids
  *   heap.c   the heap of deadlines
  *   peer.c   number of unanswered requests of each peer
  *   listen.c listeners and the limits on peers' requests
  *   act.c, act_other.c  actions of cells: build and send MADs
- *   step.c   one input of one id: cell, action, next state, event
+ *   step.c   one input of one id: cell, action, next state, event; timers of ids
  *   call.c   calls of the owner
  *   rx_request.c  received requests, which create ids
  *   rx.c     the other received MADs
@@ -159,7 +158,7 @@ void cm_key_del(struct cm *cm, struct cm_id *id, enum cm_key key);
 /* Make id evictable, or not. */
 void cm_evictable_set(struct cm *cm, struct cm_id *id, bool evictable);
 
-/* timer.c: set id's timer, or none for CM_NEVER. */
+/* step.c: set id's timer, or none for CM_NEVER. */
 void cm_timer_set(struct cm *cm, struct cm_id *id, uint64_t deadline_ns);
 
 /* peer.c: returns the number of this peer's unanswered requests. */

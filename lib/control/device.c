@@ -9,7 +9,6 @@
 #include "control/balance.h"
 #include "control/cm.h"
 #include "control/events.h"
-#include "control/host.h"
 #include "control/log.h"
 #include "control/log_event.h"
 #include "control/neigh.h"

@@ -99,4 +99,19 @@ int device_pkey(const struct device *dev, uint32_t port, uint32_t index,
 		struct uroce_pkey_rep *rep);
 void device_list(const struct daemon *d, struct uroce_list_devices_rep *rep);
 
+/*
+ * host.c: devices on kernel sockets that use the host's addresses (PORT_UDP, shared PORT_PACKET).
+ * Netlink reports changes of addresses and links; the device updates its GID table and link state
+ * and notifies its programs. Control thread only.
+ *
+ * Reads the addresses before the device is visible. Returns 0, or after logging the error
+ * -EADDRNOTAVAIL if there are none, or another -errno if the kernel cannot be queried.
+ */
+int host_addrs_first(struct device *dev);
+/* Starts following the kernel's changes. Returns 0 or -errno. */
+int host_follow(struct device *dev);
+void host_unfollow(struct device *dev);
+/* Call periodically: reads the addresses again if that has failed, for lack of descriptors. */
+void host_tick(struct device *dev);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/host.h"
+#include "control/device.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
