@@ -62,11 +62,12 @@ state_of(pid_t pid, pid_t tid)
 	return end != NULL && end[1] == ' ' ? end[2] : 'X';
 }
 
-/* The number of a thread in its own pid namespace; 0: it is gone. */
-static pid_t
-own_number(pid_t pid, pid_t tid)
+/* The last number of a line of a thread's status; 0: the thread is gone. */
+static long
+status_number(pid_t pid, pid_t tid, const char *key)
 {
 	char path[64], line[512], *last;
+	size_t len = strlen(key);
 	long number = 0;
 	FILE *f;
 
@@ -75,14 +76,21 @@ own_number(pid_t pid, pid_t tid)
 	if (f == NULL)
 		return 0;
 	while (fgets(line, sizeof(line), f) != NULL) {
-		if (strncmp(line, "NSpid:", 6) != 0)
+		if (strncmp(line, key, len) != 0)
 			continue;
 		last = strrchr(line, '\t');
 		number = last != NULL ? strtol(last, NULL, 10) : 0;
 		break;
 	}
 	fclose(f);
-	return (pid_t)number;
+	return number;
+}
+
+/* The number of a thread in its own pid namespace; 0: it is gone. */
+static pid_t
+own_number(pid_t pid, pid_t tid)
+{
+	return (pid_t)status_number(pid, tid, "NSpid:");
 }
 
 static DIR *
@@ -157,23 +165,31 @@ attach(struct pause *p, pid_t pid, pid_t tid)
 	return 0;
 }
 
-/* Begins to stop the threads that are not known yet. Returns their number or -errno. */
+/*
+ * Begins to stop the threads that are not known yet. Returns 0 if there are none, 1 if there are or
+ * may be some, or -errno. The kernel's listing can lack a thread if another one ends meanwhile; the
+ * number of threads then shows it.
+ */
 static int
 attach_new(struct pause *p, pid_t pid, pid_t but)
 {
 	DIR *dir = threads_open(pid);
 	unsigned before = p->n;
+	long listed = 0;
 	int err = 0;
 	pid_t tid;
 
 	if (dir == NULL)
 		return -ESRCH;
 	while (err == 0 && (tid = threads_next(dir)) != 0) {
+		listed++;
 		if (tid != but && !is_known(p, tid))
 			err = attach(p, pid, tid);
 	}
 	closedir(dir);
-	return err != 0 ? err : (int)(p->n - before);
+	if (err != 0)
+		return err;
+	return p->n > before || listed != status_number(pid, but, "Threads:");
 }
 
 /* Has thread i stopped, or ended? */
@@ -244,7 +260,7 @@ pause_begin(pid_t pid, pid_t caller, struct pause **out)
 	 */
 	do {
 		rc = attach_new(p, pid, but);
-		if (rc > 0 && await_stops(p, pid, from_ns) < 0)
+		if (rc > 0 && (await_stops(p, pid, from_ns) < 0 || now_ns() - from_ns >= LIMIT_NS))
 			rc = -EBUSY;
 	} while (rc > 0);
 	if (rc == 0)
