@@ -48,8 +48,10 @@ bool sandbox_every_thread(void (*fn)(void *arg), void *arg);
 /*
  * landlock.c: the files that the daemon may open, make and remove after its start: rules of the
  * kernel that need no privilege and last. Open descriptors, received ones included, are not
- * affected. A refused call fails with EACCES. Without TCP (ABI 4).
- *
+ * affected. A refused call fails with EACCES. TCP (version 4) is not restricted.
+ */
+
+/*
  * Makes the rules from what d has open. unknown: o has drivers whose needs are not known. Returns a
  * descriptor, or -errno: -ENOSYS or -EOPNOTSUPP if the kernel has no Landlock. *abi: the kernel's
  * version of Landlock, or less than 1.

@@ -177,8 +177,8 @@ keeper(void *arg)
 			mr_linger_end_all();
 			/*
 			 * Reading a message lets its sender continue. Locked: whatever memory the
-			 * sender freed is among the memory that was just returned. One message: a
-			 * later one may be of memory that has grown since.
+			 * sender freed is among the memory that was just returned. Only one
+			 * message: the sender of the next one may have moved memory since then.
 			 */
 			(void)!read(fd[0].fd, &msg, sizeof(msg));
 			lock_ops->unlock();

@@ -333,7 +333,7 @@ give_back_moved(struct page_swap *swap, const struct stray *s)
 			.fd = s->file->fd,
 			.fd_off = v.offset > s->start ? v.offset : s->start,
 			.back = true,
-			.astray = true,
+			.moved = true,
 		};
 
 		pos = v.end;
@@ -376,9 +376,9 @@ let_stray(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	}
 }
 
-/* Is v, which maps a part of f, where that part was adopted? */
+/* Does v map a part of f at the address at which that part was adopted? */
 static bool
-is_at_home(const struct mr_file *f, const struct vma *v)
+is_in_place(const struct mr_file *f, const struct vma *v)
 {
 	return v->start - v->offset == f->base;
 }
@@ -388,7 +388,7 @@ is_at_home(const struct mr_file *f, const struct vma *v)
  * offsets for which the answer is the same. Scans must ascend.
  */
 static bool
-maps_home(struct vma_scan *scan, struct mr_file *f, uint64_t off, uint64_t *end)
+maps_in_place(struct vma_scan *scan, struct mr_file *f, uint64_t off, uint64_t *end)
 {
 	uint64_t at = f->base + off, bound;
 	struct vma v;
@@ -396,7 +396,7 @@ maps_home(struct vma_scan *scan, struct mr_file *f, uint64_t off, uint64_t *end)
 
 	if (vma_scan_next(scan, at, &v) != 0)
 		return false;
-	is = v.start <= at && file_backs(f, &v) && is_at_home(f, &v);
+	is = v.start <= at && file_backs(f, &v) && is_in_place(f, &v);
 	bound = v.start > at ? v.start : v.end;
 	if (bound - f->base < *end)
 		*end = bound - f->base;
@@ -412,8 +412,9 @@ map_zeros(const struct vma *v, uint64_t off, uint64_t end)
 }
 
 /*
- * Cuts off what was not moved with v, but mapped when it grew: pages that are mapped at home, too,
- * and, unless some are being returned, those that nobody has registered.
+ * v was moved, and may have grown. Replaces the pages that it got by growing: those that are still
+ * mapped where they were adopted and, unless pages are being returned just now, those that no
+ * region uses.
  */
 static void
 cut_growth(struct mr_file *f, const struct vma *v, bool returning)
@@ -425,7 +426,7 @@ cut_growth(struct mr_file *f, const struct vma *v, bool returning)
 		return;
 	for (; off < end; off = stop) {
 		stop = end;
-		if (maps_home(&scan, f, off, &stop)) {
+		if (maps_in_place(&scan, f, off, &stop)) {
 			map_zeros(v, off, stop);
 			continue;
 		}
@@ -450,7 +451,7 @@ cut_all_growth(bool returning)
 		struct mr_file *f = mr_file_find(&v);
 
 		pos = v.end;
-		if (f != NULL && !is_at_home(f, &v) && f->page_size == page_bytes())
+		if (f != NULL && !is_in_place(f, &v) && f->page_size == page_bytes())
 			cut_growth(f, &v, returning);
 	}
 	vma_scan_close(&scan);
@@ -462,7 +463,7 @@ mr_ref_cut_growth(void)
 	cut_all_growth(false);
 }
 
-/* The end of the pages from offset end on that are mapped, up to limit, but not registered. */
+/* Returns the end of those pages behind offset end, up to limit, that no region uses. */
 static uint64_t
 grown_end(const struct mr_file *f, uint64_t end, uint64_t limit)
 {
@@ -475,8 +476,8 @@ grown_end(const struct mr_file *f, uint64_t end, uint64_t limit)
 
 /*
  * Makes file offsets [start, end) private memory again if they are still mapped as adopted. Looks
- * again where the program has changed its mappings meanwhile. A mapping that has grown where it is
- * has pages behind them that nobody registered: these, too.
+ * again where the program has changed its mappings meanwhile. If the mapping has grown without
+ * being moved, the new pages behind them become private, too.
  */
 static void
 give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
@@ -507,7 +508,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 		bool is_ours;
 		int err;
 
-		is_ours = file_backs(f, &v) && is_at_home(f, &v);
+		is_ours = file_backs(f, &v) && is_in_place(f, &v);
 		if (is_ours && v.end > stop)
 			stop = f->base + grown_end(f, end, v.end - f->base);
 		pos = v.end < stop ? v.end : stop;

@@ -90,10 +90,11 @@ bool mr_ref_copied(uint64_t start, uint64_t end);
 void mr_ref_release(struct mr_pin *pin);
 
 /*
- * The program is in an mremap that has moved adopted memory, and perhaps made it grow: the kernel
- * then maps the pages that follow in the file, which may be those of other memory. Replace them by
- * private ones. Call it before the message of the userfaultfd is read, for which the mremap waits:
- * nobody uses the new pages yet.
+ * A thread of the program is in an mremap that has moved adopted memory, and may have made it grow.
+ * The kernel then maps the pages that follow in the file, which may be those of other memory.
+ * Replaces them by private ones without contents. Call it before reading the message for which that
+ * mremap waits, because until then no thread uses the new pages. Pages that cannot be replaced (no
+ * memory) stay as they are.
  */
 void mr_ref_cut_growth(void);
 

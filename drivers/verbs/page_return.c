@@ -109,8 +109,9 @@ place_of(uint64_t addr, uint64_t *len, bool *gone)
 }
 
 /*
- * An access waits for a page. One that will not be filled in is in memory that the program has made
- * grow, which the kernel registers along with the rest, and must not wait.
+ * A thread waits for the page at addr. If the page is not among those that are filled in, it is one
+ * that the program got by growing the mapping, which the kernel registered along with the rest:
+ * lets the thread continue. Locked.
  */
 static void
 note_fault(int uffd, uint64_t addr)
@@ -483,8 +484,8 @@ page_return_is_disturbed(void)
 
 /*
  * Unmaps the parts of a returned chunk whose pages are still mapped elsewhere: the program has
- * moved them before. (A mapping that begins in front of them has moved and grown.) Returns true if
- * there are some.
+ * moved them before. A mapping that begins in front of them has grown instead: it does not count.
+ * Returns true if there are some.
  */
 static bool
 unmap_moved(const struct page_swap_job *job, uint64_t addr, uint64_t len)
@@ -527,8 +528,8 @@ page_return_chunk(int uffd, const struct page_swap_job *job, uint64_t addr, uint
 		return -errno;
 	err = replace(job, &f);
 	raw_munmap(f.alias, len);
-	/* what is astray may be mapped elsewhere by growth of what was in front of it, too */
-	if (err == 0 && !job->astray && page_return_is_disturbed() && unmap_moved(job, addr, len))
+	/* A moved page may also be mapped by memory in front of it that has grown. */
+	if (err == 0 && !job->moved && page_return_is_disturbed() && unmap_moved(job, addr, len))
 		err = -ENOENT;
 	if (err == 0)
 		page_return_free(job->fd, job->fd_off + (addr - job->addr), len);

@@ -54,7 +54,10 @@ uint64_t page_return_bytes(int src_fd, uint64_t addr, uint64_t src_off, uint64_t
  */
 void page_return_watched_by(int uffd);
 
-/* Does the program move or remove watched memory now? From the moment that it is moved. */
+/*
+ * Returns true while a thread of the program is in an mremap or madvise of watched memory: for
+ * mremap, from the moment that the memory is at its new address. Under the caller's lock.
+ */
 bool page_return_is_disturbed(void);
 
 /* In the child of a fork: its parent's thread may have held the lock. */

@@ -82,7 +82,7 @@ struct page_swap_job {
 	int fd;             /* the memfd */
 	uint64_t fd_off;    /* of addr in fd */
 	bool back;          /* it is mapped there, and becomes private; the pages in fd are freed */
-	bool astray;        /* not where it was adopted; only with back */
+	bool moved;         /* the program has moved it since it was adopted; only with back */
 };
 
 /*

@@ -103,7 +103,9 @@ void device_list(const struct daemon *d, struct uroce_list_devices_rep *rep);
  * host.c: devices on kernel sockets that use the host's addresses (PORT_UDP, shared PORT_PACKET).
  * Netlink reports changes of addresses and links; the device updates its GID table and link state
  * and notifies its programs. Control thread only.
- *
+ */
+
+/*
  * Reads the addresses before the device is visible. Returns 0, or after logging the error
  * -EADDRNOTAVAIL if there are none, or another -errno if the kernel cannot be queried.
  */

@@ -539,7 +539,7 @@ map_run(struct mrmap *map, const struct mrmap_run *r, const int *fds, struct mrk
 	return fd >= 0 ? map_fd(map, fd, r->va, r->len, r->off) : -EINVAL;
 }
 
-/* Map what was found. Returns 0, or -errno with nothing mapped. */
+/* Maps the files of found. Returns 0; or -errno, and nothing is mapped. */
 static int
 mrmap_share(struct mrmap *map, const struct uroce_reg_mr_req *req, const struct mrmap_found *found,
 	    const int *fds, struct mrkept *kept)

@@ -20,7 +20,7 @@ struct rte_eth_dev_info;
 
 /*
  * How a NIC spreads received frames over its queues: Toeplitz hash, key and redirection table, as
- * far as its driver tells. What is found here is a guess that nothing depends on but speed.
+ * far as its driver tells. It may be wrong: only speed depends on it.
  */
 #define PORT_RSS_KEY  64  /* bytes, at most */
 #define PORT_RSS_RETA 512 /* entries, at most */
